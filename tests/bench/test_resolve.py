@@ -195,7 +195,7 @@ def test_described_inputs_belong_to_the_model(case: Resolve, words: list[str]) -
 @pytest.mark.parametrize(
     ("arguments", "culprit"),
     [
-        (["model.inputs={x: [seq, batch]}", "shape.seq=2"], "model.inputs.x: "),
+        (["model.inputs={x: [seq, batch]}", "shape.seq=2"], "model.inputs: "),
         (["model.inputs=5"], "model.inputs=5: "),
         (["shape.batch=2", "+model.kwargs={batch: 2}"], "shape.batch and model.kwargs.batch "),
         (["shape.batch=0"], "shape.batch=0: "),
