@@ -86,16 +86,13 @@ def try_described_inputs(subject: Subject, device: Hardware) -> None:
 
 
 def try_sizes(subject: Subject, device: Hardware, model: Model, shape: Mapping[str, int]) -> None:
-    """Raises UsageError where forward of a library's architecture fails on `device`.
-
-    The text in the module's attribute `allowed_sizes`, if it has one, says what to choose.
-    """
+    """Raises UsageError where forward of a library's architecture fails on `device`."""
     if failure := _failure(subject, device):
         sizes = " ".join(f"shape.{name}={size}" for name, size in shape.items())
-        allowed = getattr(subject.module, "allowed_sizes", None)
-        advice = f"choose other sizes ({allowed})" if allowed else "choose other sizes"
         mode = "train()" if subject.module.training else "eval()"
-        raise UsageError(f"{model.name} fails in {mode} with {sizes}: {failure}; {advice}")
+        raise UsageError(
+            f"{model.name} fails in {mode} with {sizes}: {failure}; choose other sizes"
+        )
 
 
 def _failure(subject: Subject, device: Hardware) -> str | None:

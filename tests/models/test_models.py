@@ -73,7 +73,7 @@ def test_every_parameter_gets_a_gradient(name: str) -> None:
         assert parameter.grad.count_nonzero() > 0, each
 
 
-@pytest.mark.parametrize("name", ["mlp", "transformer", "pointwise"])
+@pytest.mark.parametrize("name", ["mlp", "transformer"])
 def test_error_in_bf16_is_within_a_few_roundings(name: str) -> None:
     module, (x,) = BUILDS[name][0]()
     reference = deepcopy(module).double()(x.double())
