@@ -18,7 +18,6 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from modescope.bench.devices.devices import Cpu
-from modescope.bench.records import parquet
 from modescope.bench.records.cases import canonical_json
 from modescope.bench.records.joining import join
 from modescope.bench.records.results import Record
@@ -38,7 +37,6 @@ Show = Callable[[str], None]
 
 # Goals for a quiet machine, and the limits of `make bench` for slower ones.
 CALL_GOAL_NS, CALL_LIMIT_NS = 120, 200
-FIRST_LINE_GOAL_MS, FIRST_LINE_LIMIT_MS = 25, 60
 FIXED_COST_GOAL_S, FIXED_COST_LIMIT_S = 0.5, 1.0
 LOOSE_LIMIT_S, JOINED_LIMIT_S = 90, 40  # tables of 10,000 rows
 
@@ -68,19 +66,6 @@ def test_timed_calls_of_an_empty_step(benchmark: BenchmarkFixture, show: Show) -
         assert per_call_ns < CALL_LIMIT_NS
 
 
-def test_first_line_of_a_child(measuring: bool, show: Show) -> None:
-    """From the request to the first line of our code; the forkserver has imported torch."""
-    children = 50 if measuring else 2
-    _, *later = (
-        1e3 * float(line) for line in ours("tests/costs/first_line.py", str(children)).splitlines()
-    )
-    assert len(later) == children
-    assert min(later) > 0
-    if measuring:
-        show(f"first line of a child: {median(later):.1f} ms (goal: {FIRST_LINE_GOAL_MS} ms)")
-        assert median(later) < FIRST_LINE_LIMIT_MS
-
-
 def test_fixed_cost_of_a_case(measuring: bool, tmp_path: Path, show: Show) -> None:
     """The duration of a case less its warm-up and measurements."""
     sizes, replicates = (10, 5) if measuring else (2, 1)
@@ -95,16 +80,6 @@ def test_fixed_cost_of_a_case(measuring: bool, tmp_path: Path, show: Show) -> No
     if measuring:
         show(f"fixed cost of a case: {median(fixed_s):.2f} s (goal: {FIXED_COST_GOAL_S} s)")
         assert median(fixed_s) < FIXED_COST_LIMIT_S
-
-
-def test_writing_a_record(benchmark: BenchmarkFixture, tmp_path: Path, show: Show) -> None:
-    def fresh() -> tuple[tuple[Record, Path], dict[str, object]]:
-        return (record(rounds=ROUNDS), tmp_path), {}
-
-    benchmark.pedantic(parquet.write, setup=fresh, rounds=200)
-    assert len(list(tmp_path.glob("*.parquet"))) == (1 if benchmark.disabled else 200)
-    if benchmark.enabled:
-        show(f"writing a record: {benchmark.stats.stats.median * 1e3:.1f} ms")
 
 
 def timed(*words: str) -> tuple[str, float]:
