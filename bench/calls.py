@@ -35,7 +35,7 @@ def options_of(
     `known`: whether `shape` names all sizes of the model; a user's builder may take others. Raises
     UsageError for settings that fit neither each other nor the model.
     """
-    sizes = _from_file(settings) if settings.file else _drawn(settings, seed)
+    sizes = _from_file(settings) if settings.file else _draw(settings, seed)
     if not 1 <= len(sizes) <= MOST_SIZES:
         raise usage_error(f"calls.sizes={settings.sizes}", NAMES)
     for name, values in sizes.items():
@@ -60,7 +60,7 @@ def refuse_unused(settings: CallsSettings, phase: str) -> None:
             raise usage_error(f"calls.{key}={value}", "no effect with calls=repeat; add calls=mix")
 
 
-def _drawn(settings: CallsSettings, seed: int) -> Sizes:
+def _draw(settings: CallsSettings, seed: int) -> Sizes:
     if not isinstance(settings.sizes, dict):
         raise usage_error(f"calls.sizes={settings.sizes}", NAMES)
     generator, count = random.Random(seed), settings.count or COUNT

@@ -257,9 +257,12 @@ def _inputs(described: Any, shape: dict[str, int]) -> str | None:
     """Described inputs as canonical JSON; raises UsageError for a mistake, or an unknown size."""
     if described is None:
         return None
-    for name, place in input_descriptions.size_names(input_descriptions.parse(described)).items():
+    for name in input_descriptions.size_names(input_descriptions.parse(described)):
         if name not in shape:
-            raise UsageError(f"{place}: no size is called {name}; set it, as in ++shape.{name}=8")
+            raise UsageError(
+                f"{input_descriptions.KEY}: no size is called {name}; set it, as in "
+                f"++shape.{name}=8"
+            )
     return canonical_json(described)
 
 

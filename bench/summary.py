@@ -64,7 +64,7 @@ Found = dict[str, Estimate | None]
 def summary(row: Row) -> dict[str, Any]:
     """The columns `SUMMARY` of a row. Times of a row that did not end ok are invalid, so null."""
     ok = row["status"] == "ok"
-    found = measured(row) if ok else dict.fromkeys(ESTIMATES)
+    found = all_estimates(row) if ok else dict.fromkeys(ESTIMATES)
     rounds = row["latency_rounds_s"]
     flat: dict[str, Any] = dict.fromkeys(SUMMARY.names)
     for name, columns in ESTIMATES.items():
@@ -77,11 +77,11 @@ def summary(row: Row) -> dict[str, Any]:
         "mde": estimates.mde(found["speedup"]),
         "rounds": len(rounds) if ok and rounds is not None else None,
         "peak_bytes": _peak_bytes(row) if ok else None,
-        "row_flags": [*(row["flags"] or ()), *(raised(row, found) if ok else ())],
+        "row_flags": [*(row["flags"] or ()), *(own_flags(row, found) if ok else ())],
     }
 
 
-def measured(row: Row) -> Found:
+def all_estimates(row: Row) -> Found:
     """Every estimate of a row that ended ok."""
     found: Found = {name: estimates.median_interval(row[f"{name}_rounds_s"]) for name in CLOCKS}
     for name, (top, bottom) in RATIOS.items():
@@ -200,7 +200,7 @@ def _profiled_share(row: Row, found: Found) -> Estimate | None:
     return quotient(found["kernels_share"], difference(ONE, found["dispatch_share"]))
 
 
-def raised(row: Row, found: Found) -> list[str]:
+def own_flags(row: Row, found: Found) -> list[str]:
     """The flags that the rounds, clocks and counts of a row raise."""
     if is_smoke(row):
         return []  # a smoke run has no warm-up, so its rounds and clocks are not comparable

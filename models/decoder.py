@@ -57,14 +57,14 @@ class Attention(nn.Module):
         """Query, key and value, (batch, heads, n, head width) each."""
         parts = self.query_key_value(x).unflatten(-1, (3, self.heads, -1))
         query, key, value = parts.permute(2, 0, 3, 1, 4)
-        return rotated(query, rotation), rotated(key, rotation), value
+        return rotate(query, rotation), rotate(key, rotation), value
 
     def _mix(self, heads: Tensor) -> Tensor:
         mixed: Tensor = self.out(heads.transpose(1, 2).flatten(2))
         return mixed
 
 
-def rotated(x: Tensor, rotation: Tensor) -> Tensor:
+def rotate(x: Tensor, rotation: Tensor) -> Tensor:
     """Turns pairs of `x`, (..., n, head width), by angles: `rotation` is (..., n, head width).
 
     Its first half are cosines, its second half sines.

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +17,6 @@ import modescope
 
 HELP = ("-h", "--help")
 VERSION = "--version"
-COMPLETION = ("-sc", "--shell-completion")
 
 EXIT_USAGE = 2
 
@@ -67,8 +65,6 @@ def main(words: Sequence[str] | None = None) -> int:
     if name == VERSION:
         print(f"modescope {modescope.__version__}")
         return 0
-    if name in COMPLETION:
-        return complete([name, *rest])
     if name not in COMMANDS:
         meant = get_close_matches(name, COMMANDS, n=1)
         hint = f", did you mean {meant[0]}?" if meant else ";"
@@ -100,23 +96,6 @@ def run(words: Sequence[str]) -> int:
 
     sys.argv = [sys.argv[0], *words]
     return main(show, unconfirmed)
-
-
-def complete(words: Sequence[str]) -> int:
-    """Completes a line in a shell. Hydra's script calls this with the line in COMP_LINE.
-
-    It knows no commands, so it sees a line of `run` without that word.
-    """
-    line = os.environ.get("COMP_LINE")
-    if line is None:  # to install or to remove the script
-        return run(words)
-    typed = line.split(" ")
-    if typed[1:2] == ["run"] and len(typed) > 2:
-        os.environ["COMP_LINE"] = " ".join([typed[0], *typed[2:]])
-        return run(words)
-    if len(typed) <= 2:
-        print(" ".join(COMMANDS))
-    return 0
 
 
 def _leave_checkout() -> None:

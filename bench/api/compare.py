@@ -136,7 +136,10 @@ def compare(
             was measured then. A case that fails while it is measured is a row with its reason.
         KeyboardInterrupt: finished rows are kept; the same call with `study` continues.
     """
-    _check(model, inputs)
+    if hasattr(model, "_orig_mod"):
+        raise UsageError(
+            "model is compiled; give the module that was compiled, as compare compiles it itself"
+        )
     called = str(name or getattr(model, "__name__", type(model).__name__))
     name = re.sub(r"[^\w-]+", "_", called, flags=re.ASCII).strip("_") or "model"
     folder = _folder(study or f"{name}-{datetime.now():%Y%m%d-%H%M%S}")
@@ -193,21 +196,6 @@ def _submit(*words: str) -> sweep.Submission:
     if submission is None:  # --help, dry_run=true
         raise UsageError("overrides: only settings of what is measured, as in ['replicates=3']")
     return submission
-
-
-def _check(model: Any, inputs: Any) -> None:
-    """Raises UsageError for what the process that builds the model could not tell."""
-    if hasattr(model, "_orig_mod"):
-        raise UsageError(
-            "model is compiled; give the module that was compiled, as compare compiles it itself"
-        )
-    if not callable(model):
-        raise UsageError(
-            f"model is {type(model).__name__}, and must be a torch.nn.Module, or a function that "
-            "returns one"
-        )
-    if isinstance(model, torch.nn.Module) and inputs is None:
-        raise UsageError("inputs are missing; give what the model is called with, as in (x,)")
 
 
 def _folder(study: str | Path) -> Path:

@@ -16,7 +16,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import repeat
-from numbers import Real
 from statistics import median
 
 import torch
@@ -108,15 +107,8 @@ def measure(
         RuntimeError: torch compiled again while the functions were timed.
         Exception: whatever a function raises.
     """
-    for name, function in (("baseline", baseline), ("candidate", candidate)):
-        if not callable(function):
-            raise UsageError(
-                f"{name} is {type(function).__name__}, and must be a function without arguments: "
-                "wrap a call, as in lambda: model(x)"
-            )
-    for name, number in (("seconds", seconds), ("half_width", half_width)):
-        if not (isinstance(number, Real) and 0 < float(number) < math.inf):
-            raise UsageError(f"{name}={number!r}: must be a number above 0")
+    if not (0 < seconds < math.inf and 0 < half_width < math.inf):
+        raise UsageError(f"seconds={seconds} half_width={half_width}: must be numbers above 0")
     # first calls may compile, or use a GPU for the first time
     places = _first_call(baseline) | _first_call(candidate)
     compiler.wait_for_workers()

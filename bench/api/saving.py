@@ -59,7 +59,7 @@ def save(model: Any, inputs: Any, name: str, study: Path) -> str:
     """Writes the file unless it is there; returns the value of model.pickle, `<name>.<hash>`.
 
     Another model of the same name in the study gets a number after its name. The caller's objects
-    stay as they are. Raises UsageError where something cannot be pickled, and names it.
+    stay as they are. Raises UsageError where something cannot be pickled.
     """
     folder = study / PICKLE_FOLDER
     # copies, because a file would hold all of the storage of which a tensor shows a part
@@ -77,10 +77,9 @@ def save(model: Any, inputs: Any, name: str, study: Path) -> str:
         except OSError:
             raise
         except Exception as error:
-            why = next(_unpicklable_parts(model, name), one_line(error))
             raise UsageError(
-                f"{name} cannot be sent to a fresh process ({why}); give a function that builds "
-                "the model and its inputs instead"
+                f"{name} cannot be sent to a fresh process ({one_line(error)}); give a function "
+                "that builds the model and its inputs instead"
             ) from error
         named = _file_name(folder, name, _hash(written, model))
         written.replace(folder / f"{named}{PICKLE_SUFFIX}")
@@ -127,14 +126,3 @@ def _stable_instructions(pickled: bytes) -> Iterator[str]:
                 argument = pattern.sub(replacement, argument)
         if instruction.name != "FRAME":  # a length in bytes
             yield f"{instruction.name} {argument!r}\n"
-
-
-def _unpicklable_parts(model: Any, name: str) -> Iterator[str]:
-    """`Net.lock: a lock`: attributes of a module, and of its parts, that cannot be pickled."""
-    for path, part in model.named_modules() if isinstance(model, torch.nn.Module) else ():
-        for key, value in vars(part).items():
-            if key not in ("_modules", "_parameters", "_buffers"):
-                try:
-                    cloudpickle.dumps(value)
-                except Exception as error:
-                    yield f"{'.'.join(filter(None, (name, path, key)))}: {one_line(error)}"

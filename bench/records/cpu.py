@@ -77,19 +77,17 @@ BF16 = {"avx512_bf16", "amx_bf16", "avx_ne_convert", "bf16", "svebf16"}
 
 FP16 = {"avx512_fp16", "amx_fp16", "asimdhp", "fphp"}
 
-VECTORS = {
-    *("avx", "avx2", "fma", "f16c"),
-    *("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl", "avx512ifma"),
-    *("avx512vbmi", "avx512_vbmi2", "avx512_bitalg", "avx512_vpopcntdq", "avx10"),
-    *("asimd", "asimddp", "asimdfhm", "sve", "sve2", "sme", "sme2"),
-}
-
-DOT_PRODUCTS = {
-    *("avx512_vnni", "avx_vnni", "avx_vnni_int8", "avx_vnni_int16"),
-    *("amx_tile", "amx_int8", "i8mm", "svei8mm"),
-}
-
-MATTERING = BF16 | FP16 | VECTORS | DOT_PRODUCTS
+MATTERING = (
+    BF16
+    | FP16
+    | {
+        *("avx", "avx2", "fma", "f16c"),
+        *("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl", "avx512ifma"),
+        *("avx512vbmi", "avx512_vbmi2", "avx512_bitalg", "avx512_vpopcntdq", "avx10"),
+        *("avx512_vnni", "avx_vnni", "avx_vnni_int8", "avx_vnni_int16", "amx_tile", "amx_int8"),
+        *("asimd", "asimddp", "asimdfhm", "sve", "sve2", "sme", "sme2", "i8mm", "svei8mm"),
+    }
+)
 """Names of the Linux kernel (arch/*/include/asm/cpufeatures.h, hwcap.h) of the sets that oneDNN,
 OpenBLAS, MKL and Inductor choose kernels by."""
 

@@ -128,9 +128,6 @@ The CPU counts for rows of a GPU too, because it dispatches and launches. The mo
 compared separately, because it differs between the models of a sweep."""
 
 
-SLURM = "slurm"
-
-
 @dataclass(frozen=True)
 class Scheduling:
     """Where and by whom a run was started; no column enters the environment id or a case id."""
@@ -158,13 +155,14 @@ def scheduling(
     `scheduler` None: Slurm within a job of Slurm, else none. The job and its restarts are read from
     Slurm's variables; of other schedulers, `job` names it.
     """
-    scheduler = scheduler or (SLURM if "SLURM_JOB_ID" in variables else None)
-    by_slurm = scheduler == SLURM
+    scheduler = scheduler or ("slurm" if "SLURM_JOB_ID" in variables else None)
+    by_slurm = scheduler == "slurm"
     return Scheduling(
         node=variables.get("SLURMD_NODENAME") or socket.gethostname(),
         scheduler=scheduler,
         scheduler_job=job or (_slurm_job(variables) if by_slurm else None),
-        restart=_restarts(variables) if by_slurm else None,
+        # Slurm sets the variable only in a job that it has restarted
+        restart=int(variables.get("SLURM_RESTART_COUNT", 0)) if by_slurm else None,
     )
 
 
@@ -172,9 +170,3 @@ def _slurm_job(variables: Mapping[str, str]) -> str | None:
     """`1234`, or `1234_5` for a task of a job array."""
     array, task = (variables.get(f"SLURM_ARRAY_{name}_ID") for name in ("JOB", "TASK"))
     return f"{array}_{task}" if array and task else variables.get("SLURM_JOB_ID")
-
-
-def _restarts(variables: Mapping[str, str]) -> int:
-    """Slurm sets the variable only in a job that it has restarted."""
-    count = variables.get("SLURM_RESTART_COUNT", "")
-    return int(count) if count.isdecimal() else 0

@@ -37,14 +37,8 @@ def naming(place: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        error.add_note(Place(place))
+        error.add_note(place)
         raise
-
-
-class Place(str):
-    """A note of `naming`, told from those that others add to an error."""
-
-    __slots__ = ()
 
 
 def one_line(error: BaseException, limit: int = 300) -> str:
@@ -56,8 +50,7 @@ def one_line(error: BaseException, limit: int = 300) -> str:
 
 def with_place(text: str, error: BaseException) -> str:
     """`text` about an error after the place that `naming` gave it: `call 9, seq=277: ...`."""
-    notes = getattr(error, "__notes__", ())
-    return ": ".join((*(note for note in notes if isinstance(note, Place)), text))
+    return ": ".join((*getattr(error, "__notes__", ()), text))
 
 
 def shorten(text: str, limit: int) -> str:

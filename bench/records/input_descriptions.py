@@ -11,27 +11,22 @@ Forward's arguments by name, or a list of them by position. A description is
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 from modescope.bench.records.errors import UsageError
 
 KEY = "model.inputs"
 
-BITS = {"int8": 7, "int16": 15, "int32": 31, "int64": 63}
-"""Of whole numbers: the largest is below 2 to this power."""
-
-DTYPES = ("float32", *BITS, "uint8", "bool")
-"""Dtypes of described tensors. The setting `dtype` decides the precision of floats."""
-
 RANGES = {
-    "uint8": (0, 2**8),
-    **{name: (-(2**bits), 2**bits) for name, bits in BITS.items()},
+    **{f"int{bits}": (-(2 ** (bits - 1)), 2 ** (bits - 1)) for bits in (8, 16, 32)},
     "int64": (-(2**63), 2**63 - 1),  # torch takes `high` itself as such a number
+    "uint8": (0, 2**8),
 }
-"""The least `low` and the largest `high` of each."""
+"""The least `low` and the largest `high` of whole numbers."""
 
-AS_IN = "as in '+model.inputs={input: [8, 64]}'"
+DTYPES = ("float32", *RANGES, "bool")
+"""Dtypes of described tensors. The setting `dtype` decides the precision of floats."""
 
 
 @dataclass(frozen=True)
@@ -50,29 +45,19 @@ class TensorDescription:
 
 def parse(described: Any) -> Any:
     """`described` with a `TensorDescription` for each tensor; raises UsageError for a mistake."""
-    if not isinstance(described, (dict, list)):
-        raise UsageError(
-            f"{KEY}={described}: must be a mapping from forward's arguments, {AS_IN}, or a list of "
-            "arguments by position"
-        )
     made = _container(described, KEY)
-    if not any(isinstance(leaf, TensorDescription) for _, leaf in _leaves(made, KEY)):
+    if not isinstance(made, (dict, list)) or not any(_tensors(made)):
         raise UsageError(
-            f"{KEY}={described} describes no tensor; a tensor is a list of whole numbers and names "
-            f"of sizes, {AS_IN} or '+model.inputs=[[8, 64]]'"
+            f"{KEY}={described}: must describe the arguments of forward, with a tensor among them, "
+            "as in '+model.inputs={input: [8, 64]}' or '+model.inputs=[[8, 64]]'"
         )
     return made
 
 
-def size_names(parsed: Any) -> dict[str, str]:
-    """The names among the sizes of all tensors, and the place of the first tensor with each."""
-    names: dict[str, str] = {}
-    for place, leaf in _leaves(parsed, KEY):
-        if isinstance(leaf, TensorDescription):
-            for size in leaf.size:
-                if isinstance(size, str):
-                    names.setdefault(size, place)
-    return names
+def size_names(parsed: Any) -> list[str]:
+    """The names among the sizes of all tensors, each once."""
+    sizes = (size for tensor in _tensors(parsed) for size in tensor.size)
+    return list(dict.fromkeys(size for size in sizes if isinstance(size, str)))
 
 
 def map_descriptions(function: Callable[[TensorDescription], Any], parsed: Any) -> Any:
@@ -84,15 +69,12 @@ def map_descriptions(function: Callable[[TensorDescription], Any], parsed: Any) 
     return function(parsed) if isinstance(parsed, TensorDescription) else parsed
 
 
-def _leaves(parsed: Any, place: str) -> Iterator[tuple[str, Any]]:
-    if isinstance(parsed, dict):
-        for name, value in parsed.items():
-            yield from _leaves(value, f"{place}.{name}")
-    elif isinstance(parsed, list):
-        for number, value in enumerate(parsed):
-            yield from _leaves(value, f"{place}[{number}]")
-    else:
-        yield place, parsed
+def _tensors(parsed: Any) -> Iterator[TensorDescription]:
+    if isinstance(parsed, TensorDescription):
+        yield parsed
+    elif isinstance(parsed, (dict, list)):
+        for value in parsed.values() if isinstance(parsed, dict) else parsed:
+            yield from _tensors(value)
 
 
 def _parse(described: Any, place: str) -> Any:
@@ -105,9 +87,6 @@ def _parse(described: Any, place: str) -> Any:
 
 def _container(described: Any, place: str) -> Any:
     if isinstance(described, dict):
-        for name in described:
-            if not isinstance(name, str):
-                raise UsageError(f"{place}: {name!r} is not a name; keys must be names")
         return {name: _parse(value, f"{place}.{name}") for name, value in described.items()}
     if isinstance(described, list):
         return [_parse(value, f"{place}[{number}]") for number, value in enumerate(described)]
@@ -119,49 +98,35 @@ def _is_size(value: Any) -> bool:
 
 
 def _tensor(described: dict[str, Any], place: str) -> TensorDescription:
-    known = [field.name for field in fields(TensorDescription)]
-    for key in described:
-        if key not in known:
-            raise UsageError(f"{place}.{key}: no such key; known are {', '.join(known)}")
-    if "size" not in described:
-        raise UsageError(f"{place}: size is missing; add it, as in {{size: [4, 16], dtype: int64}}")
-    size = described["size"]
-    if not isinstance(size, list) or not all(_is_size(each) for each in size):
-        raise UsageError(f"{place}.size={size}: must be a list of whole numbers and names of sizes")
-    for each in size:
-        if isinstance(each, int) and not 0 <= each < 2**63:
-            raise UsageError(f"{place}: {each} is no size; sizes are whole numbers from 0")
-    made = TensorDescription(**{**described, "size": tuple(size)})
-    _check_values(made, place)
+    try:
+        made = TensorDescription(**{**described, "size": tuple(described["size"])})
+    except (KeyError, TypeError):
+        wrong: str | None = "a tensor has a list `size`, and may have dtype, low and high"
+    else:
+        wrong = _fault(made)
+    if wrong:
+        raise UsageError(f"{place}={described}: {wrong}")
     return made
 
 
-def _check_values(made: TensorDescription, place: str) -> None:
-    """Raises UsageError for a dtype or limits that no tensor can be drawn with."""
-    if made.dtype not in DTYPES:
-        floats = "; the setting dtype decides the precision of floats"
-        hint = floats if "float" in str(made.dtype) or "16" in str(made.dtype) else ""
-        raise UsageError(f"{place}.dtype={made.dtype}: allowed are {', '.join(DTYPES)}{hint}")
-    limits = {"low": made.low, "high": made.high}
-    given = {key: value for key, value in limits.items() if value is not None}
-    if made.dtype == "bool" and given:
-        raise UsageError(f"{place}: bool takes no {' or '.join(given)}; leave them out")
-    whole = made.dtype in RANGES
-    for key, value in given.items():
-        right = isinstance(value, int) if whole else isinstance(value, (int, float))
-        if isinstance(value, bool) or not right or not abs(value) < float("inf"):
-            raise UsageError(
-                f"{place}.{key}={value}: must be a {'whole' if whole else 'finite'} number"
-            )
-    if whole and made.high is None:
-        raise UsageError(
-            f"{place}: {made.dtype} needs high; numbers are drawn from low to high - 1"
-        )
-    if len(given) == 1 and not whole:
-        raise UsageError(f"{place}: give both low and high, or none of them")
+def _fault(made: TensorDescription) -> str | None:
+    """Why no such tensor can be drawn; None where it can."""
+    dtype, limits = made.dtype, [each for each in (made.low, made.high) if each is not None]
+    if not all(isinstance(s, str) or (_is_size(s) and 0 <= s < 2**63) for s in made.size):
+        return "sizes are names, and whole numbers from 0"
+    if dtype not in DTYPES:
+        return f"dtype is one of {', '.join(DTYPES)}; floats get the precision of the setting dtype"
+    if dtype == "bool":
+        return "bool takes neither low nor high" if limits else None
+    kinds = (int,) if dtype in RANGES else (int, float)
+    if not all(type(each) in kinds and abs(each) < float("inf") for each in limits):
+        return f"low and high of {dtype} are {'whole' if dtype in RANGES else 'finite'} numbers"
+    if dtype in RANGES and made.high is None:
+        return f"{dtype} needs high; numbers are drawn from low to high - 1"
+    if dtype not in RANGES and len(limits) == 1:
+        return "give both low and high, or none of them"
     low, high = made.low or 0, made.high
-    if high is not None and not low < high:
-        raise UsageError(f"{place}: high={high} must be above low={low}")
-    least, most = RANGES.get(made.dtype, (low, high))
-    if high is not None and not (least <= low and high <= most):
-        raise UsageError(f"{place}: {made.dtype} holds numbers from {least} to {most - 1}")
+    least, most = RANGES.get(dtype, (low, high))
+    if high is not None and not least <= low < high <= most:
+        return f"low={low} and high={high} are no limits of {dtype}"
+    return None

@@ -9,19 +9,17 @@ from the row's own samples; an estimate is three columns: its value and the ends
 from __future__ import annotations
 
 import json
-import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, fields
 from pathlib import Path
+from types import UnionType
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from modescope.bench.records.cases import canonical_json
 from modescope.bench.records.files import atomic_write
-from modescope.bench.records.results import PARTS, SCHEMA_VERSION, Record, row
+from modescope.bench.records.results import PARTS, Record, row
 
 CLOCKS = (
     *("latency", "baseline_latency", "host", "device", "pipelined", "dispatch"),
@@ -90,19 +88,13 @@ _TYPES: dict[Any, pa.DataType] = {
 }
 
 
-def _required_type(hint: Any) -> Any:
-    """`X` for `X | None`, anything else unchanged."""
-    if isinstance(hint, types.UnionType):
-        (hint,) = (member for member in typing.get_args(hint) if member is not type(None))
-    return hint
-
-
 def schema_of(*parts: type) -> pa.Schema:
     """Columns for the fields of frozen records, in order; types follow the annotations."""
     columns = []
     for part in parts:
-        hints = typing.get_type_hints(part)
-        columns += [pa.field(f.name, _TYPES[_required_type(hints[f.name])]) for f in fields(part)]
+        for name, hint in typing.get_type_hints(part).items():
+            required = [one for one in typing.get_args(hint) if one is not type(None)]
+            columns.append((name, _TYPES[required[0] if isinstance(hint, UnionType) else hint]))
     return pa.schema(columns)
 
 
@@ -142,14 +134,11 @@ STORED = pa.schema(
 )
 """The columns of a file."""
 
-PACKED = ("details", "samples.key_value.key", "samples.key_value.value.list.element")
-"""The leaves of a file that are worth compressing."""
-
-# For single numbers, a dictionary, statistics and a codec cost more time than all the rest of
-# reading, and thousands of files are read at once. Arrow's copy of the schema says nothing that
+# For single numbers, a dictionary and statistics cost more time than all the rest of reading, and
+# zstd alone makes joined files smaller than both. Arrow's copy of the schema says nothing that
 # Parquet's does not, and takes a third of a file. Checksums detect damaged pages.
 FORMAT: dict[str, Any] = {
-    "compression": dict.fromkeys(PACKED, "zstd"),
+    "compression": "zstd",
     "use_dictionary": False,
     "write_statistics": False,
     "write_page_checksum": True,
@@ -160,23 +149,12 @@ FORMAT: dict[str, Any] = {
 def write(record: Record, folder: Path, summary: Mapping[str, Any] | None = None) -> Path:
     """Writes `<folder>/<run_id>.parquet` with one row; the name appears once the file is complete.
 
-    `summary`: the columns `SUMMARY`, null without. The footer repeats the environment as JSON, for
-    readers who look at a single file. Raises FileExistsError rather than overwrite, OSError when
-    the folder cannot be written.
+    `summary`: the columns `SUMMARY`, null without. Raises OSError if the folder cannot be written.
     """
     path = folder / f"{record.attempt.run_id}.parquet"
-    footer = {
-        "modescope.schema_version": str(SCHEMA_VERSION),
-        "modescope.environment": canonical_json(asdict(record.environment)),
-    }
     table = pa.Table.from_pylist([row(record) | dict(summary or {})], schema=SCHEMA)
-    with (
-        atomic_write(path, sync=True, overwrite=False) as partial,
-        partial.open("wb") as file,
-        pq.ParquetWriter(file, STORED, **FORMAT) as writer,
-    ):
-        writer.write_table(pack(table))
-        writer.add_key_value_metadata(footer)
+    with atomic_write(path, sync=True) as partial:
+        pq.write_table(pack(table), partial, **FORMAT)
     return path
 
 
@@ -212,23 +190,6 @@ def unpack(table: pa.Table, columns: Sequence[str]) -> pa.Table:
             values = [one and list(map(bool, one)) for one in values]
         made[name] = pa.chunked_array([pa.array(values, kind)])
     return pa.table(made)
-
-
-def rewrite(stored: pa.Table, change: Callable[[pa.Table], pa.Table]) -> pa.Table:
-    """Rows as a file holds them, after a `change` of columns of SCHEMA.
-
-    Details that a later modescope added stay.
-    """
-    new = pack(change(unpack(stored, SCHEMA.names)))
-    unknown = [
-        {name: value for name, value in details.items() if name not in DETAILS}
-        for details in _objects(stored, "details", json.loads)
-    ]
-    if not any(unknown):
-        return new
-    texts = zip(unknown, new["details"].to_pylist(), strict=True)
-    details = [json.dumps(json.loads(text) | more) for more, text in texts]
-    return new.set_column(STORED.names.index("details"), "details", pa.array(details))
 
 
 def stored_columns(columns: Sequence[str]) -> list[str]:

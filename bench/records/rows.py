@@ -7,6 +7,7 @@ its run_id. Files that are being written begin with a dot.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -31,7 +32,6 @@ JOINED = "part-"
 FILE = "_file"
 """Column with the path of a row's file."""
 
-BATCH = 500  # files whose rows are summarised at once, where their formulas have changed
 _ATTEMPTS = 10  # at reading what a compaction moves meanwhile; the second nearly always succeeds
 _IDENTITY = ("schema_version", "run_id", "case_id", "status", "started_at")  # never null
 _AFTER_PATH = "': "  # in Arrow's messages
@@ -48,57 +48,41 @@ class Read:
 def read(
     folder: str | Path,
     columns: Sequence[str] = SCHEMA.names,
-    each: Callable[[pa.Table, dict[str, str]], pa.Table] = lambda table, left_out: table,
+    change: Callable[[pa.Table, dict[str, str]], pa.Table] = lambda table, left_out: table,
     system: fs.FileSystem | None = None,
-    only: Callable[[str], bool] = lambda path: True,
 ) -> Read | None:
     """The rows of a folder, each once; None if there is no such folder.
 
-    `columns` include run_id and schema_version. `each` is applied to batches of rows and the files
-    that were left out so far; `only` tells which files are read. Raises OSError if the folder
-    cannot be listed.
+    `columns` include run_id and schema_version. `change` gets all rows, of which one may be there
+    twice, and the files that were left out so far. Raises OSError if the folder cannot be listed.
     """
     system = system or fs.LocalFileSystem()
     for _ in range(_ATTEMPTS):
-        listed = files(folder, system)
-        if listed is None:
+        paths = files(folder, system)
+        if paths is None:
             return None
-        paths = list(filter(only, listed))
         left_out: dict[str, str] = {}
-        found = [each(tables([], columns, system, left_out), left_out)]
-        try:
-            for start in range(0, len(paths), BATCH):
-                batch = paths[start : start + BATCH]
-                found.append(each(tables(batch, columns, system, left_out), left_out))
-        except FileNotFoundError:  # a compaction has joined it since
-            continue
-        return Read(_once(pa.concat_tables(found)), left_out)
+        with suppress(FileNotFoundError):  # a compaction has joined it since
+            found = change(tables(paths, columns, system, left_out), left_out)
+            return Read(_once(found), left_out)
     raise OSError(f"{folder} changes all the time")
 
 
 def files(folder: str | Path, system: fs.FileSystem | None = None) -> list[str] | None:
     """The paths of a folder's Parquet files; None if there is no such folder.
 
-    Listed until nothing changes: while a compaction adds one file and removes others, a listing
-    may miss both. Raises OSError if the folder cannot be listed.
+    Raises OSError if the folder cannot be listed.
     """
     system = system or fs.LocalFileSystem()
-    selector = fs.FileSelector(str(folder))
-    now: list[str] | None = None
-    for _ in range(_ATTEMPTS):
-        try:
-            found = system.get_file_info(selector)
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        before, now = now, sorted(one.path for one in found if one.is_file and _is_ours(one.path))
-        if now == before:
-            break
-    return now
-
-
-def is_joined(path: str) -> bool:
-    """Whether a file holds many rows."""
-    return PurePosixPath(path).name.startswith(JOINED)
+    try:
+        found = system.get_file_info(fs.FileSelector(str(folder)))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    names = {one.path: PurePosixPath(one.path).name for one in found if one.is_file}
+    return sorted(
+        path for path, name in names.items()
+        if name.endswith(".parquet") and not name.startswith(".")
+    )  # fmt: skip
 
 
 def tables(
@@ -135,23 +119,14 @@ def groups(path: str, schema: pa.Schema, system: fs.FileSystem) -> Iterator[pa.T
         for number in range(file.num_row_groups):
             table = file.read_row_group(number, schema.names, use_threads=False)
             if table.schema != schema:  # of another version, or not ours
-                table = _cast(table, schema)
+                columns = {
+                    field.name: table[field.name].cast(field.type)
+                    if field.name in table.column_names
+                    else pa.nulls(len(table), field.type)
+                    for field in schema
+                }
+                table = pa.table(columns, schema=schema)
             yield table.append_column(FILE, pa.array([path] * len(table), pa.string()))
-
-
-def _cast(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    columns = {
-        field.name: table[field.name].cast(field.type)
-        if field.name in table.column_names
-        else pa.nulls(len(table), field.type)
-        for field in schema
-    }
-    return pa.table(columns, schema=schema)
-
-
-def _is_ours(path: str) -> bool:
-    name = PurePosixPath(path).name
-    return name.endswith(".parquet") and not name.startswith(".")
 
 
 def why_not(error: Exception) -> str:

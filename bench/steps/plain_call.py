@@ -79,8 +79,7 @@ def objection(subject: Subject, grad: AbstractContextManager[Any]) -> str | None
 def try_call(subject: Subject, device: Hardware, model: Model, shape: Mapping[str, int]) -> None:
     """Raises UsageError where forward fails on `device`, unless it lacks memory.
 
-    A case that needs too much memory is measured all the same, and recorded as such. The text in
-    the module's attribute `allowed_sizes`, if it has one, says what to choose.
+    A case that needs too much memory is measured all the same, and recorded as such.
     """
     module = subject.module
     try:
@@ -92,8 +91,7 @@ def try_call(subject: Subject, device: Hardware, model: Model, shape: Mapping[st
         mode = "train()" if module.training else "eval()"
         sizes = " ".join(f"shape.{name}={size}" for name, size in shape.items())
         given = " and ".join(filter(None, (sizes, model.inputs_json and KEY)))
-        allowed = getattr(module, "allowed_sizes", None)
         raise UsageError(
-            f"{model.name} fails in {mode} with {given}: {one_line(error, LONGEST_ERROR)}; choose "
-            f"others{f' ({allowed})' if allowed else ''}"
+            f"{model.name} fails in {mode} with {given}: "
+            f"{one_line(error, LONGEST_ERROR)}; choose others"
         ) from error

@@ -142,17 +142,13 @@ def _check_sources(state: State, jobs: Sequence[Job]) -> None:
         if outcome.kind != "returned":
             raise UsageError(outcome.reason or f"{targets[0]} cannot be imported")
         paths = {Path(file).resolve() for file in outcome.value}
-        others = {path for path in paths if not path.is_relative_to(state.source)}
-        hidden = [path for path in others if state.hidden and path.is_relative_to(state.hidden)]
-        if hidden:
+        hidden = state.hidden or state.source
+        others = [path for path in paths if not path.is_relative_to(state.source)]
+        if len(others) == len(paths) or any(path.is_relative_to(hidden) for path in others):
             raise UsageError(
-                f"{targets[0]} imports {hidden[0]} of the working tree, not of the revision; start "
-                "in the folder from which your package is imported, or put it on PYTHONPATH"
-            )
-        if paths == others:
-            raise UsageError(
-                f"{targets[0]} imports nothing from there, so the sides could not differ; measure "
-                "a model of that folder (model=custom model.target=my_package.my_module:build)"
+                f"{targets[0]} must run the code of that folder or revision, and imports "
+                f"{', '.join(map(str, others)) or 'no file of yours'}; start in the folder from "
+                "which your package is imported, or put it on PYTHONPATH"
             )
 
 

@@ -9,7 +9,6 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,17 +17,16 @@ from modescope.bench.records import files
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.results import REVISION
 
+FOLDER = "dir:"
+
 PROBE = """
 import sys
-if sys.version_info < (3, 11):
-    sys.exit("it is Python %d.%d" % sys.version_info[:2])
-from importlib.util import find_spec
-missing = [name for name in sys.argv[1:] if not find_spec(name)]
-sys.exit("it has no " + " and no ".join(missing) if missing else 0)
+from importlib.metadata import version
+assert sys.version_info >= (3, 11), sys.version
+for name in ("torch", "hydra-core", "numpy", "pyarrow"):
+    version(name)
 """
-
-NEEDED = ("torch", "hydra", "numpy", "pyarrow")
-"""What the process of a side and its children import. modescope itself need not be there."""
+"""Whether an interpreter can run the process of a side. modescope itself need not be there."""
 
 
 @dataclass(frozen=True)
@@ -56,10 +54,10 @@ def state(side: str, typed: str, stack: ExitStack) -> State:
 
     Raises UsageError where there is no such interpreter, revision or folder.
     """
-    kind, colon, rest = typed.partition(":")
-    make = KINDS.get(kind + colon)
     try:
-        return make(side, typed, rest, stack) if make else _interpreter(side, typed)
+        if typed.startswith(REVISION):
+            return _revision(side, typed, stack)
+        return _folder(side, typed) if typed.startswith(FOLDER) else _interpreter(side, typed)
     except UsageError as error:
         raise UsageError(f"{side}={typed}: {error}") from None
 
@@ -72,20 +70,15 @@ def _interpreter(side: str, typed: str) -> State:
             f"a revision ({side}=git:main), a folder ({side}=dir:PATH)"
         )
     python = os.path.abspath(found)  # a link of a virtual environment stays one
-    try:
-        command = [python, "-c", PROBE, *NEEDED]
-        done = subprocess.run(command, capture_output=True, text=True, cwd="/", timeout=60)
-        why = (
-            None if done.returncode == 0 else (done.stderr.splitlines() or ["it is no Python"])[-1]
-        )
-    except (OSError, subprocess.SubprocessError) as error:
-        why = str(error)
-    if why:
-        raise UsageError(f"needed is Python 3.11 or newer with {', '.join(NEEDED)}, and {why}")
+    done = subprocess.run([python, "-c", PROBE], capture_output=True, text=True, cwd="/")
+    if done.returncode:
+        why = (done.stderr.splitlines() or ["it is no Python"])[-1]
+        raise UsageError(f"not a Python 3.11 or newer with torch and what modescope needs ({why})")
     return State(side, typed, typed, python, _python_path())
 
 
-def _folder(side: str, typed: str, rest: str, stack: ExitStack) -> State:
+def _folder(side: str, typed: str) -> State:
+    rest = typed.removeprefix(FOLDER)
     path = Path(rest).expanduser().resolve()
     if not rest or not path.is_dir():
         raise UsageError("no such folder; name the one that holds your package")
@@ -93,17 +86,18 @@ def _folder(side: str, typed: str, rest: str, stack: ExitStack) -> State:
     return State(side, typed, typed, sys.executable, search, source=str(path))
 
 
-def _revision(side: str, typed: str, rest: str, stack: ExitStack) -> State:
+def _revision(side: str, typed: str, stack: ExitStack) -> State:
     """A folder with the files of a commit, written by an index of its own.
 
-    So nothing in the user's repository has to be removed, and no hook is run.
+    So nothing in the user's repository has to be removed.
     """
     folder = stack.enter_context(files.temporary_folder()).resolve()
     tree = folder / "tree"
     index = {"GIT_INDEX_FILE": str(folder / "index")}
+    revision = f"{typed.removeprefix(REVISION)}^{{commit}}"
     try:
         top = Path(_git(Path.cwd(), "rev-parse", "--show-toplevel"))
-        commit = _git(top, "rev-parse", "--verify", "--quiet", f"{rest}^{{commit}}")
+        commit = _git(top, "rev-parse", "--verify", "--quiet", revision)
         _git(top, "read-tree", commit, **index)
         _git(top, "checkout-index", "--all", f"--prefix={tree}/", **index)
     except UsageError as error:
@@ -123,13 +117,6 @@ def _move(folder: str, top: Path, tree: Path) -> str:
     return str(there if there.is_dir() else path)
 
 
-KINDS: dict[str, Callable[[str, str, str, ExitStack], State]] = {
-    REVISION: _revision,
-    "dir:": _folder,
-}
-"""How a side begins, and what makes its state. Anything else is the path of an interpreter."""
-
-
 def _python_path() -> tuple[str, ...]:
     """The folders of PYTHONPATH, absolute."""
     folders = os.environ.get("PYTHONPATH", "")
@@ -138,15 +125,12 @@ def _python_path() -> tuple[str, ...]:
 
 def _git(folder: Path, *words: str, **variables: str) -> str:
     """What git prints; UsageError with its message where it fails."""
-    command = ["git", "-C", str(folder), "-c", "core.hooksPath=/dev/null", *words]
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, check=True, env={**os.environ, **variables}
-        )
-    except FileNotFoundError:
-        raise UsageError("git is not installed") from None
-    except subprocess.CalledProcessError as error:
-        raise UsageError(
-            (error.stderr.splitlines() or ["git knows no such revision"])[-1]
-        ) from None
+    if shutil.which("git") is None:
+        raise UsageError("git is not installed")
+    done = subprocess.run(
+        ["git", "-C", str(folder), *words],
+        capture_output=True, text=True, env={**os.environ, **variables},
+    )  # fmt: skip
+    if done.returncode:
+        raise UsageError((done.stderr.splitlines() or ["git knows no such revision"])[-1])
     return done.stdout.strip()

@@ -7,24 +7,13 @@ import importlib
 import os
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from importlib.metadata import PackageNotFoundError, version
 from types import ModuleType
-
-import torch
 
 OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "USE_HUB_KERNELS": "0"}
 """Variables that libraries read when they are imported; with these they ask no hub."""
 
 UNRELATED = (ImportError, MemoryError, OSError, RuntimeError)
 """What a library raises for reasons other than sizes; torch's lack of memory is a RuntimeError."""
-
-OTHER_BUILD = "operator torchvision::nms does not exist"
-
-HUB = "/:@."
-"""Signs in the names of trained weights: owner/model, hf_hub:model, model@revision, model.tag."""
-
-MOST_NAMES = 12
-"""Longer lists of names do not fit into a sentence."""
 
 
 def library(name: str, extra: str) -> ModuleType:
@@ -39,92 +28,36 @@ def library(name: str, extra: str) -> ModuleType:
             f".venv/bin/pip install -e '.[{extra}]' -c constraints.txt"
         ) from error
     except Exception as error:
-        raise ValueError(f"model={name}: {_broken(name, error)}") from error
-
-
-def _broken(name: str, error: Exception) -> str:
-    """Why an installed library cannot be imported, and what to do."""
-    if OTHER_BUILD not in str(error):
         reason = " ".join(str(error).split())
-        return (
-            f"importing {name} fails ({type(error).__name__}: {reason}); install it again, so that "
-            f'python -c "import {name}" works'
-        )
-    return (
-        f"torchvision {_version('torchvision')} was built for another torch than the installed "
-        f"{torch.__version__} ({OTHER_BUILD}); "
-        "install both from one index, as in pip install --force-reinstall torch torchvision "
-        f"--index-url https://download.pytorch.org/whl/{_build()}"
-    )
-
-
-def _build() -> str:
-    """The name of the installed torch's build in PyTorch's own index, such as cpu or cu130."""
-    cuda = torch.version.cuda
-    return f"cu{cuda.replace('.', '')}" if cuda else "cpu"
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "of unknown version"
-
-
-def check_name(library: str, name: str, known: Collection[str], kind: str = "architecture") -> None:
-    """Raises ValueError unless `name` is one of the `known` architectures of the library."""
-    if name in known:
-        return
-    meant = _meant(name, known)
-    hint = f", did you mean {' or '.join(meant)}?" if meant else ";"
-    known_are = _listed(library, known)
-    if any(sign in name for sign in HUB):
         raise ValueError(
-            f"model.name={name}: this names trained weights of a hub, but model={library} "
-            f"downloads none{hint} {known_are}; for trained weights, use model=custom with a "
-            "function that loads them"
+            f"model={name}: importing {name} fails ({type(error).__name__}: {reason}); install it "
+            "again, for the installed torch"
+        ) from error
+
+
+def check_name(library: str, name: str, known: Collection[str]) -> None:
+    """Raises ValueError unless `name` is one of the `known` architectures of the library.
+
+    So no hub is asked for a name, and nothing is downloaded.
+    """
+    if name not in known:
+        meant = difflib.get_close_matches(name, known, n=3) or sorted(known)[:12]
+        raise ValueError(
+            f"model.name={name}: no architecture of {library} that takes such inputs; there are "
+            f"{len(known)}, such as {', '.join(meant)}"
         )
-    raise ValueError(f"model.name={name}: {library} has no such {kind}{hint} {known_are}")
 
 
-def check_heads(width: int, heads: int, rotary: bool = False) -> None:
+def check_heads(width: int, heads: int) -> None:
     """Raises ValueError unless `width` can be split evenly over `heads`.
 
-    Heads with `rotary` positions, which turn pairs of numbers, need an even width.
+    Some libraries build a narrower model instead.
     """
-    multiple = 2 * heads if rotary else heads
-    if width % multiple:
-        split = "into heads of an even width by" if rotary else "evenly over"
+    if width % heads:
         raise ValueError(
-            f"shape.width={width} cannot be split {split} shape.heads={heads}: "
-            f"choose a width that is a multiple of {multiple}, or another number of heads"
+            f"shape.width={width} cannot be split evenly over shape.heads={heads}: "
+            f"choose a width that is a multiple of {heads}, or another number of heads"
         )
-
-
-def check_pixels(name: str, pixels: int, multiple: int) -> None:
-    """Raises ValueError unless an image of `pixels` can be cut as the architecture does it."""
-    if pixels % multiple:
-        raise ValueError(
-            f"shape.pixels={pixels} does not fit {name}: choose a multiple of {multiple}"
-        )
-
-
-def _meant(name: str, known: Collection[str]) -> list[str]:
-    """At most three names that were probably meant, the nearest first."""
-    word = name.rpartition("/")[2].rpartition(":")[2].lower().replace("-", "_")
-    stem = word.partition(".")[0]
-    if stem in known:
-        return [stem]
-    close = difflib.get_close_matches(word, known, n=3)
-    return close or sorted((each for each in known if each.startswith(word)), key=len)[:3]
-
-
-def _listed(library: str, known: Collection[str]) -> str:
-    if len(known) <= MOST_NAMES:
-        return f"known are {', '.join(sorted(known))}"
-    listing = {"timm": "timm.list_models()", "torchvision": "torchvision.models.list_models()"}
-    command = f"import {library}; print(*{listing[library]})"
-    return f'python -c "{command}" lists all names'
 
 
 @contextmanager

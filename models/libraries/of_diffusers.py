@@ -84,8 +84,6 @@ def build(name: str, batch: int, pixels: int, depth: int, width: int, heads: int
     """
     check_name("diffusers", name, ARCHITECTURES)
     check_heads(width, heads)
-    if pixels % 2:
-        raise ValueError(f"shape.pixels={pixels}: {name} halves the image; choose an even number")
     sizes = Sizes(batch, pixels, depth, width, heads)
     diffusers = library("diffusers", extra="hf")
     with refusals("diffusers", name, asdict(sizes)):

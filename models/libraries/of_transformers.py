@@ -38,7 +38,6 @@ class Architecture:
     config: str
     numbers: Callable[[Sizes], dict[str, Any]]
     inputs: tuple[str, ...] = ("input_ids",)
-    rotary: bool = False
 
 
 def _common(sizes: Sizes) -> dict[str, Any]:
@@ -85,8 +84,8 @@ def _t5(sizes: Sizes) -> dict[str, Any]:
 ARCHITECTURES = {
     "bert": Architecture("BertForMaskedLM", "BertConfig", _bert),
     "gpt2": Architecture("GPT2LMHeadModel", "GPT2Config", _gpt2),
-    "llama": Architecture("LlamaForCausalLM", "LlamaConfig", _gated, rotary=True),
-    "qwen3": Architecture("Qwen3ForCausalLM", "Qwen3Config", _gated, rotary=True),
+    "llama": Architecture("LlamaForCausalLM", "LlamaConfig", _gated),
+    "qwen3": Architecture("Qwen3ForCausalLM", "Qwen3Config", _gated),
     "t5": Architecture(
         "T5ForConditionalGeneration", "T5Config", _t5, ("input_ids", "decoder_input_ids")
     ),
@@ -105,7 +104,7 @@ def build(
     """
     check_name("transformers", name, ARCHITECTURES)
     architecture = ARCHITECTURES[name]
-    check_heads(width, heads, architecture.rotary)
+    check_heads(width, heads)
     sizes = Sizes(batch, seq, depth, width, heads, vocab)
     transformers = library("transformers", extra="hf")
     with refusals("transformers", name, asdict(sizes)):

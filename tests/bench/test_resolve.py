@@ -170,7 +170,7 @@ def test_described_inputs_belong_to_the_model(case: Resolve) -> None:
 @pytest.mark.parametrize(
     ("arguments", "culprit"),
     [
-        ([*CUSTOM, "model.inputs={x: [seq, batch]}", "shape.seq=2"], "model.inputs.x: "),
+        ([*CUSTOM, "model.inputs={x: [seq, batch]}", "shape.seq=2"], "model.inputs: "),
         ([*CUSTOM, "model.inputs=5"], "model.inputs=5: "),
         ([*CUSTOM, "+shape.heads=[2]"], "shape.heads=[2]: "),
         ([*CUSTOM, "shape=small"], "shape=small: "),

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from modescope.analysis import load, restat
@@ -73,18 +70,6 @@ def test_a_summarised_row_is_read_without_its_samples(
     stored(tmp_path)
     monkeypatch.setattr(load, "with_summary", None)
     assert not {*SAMPLES} & {*load.read(tmp_path).stored.column_names}
-
-
-def test_details_of_a_later_modescope_stay(tmp_path: Path) -> None:
-    stored(tmp_path)
-    path = min((tmp_path / "rows").iterdir())
-    table = pq.read_table(path)
-    details = json.dumps(json.loads(table["details"][0].as_py()) | {"mood": "fine"})
-    place = table.schema.get_field_index("details")
-    pq.write_table(table.set_column(place, "details", pa.array([details])), path)
-    assert restat.main([str(tmp_path)]) == 0
-    found = [json.loads(one) for one in pd.read_parquet(tmp_path / "rows")["details"]]
-    assert [one["mood"] for one in found if "mood" in one] == ["fine"]
 
 
 def test_rows_of_other_formulas_are_computed_as_they_are_read_and_by_restat(

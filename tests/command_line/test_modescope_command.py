@@ -58,19 +58,6 @@ def test_commands_are_named_as_they_are_typed_here(monkeypatch: pytest.MonkeyPat
     assert paths.runner() == "python run.py"
 
 
-@pytest.mark.parametrize(
-    ("line", "offered"),
-    [("modescope ", {*command.COMMANDS}), ("modescope run mode=no", {"mode=no_grad"})],
-)
-def test_the_shell_is_offered_commands_and_settings(
-    line: str, offered: set[str],
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
-    monkeypatch.setenv("COMP_LINE", line)
-    assert command.main(["-sc", "query=bash"]) == 0
-    assert set(capsys.readouterr().out.split()) == offered
-
-
 def test_the_checkout_does_not_stay_on_the_path(monkeypatch: pytest.MonkeyPatch) -> None:
     """`python -m modescope` puts the current folder there."""
     monkeypatch.setattr(sys, "path", [str(ROOT), *sys.path])

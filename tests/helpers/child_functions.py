@@ -37,11 +37,6 @@ def process_id(progress: Progress) -> int:
     return os.getpid()
 
 
-def moment(progress: Progress) -> float:
-    """Now, on a clock that all processes of a Linux machine share."""
-    return time.monotonic()
-
-
 def watches_allocations(progress: Progress) -> None:
     import torch
 

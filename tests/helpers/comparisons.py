@@ -14,7 +14,7 @@ from modescope.analysis.compare.gate import Compared, Comparison, Request
 from modescope.analysis.compare.sides import Side
 from modescope.bench.records.parquet import SAMPLES
 from modescope.bench.records.results import Record, row
-from modescope.bench.summary import measured
+from modescope.bench.summary import all_estimates
 from tests.helpers.studies import record
 
 LATENCIES_S = {"eager": 468e-6, "no_grad": 455e-6, "inference_mode": 452e-6, "compile": 357e-6}
@@ -65,7 +65,7 @@ def side(label: str, records: Sequence[Record], **columns: Any) -> Side:
 
 def _processed(run: dict[str, Any]) -> dict[str, Any]:
     """A run with its estimates in place of its samples."""
-    known = measured(run) if run["status"] == "ok" else {}
+    known = all_estimates(run) if run["status"] == "ok" else {}
     found = {f"_{name}": known.get(name) for name in ("latency", "baseline_latency", "speedup")}
     return {name: run[name] for name in run if name not in SAMPLES} | found
 

@@ -62,20 +62,6 @@ def test_a_step_writes_one_entry_of_each_sequence_and_repeats_bit_by_bit() -> No
     assert all(torch.equal(each, after[name]) for name, each in caches(module).items())
 
 
-@torch.no_grad()
-def test_a_traced_step_writes_the_cache_too() -> None:
-    module, inputs = decoding(decoder.decode)
-    before = {name: each.clone() for name, each in module.eval().state_dict().items()}
-    expected, after = module(*inputs), caches(module)
-    module.load_state_dict(before)
-    torch.compiler.reset()
-    traced = torch.compile(module, backend="aot_eager", fullgraph=True)
-    torch.testing.assert_close(traced(*inputs), expected)
-    for name, each in caches(module).items():
-        torch.testing.assert_close(each, after[name])
-        assert not torch.equal(each, before[name])
-
-
 @pytest.mark.parametrize(("entry", "counts"), [(2, True), (3, False), (4, False)])
 @torch.no_grad()
 def test_entries_before_the_position_count_and_no_others(entry: int, counts: bool) -> None:
@@ -111,16 +97,3 @@ def test_a_bag_is_the_sum_of_its_rows() -> None:
     assert isinstance(table, nn.EmbeddingBag)
     product = (below * table.weight[ids[:, 0]].sum(1)).sum(1, keepdim=True)
     torch.testing.assert_close(module(numbers, ids), module.above(torch.cat([below, product], 1)))
-
-
-@pytest.mark.parametrize(("batch", "pixels"), [(1, 32), (1, 33), (2, 32)])
-def test_a_resnet_says_where_batch_norm_cannot_train(batch: int, pixels: int) -> None:
-    module, (x,) = resnet.build(batch=batch, pixels=pixels, width=4, depth=1)
-    trains = True
-    try:
-        module(x)
-    except ValueError:
-        trains = False
-    reason = getattr(module, "cannot_train", None)
-    assert trains is (reason is None)
-    assert reason is None or "choose a larger batch, or more than 32 pixels" in reason

@@ -73,19 +73,12 @@ def test_every_parameter_gets_a_gradient(name: str) -> None:
         assert parameter.grad.count_nonzero() > 0, each
 
 
-@pytest.mark.parametrize("name", ["mlp", "transformer", "pointwise"])
+@pytest.mark.parametrize("name", ["mlp", "transformer"])
 def test_error_in_bf16_is_within_a_few_roundings(name: str) -> None:
     module, (x,) = BUILDS[name][0]()
     reference = deepcopy(module).double()(x.double())
     assert 0 < relative_rms(module(x), reference) < 1e-6
     assert 1e-4 < relative_rms(module.bfloat16()(x.bfloat16()), reference) < 1e-2
-
-
-def test_mlp_has_an_activation_between_layers_only() -> None:
-    module, _ = mlp.build(batch=2, width=8, depth=3)
-    kinds = [type(layer).__name__ for layer in module.modules() if not list(layer.children())]
-    assert kinds == ["Linear", "GELU", "Linear", "GELU", "Linear"]
-    assert len(list(module.children())) == 3, "a layer and its GELU are recomputed together"
 
 
 def test_transformer_agrees_with_causal_attention_written_out() -> None:

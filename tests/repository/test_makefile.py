@@ -60,29 +60,21 @@ def make(tmp_path: Path) -> Make:
     return call
 
 
-@pytest.mark.parametrize(
-    ("target", "folder", "asked"),
-    [
+def test_each_environment_is_made_once_in_its_own_folder(make: Make, tmp_path: Path) -> None:
+    for target, folder, asked in (
         ("test", ".venv", PINNED),
         ("test-newest", ".venv-newest", "--upgrade torch"),
         ("test-oldest", ".venv-oldest", f"torch=={OLDEST}.*"),
-    ],
-)
-def test_each_environment_has_its_own_folder(
-    make: Make, tmp_path: Path, target: str, folder: str, asked: str
-) -> None:
-    install, *rest = make(target, "ARGS=-k this")
-    rule = f"-e .[dev] -c {folder}/constraints.txt"
-    assert install == f"{folder}/bin/pip install --disable-pip-version-check {asked} {rule}"
-    assert {line.split()[0] for line in rest} == {f"{folder}/bin/python"}
-    assert rest[-1].endswith("-k this")
-    assert [each.name for each in (tmp_path / "project").glob(".venv*")] == [folder]
-    constraints = (tmp_path / "project" / folder / "constraints.txt").read_text()
-    assert "numpy==" in constraints
-    assert "\ntorch==" not in constraints
-    assert make(target, "ARGS=-k this") == rest, "it is there already"
-    (tmp_path / "project" / folder / "ready").unlink()
-    assert "pip install" in make(target)[0], "an interrupted installation is repeated"
+    ):
+        install, *rest = make(target, "ARGS=-k this")
+        rule = f"-e .[dev] -c {folder}/constraints.txt"
+        assert install == f"{folder}/bin/pip install --disable-pip-version-check {asked} {rule}"
+        assert {line.split()[0] for line in rest} == {f"{folder}/bin/python"}
+        assert rest[-1].endswith("-k this")
+        assert "\ntorch==" not in (tmp_path / "project" / folder / "constraints.txt").read_text()
+        assert make(target, "ARGS=-k this") == rest, "it is there already"
+        (tmp_path / "project" / folder / "ready").unlink()
+        assert "pip install" in make(target)[0], "an interrupted installation is repeated"
 
 
 def test_the_torch_setting_changes_only_the_main_environment(make: Make) -> None:
@@ -90,6 +82,4 @@ def test_the_torch_setting_changes_only_the_main_environment(make: Make) -> None
     assert " torch==2.12.1 " in make("test", other)[0]
     assert not any("pip" in line for line in make("test")), "it is remembered"
     assert " --upgrade torch " in make("test-newest", other)[0]
-    assert f" torch=={OLDEST}.* " in make("test-oldest")[0]
-    assert not any("pip" in line for line in make("test", other)), "the others left it alone"
     assert f" {PINNED} " in make("venv", "TORCH=")[0]

@@ -151,13 +151,13 @@ X = {"x": torch.rand(4, 16), "shift": torch.rand(4, 16)}
 @pytest.mark.parametrize(
     ("model", "inputs", "further", "culprit"),
     [
-        (3, X, {}, "model is int"),
-        (Net(), None, {}, "inputs are missing"),
+        (3, X, {}, "int cannot be called"),
+        (Net(), None, {}, "it must return"),
         (Net(), (X["x"], object()), {}, r"\[1\] is of type object"),
         (Net(), X, {"modes": "eagr"}, "mode=eagr: "),
         (Net(), X, {"overrides": ["dry_run=true"]}, "overrides: "),
         (Net(), X, {"device": "gpu"}, "device=gpu: "),
-        (Locked(), X, {}, r"Locked\.lock: "),
+        (Locked(), X, {}, "cannot be sent to a fresh process"),
         (OptimizedModule(), X, {}, "model is compiled"),
     ],
 )

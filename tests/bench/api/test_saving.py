@@ -15,8 +15,6 @@ from modescope.bench.records.cases import PICKLED_TARGET, Model, Pickled
 from modescope.bench.records.errors import UsageError
 from modescope.bench.steps.building import build
 
-LOCK = threading.Lock()
-
 
 def saved(model: Any, inputs: Any, study: Path, name: str = "net") -> Model:
     named = saving.save(model, inputs, name, study)
@@ -68,15 +66,11 @@ def test_a_function_that_returns_no_model_is_named(
         build(model, shape)
 
 
-def test_what_cannot_be_pickled_is_named(tmp_path: Path) -> None:
-    def locked() -> object:
-        return LOCK
-
-    module = nn.Sequential(nn.Linear(2, 2))
-    vars(module[0])["guard"] = LOCK
-    for model, place in ((locked, ""), (module, r"net\.0\.guard: ")):
-        with pytest.raises(UsageError, match=rf"\({place}TypeError"):
-            saving.save(model, None, "net", tmp_path)
+def test_what_cannot_be_pickled_leaves_no_file(tmp_path: Path) -> None:
+    module = nn.Linear(2, 2)
+    vars(module)["guard"] = threading.Lock()
+    with pytest.raises(UsageError, match=r"net cannot be sent .* cannot pickle .*lock"):
+        saving.save(module, None, "net", tmp_path)
     assert list(tmp_path.rglob("*.pt*")) == []
 
 

@@ -27,8 +27,7 @@ WORK = (
 
 def test_the_id_is_the_hash_of_all_values_not_at_their_default() -> None:
     """A changed id orphans every result measured so far: old ones are never reused again."""
-    assert case().case_id == hashlib.sha256(WORK.encode()).hexdigest()[:16]
-    assert case().case_id == "4255d7ed5b4e08a7"
+    assert case().case_id == hashlib.sha256(WORK.encode()).hexdigest()[:16] == "4255d7ed5b4e08a7"
 
 
 IDS = {
@@ -59,17 +58,12 @@ def test_ids_equal_those_of_the_kept_results(case_id: str, work: dict[str, Any])
     assert case(**{"shape_json": '{"batch":8}', **work}).case_id == case_id
 
 
-@pytest.mark.parametrize(
-    ("variant", "baseline", "counts"),
-    [(EAGER, None, False), (AMP, EAGER, False), (COMPILE, EAGER, True), (EAGER, COMPILE, True)],
-)
-def test_fullgraph_counts_only_in_compiled_modes(
-    variant: Mode, baseline: Mode | None, counts: bool
-) -> None:
-    against = Variant(baseline, "fp32") if baseline else None
-    asked = case(variant=Variant(variant, "bf16"), baseline=against)
-    other = replace(asked, model=replace(MODEL, fullgraph=False))
-    assert (asked.case_id != other.case_id) is counts
+def test_fullgraph_counts_only_in_compiled_modes() -> None:
+    for variant, baseline, counts in ((AMP, EAGER, False), (COMPILE, EAGER, True),
+                                      (EAGER, COMPILE, True)):  # fmt: skip
+        asked = case(variant=Variant(variant, "bf16"), baseline=Variant(baseline, "fp32"))
+        other = replace(asked, model=replace(MODEL, fullgraph=False))
+        assert (asked.case_id != other.case_id) is counts
 
 
 SAME_WORK = {
@@ -125,10 +119,3 @@ OTHER_WORK = {
 def test_different_work_has_a_different_id() -> None:
     ids = {name: other.case_id for name, other in OTHER_WORK.items()}
     assert len({*ids.values(), case().case_id}) == len(ids) + 1, ids
-
-
-@pytest.mark.parametrize("grad", [None, "no_grad"])
-def test_the_eager_counterpart_of_a_mode_keeps_its_autocast(grad: str | None) -> None:
-    dynamic = CompileOptions(dynamic=True)
-    asked = Mode("some", "inference_mode", True, "max-autotune", True, dynamic)
-    assert asked.eager_mode(grad) == Mode("some", grad or "inference_mode", autocast=True)

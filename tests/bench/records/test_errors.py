@@ -53,9 +53,8 @@ def test_commands_print_where_letters_are_missing(
     assert written.getvalue().strip() == b"1.02\xd7 ? no_grad"
 
 
-def test_the_place_of_an_error_is_only_what_was_named_here() -> None:
+def test_an_error_has_its_places() -> None:
     error = ValueError("no room")
-    error.add_note("a hint of another library")
-    with suppress(ValueError), naming("seq=277"):
+    with suppress(ValueError), naming("call 9"), naming("seq=277"):
         raise error
-    assert one_line(error) == "seq=277: ValueError: no room"
+    assert one_line(error) == "seq=277: call 9: ValueError: no room"

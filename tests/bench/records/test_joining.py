@@ -8,11 +8,10 @@ import threading
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from modescope.bench.records import rows
+from modescope.bench.records import joining, rows
 from modescope.bench.records.joining import join
 from modescope.bench.records.parquet import SCHEMA
 from tests.helpers.invalid_files import spoil_every_way
@@ -46,70 +45,48 @@ def joined_file(folder: Path) -> Path:
     return path
 
 
-def damage(path: Path, place: float) -> None:
-    whole = bytearray(path.read_bytes())
-    at = int(place * len(whole))
-    whole[at : at + 2000] = bytes(2000)
-    path.write_bytes(whole)
-
-
-def test_every_column_of_every_row_survives(folder: Path) -> None:
+def test_every_row_survives_and_counts_once(folder: Path, template: Path) -> None:
     before = content(folder)
     done = join(folder)
     assert (done.joined, done.removed, done.left) == (21, 21, {})
     assert content(folder) == before
     assert names(folder) == [joined_file(folder).name]
     assert join(folder).removed == 0
-
-
-def test_new_rows_are_added_and_small_files_joined_again(folder: Path, template: Path) -> None:
-    before, files = content(folder), sorted(template.iterdir())
-    for path in files:
-        (folder / path.name).unlink()
-    for start in range(0, len(files), 4):
-        for path in files[start : start + 4]:
-            shutil.copy(path, folder)
-        join(folder)
-        assert len(names(folder)) <= 3
-    assert content(folder) == before
-
-
-def test_a_row_in_a_loose_and_a_joined_file_counts_once(folder: Path, template: Path) -> None:
-    before = content(folder)
-    join(folder)
-    for path in sorted(template.iterdir())[:5]:
+    for path in sorted(template.iterdir())[:5]:  # as after a killed compaction
         shutil.copy(path, folder)
     assert content(folder) == before
-    assert join(folder).removed == 5
+    assert join(folder).removed == 6
     assert content(folder) == before
-    assert len(names(folder)) == 1
+    assert names(folder) == [joined_file(folder).name]
 
 
-@pytest.mark.parametrize("place", [0.0001, pytest.param(0.5, marks=pytest.mark.full)])
-def test_nothing_is_removed_for_a_damaged_file(folder: Path, template: Path, place: float) -> None:
+def test_rows_are_written_some_thousand_at_once(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = content(folder)
+    monkeypatch.setattr(joining, "GROUP_ROWS", 8)
+    join(folder)
+    assert pq.read_metadata(joined_file(folder)).num_row_groups == 3
+    save([record("eager", run_id="z", case_id="z")], folder.parent)
+    assert join(folder).joined == 22
+    assert content(folder)[:-1] == before
+
+
+def test_bad_files_stay_and_are_named(folder: Path, template: Path) -> None:
     before = content(folder)
     join(folder)
     broken = joined_file(folder)
-    damage(broken, place)
+    damaged = bytearray(broken.read_bytes())
+    damaged[len(damaged) // 2] ^= 255
+    broken.write_bytes(damaged)
     shutil.copytree(template, folder, dirs_exist_ok=True)
+    bad = {broken.name, *spoil_every_way(folder)}
     for _ in range(2):
-        join(folder)
-        assert broken.exists()
+        done = join(folder)
+        assert {Path(path).name for path in done.left} == bad
+        assert {*names(folder)} > bad
+        assert len(names(folder)) == len(bad) + 1
         assert content(folder) == before
-    broken.unlink()
-    assert content(folder) == before
-
-
-def test_bad_files_stay_and_are_named(folder: Path) -> None:
-    before = content(folder)
-    reasons = spoil_every_way(folder)
-    later = folder / "later.parquet"
-    pq.write_table(pq.read_table(min(folder.glob("run-*"))).append_column("mood", pa.array(["a"])),
-                   later)  # fmt: skip
-    done = join(folder)
-    assert {Path(path).name for path in done.left} == {*reasons, later.name}
-    assert names(folder) == sorted([*reasons, later.name, joined_file(folder).name])
-    assert content(folder) == before
 
 
 def test_a_full_disk_loses_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,21 +13,6 @@ from modescope.bench.records.results import Findings, add_columns, add_flag, add
 from tests.helpers.made_up_records import case, plan
 
 
-def test_the_columns_of_a_case() -> None:
-    work = work_of(case(model=Model("custom:net:build", "net:build")), plan(compile_cache="warm"))
-    assert (work.model, work.mode, work.grad, work.compile_mode) == (
-        "custom:net:build",
-        "compile",
-        "inference_mode",
-        "default",
-    )
-    assert (work.batch, work.seq) == (8, None)
-    assert (work.baseline_mode, work.baseline_dtype) == ("eager", "fp32")
-    assert work.compile_cache == "warm"
-    alone = work_of(case(baseline=None), plan())
-    assert (alone.baseline_mode, alone.baseline_dtype) == (None, None)
-
-
 @pytest.mark.parametrize(
     ("args_json", "shape_json", "columns"),
     [
@@ -49,18 +34,12 @@ def test_findings_contain_every_group_of_columns() -> None:
     assert groups == {each for each in Findings.__mro__[1:] if is_dataclass(each)}
 
 
-def test_nulls_of_a_group_are_joined_too() -> None:
-    known = Findings(error=0.5, clocks_s=3.0, flags=("drift",))
-    joint = add_columns(known, Rounds(timed_s=2.0), Clocks(host_rounds_s=(1.0,)))
-    assert joint == Findings(
-        error=0.5, timed_s=2.0, host_rounds_s=(1.0,), clocks_s=None, flags=("drift",)
-    )
-
-
-def test_notes_are_appended_to_earlier_notes() -> None:
-    columns = Findings(memory_note="sparse")
-    assert add_note(columns, [], "lost") == columns
-    found = add_note(columns, ["memory_note", "work_note"], "lost")
-    assert (found.memory_note, found.work_note) == ("sparse; lost", "lost")
-    assert add_note(columns, ["work_note"], None) == columns
-    assert add_flag(add_flag(columns, "a"), "b").flags == ("a", "b")
+def test_columns_notes_and_flags_are_added() -> None:
+    known = Findings(error=0.5, clocks_s=3.0, memory_note="sparse", flags=("drift",))
+    found = add_columns(known, Rounds(timed_s=2.0), Clocks(host_rounds_s=(1.0,)))  # nulls, too
+    found = add_note(found, ["memory_note", "work_note"], "lost")
+    found = add_flag(add_note(found, ["work_note"], None), "contended")
+    assert found == Findings(
+        error=0.5, timed_s=2.0, host_rounds_s=(1.0,), clocks_s=None,
+        memory_note="sparse; lost", work_note="lost", flags=("drift", "contended"),
+    )  # fmt: skip

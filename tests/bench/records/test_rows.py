@@ -10,14 +10,12 @@ import pytest
 
 from modescope.bench.records import rows
 from modescope.bench.records.joining import join
-from tests.helpers.invalid_files import SPOILED, spoil_every_way
+from tests.helpers.invalid_files import spoil_every_way
 from tests.helpers.studies import record, save
 
-COLUMNS = ("schema_version", "run_id", "mode")
 
-
-def modes(folder: Path, columns: tuple[str, ...] = COLUMNS) -> list[str]:
-    found = rows.read(folder, columns)
+def modes(folder: Path) -> list[str]:
+    found = rows.read(folder, ("schema_version", "run_id", "mode"))
     return sorted(found.table["mode"].to_pylist())
 
 
@@ -26,26 +24,15 @@ def folder(tmp_path: Path) -> Path:
     return save([record("eager"), record("compile")], tmp_path) / "rows"
 
 
-@pytest.mark.parametrize("kind", SPOILED)
-def test_a_bad_file_is_named_and_left_out(folder: Path, kind: str) -> None:
-    spoil, reason = SPOILED[kind]
-    spoil(folder)
+def test_bad_files_are_named_and_left_out(folder: Path) -> None:
+    reasons = spoil_every_way(folder)
     found = rows.read(folder)
     assert sorted(found.table["mode"].to_pylist()) == ["compile", "eager"]
-    ((path, why),) = found.left_out.items()
-    assert path == str(folder / "bad.parquet")
-    assert reason in why
-    assert "\n" not in why
-
-
-def test_bad_files_are_found_among_many(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    save([record("amp") for _ in range(9)], folder.parent)
-    reasons = spoil_every_way(folder)
-    for batch in (2, 7, 500):
-        monkeypatch.setattr(rows, "BATCH", batch)
-        found = rows.read(folder)
-        assert len(found.table) == 11
-        assert {Path(path).name for path in found.left_out} == {*reasons}
+    left_out = {Path(path).name: why for path, why in found.left_out.items()}
+    assert left_out.keys() == reasons.keys()
+    for name, reason in reasons.items():
+        assert reason in left_out[name]
+        assert "\n" not in left_out[name]
 
 
 def test_a_copy_counts_once(folder: Path) -> None:
