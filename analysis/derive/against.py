@@ -68,10 +68,6 @@ COLUMNS = {
 }
 """The columns that `against` adds."""
 
-_NEEDED = {
-    *NEEDED, *SAME_BASELINE, "apart", "compile_cache", "status", "reason", "in_effect",
-    "in_effect_note", "budget", "first_call_s", "baseline_first_call_s",
-}  # fmt: skip
 _OF_MODE = (*PLAIN_EAGER, "fullgraph", "compile_options")  # a mode's settings besides grad
 _TRUSTED = ("status", "in_effect", "budget_rank", "speedup_ci_low")  # what `trusted` reads
 
@@ -168,7 +164,7 @@ def against(rows: pd.DataFrame, wanted: str) -> pd.DataFrame:
     dtypes that of the baseline is used, of several compiler caches the row's own. UsageError of one
     sentence if no row has that mode or may be compared with, or if several are left.
     """
-    every = phrases.as_rows(rows[list(_NEEDED)])
+    every = phrases.as_rows(rows)
     groups = phrases.grouped((values_of(row, SAME_BASELINE), row) for row in every)
     usable = {key: _usable(members, wanted) for key, members in groups.items()}
     others = [_reference(row, usable[values_of(row, SAME_BASELINE)], wanted) for row in every]
