@@ -16,7 +16,6 @@ from modescope.analysis.recommend.advice import fold
 from modescope.analysis.recommend.decide import recommend
 from modescope.analysis.recommend.types import Recommendation
 from modescope.bench.records import parquet
-from modescope.bench.records.joining import join
 from modescope.bench.records.results import Record
 from modescope.bench.records.rows import CONFIRMATIONS
 from tests.helpers.recommendations import control
@@ -93,20 +92,6 @@ def test_replicates_overrule_a_second_process(tmp_path: Path) -> None:
     several = replicates(5, speedup=1.13)
     found = answer(study(tmp_path, [control(), *several], {"compile": 0.9}))
     assert found.outcome == types.MODE
-
-
-def test_a_clear_loss_does_not_blur_what_would_have_been_detected(tmp_path: Path) -> None:
-    near = record("compile", speedup=1.002, spread=0.004)
-    alone = answer(save([control(), near], tmp_path / "alone"))
-    blurred = record("no_grad", speedup=0.5, spread=0.2)
-    assert answer(save([control(), near, blurred], tmp_path / "both")).mde == alone.mde
-
-
-def test_what_a_second_process_found_outlives_a_compaction(tmp_path: Path) -> None:
-    study(tmp_path, [control(), COMPILE], {"compile": 0.9})
-    join(tmp_path / "rows")
-    assert len([*(tmp_path / "rows").glob("*.parquet")]) == 1
-    assert answer(tmp_path).outcome == types.BETWEEN
 
 
 @pytest.mark.parametrize(
