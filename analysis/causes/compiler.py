@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 
 from modescope.analysis.causes import evidence
-from modescope.analysis.causes.types import COST, HINT, LOSS, PART, Case, Cause, Evidence
+from modescope.analysis.causes.types import COST, LOSS, PART, Case, Cause, Evidence
 from modescope.analysis.causes.verdicts import is_compared, is_compiled, long_first_call
 from modescope.analysis.derive import profile
 from modescope.analysis.derive.mix import mix_of
@@ -133,14 +133,6 @@ def _operator(name: str) -> str:
     return name if len(parts) < 2 else "::".join(parts[:2])
 
 
-def compiled_by_model(case: Case) -> Evidence | None:
-    """Code of the model compiles a part of it in every mode, the baseline's included."""
-    graphs = case.row.get("own_graphs")
-    if not graphs:
-        return None
-    return Evidence(None, {"graphs": numbers.counted(graphs, "graph", "graphs")})
-
-
 def first_call(case: Case) -> Evidence | None:
     """The first call takes as long as a thousand calls of the baseline or more."""
     row, calls = case.row, long_first_call(case.row)
@@ -216,11 +208,6 @@ CAUSES = (
         "torch compiles in {times} of the first {calls} calls ({numbers}), which take {seconds}"
         "{why}.",
         "Warm up with every size, or compile once for all (mode=compile-dynamic).",
-    ),
-    Cause(
-        HINT, compiled_by_model,
-        "the model compiles a part of itself ({graphs}) in eager too, so a gain of compiling it is "
-        "larger than against plain eager code.",
     ),
     Cause(
         PART, recompiles,

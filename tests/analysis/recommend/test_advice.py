@@ -14,7 +14,7 @@ from modescope.analysis.recommend.advice import Advice, fold
 from modescope.analysis.recommend.decide import recommend
 from modescope.bench.records.cases import canonical_json
 from modescope.bench.records.results import Record
-from tests.helpers.recommendations import MIB, control, needs
+from tests.helpers.recommendations import control
 from tests.helpers.studies import record, save
 
 
@@ -79,16 +79,6 @@ def test_batches_are_merged_for_each_value_of_another_size(
     grid = [at(dict(zip(sizes, (n, m), strict=True)), "compile", 2.0)
             for n in (2, 4) for m in (64, 512)]  # fmt: skip
     assert len(advice(tmp_path, *grid)) == count
-
-
-def test_memory_of_a_span_is_a_range(tmp_path: Path) -> None:
-    def with_memory(size: int, extra: int) -> Sequence[Record]:
-        shape: dict[str, Any] = {"shape": canonical_json({"batch": size})}
-        peak = needs(10 * MIB + extra)
-        return [control(**shape, **needs(10 * MIB)), record("compile", **shape, **peak)]
-
-    (one,) = advice(tmp_path, with_memory(1, -MIB), with_memory(4, 2 * MIB))
-    assert one.precisions[0].text.endswith("−1.00 MiB to +2.00 MiB memory")
 
 
 @pytest.mark.parametrize(

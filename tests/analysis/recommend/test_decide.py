@@ -203,17 +203,6 @@ def test_a_choice_has_its_costs_and_intervals(tmp_path: Path) -> None:
     assert found.floor.value == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize(("first_call_s", "charged_s"), [(0.05, 0.002), (0.5, 0.5)])
-def test_a_first_call_that_builds_nothing_is_charged_only_beyond_noise(
-    tmp_path: Path, first_call_s: float, charged_s: float
-) -> None:
-    plain = record("no_grad", CALL_S, speedup=1.2, first_call_s=first_call_s)
-    found = answer(tmp_path, [control(), plain], calls=100_000)
-    eager_s = 0.002 + 1e5 * CALL_S * 1.2
-    gain = found.choice.gain.value
-    assert gain == pytest.approx(eager_s / (charged_s + 1e5 * CALL_S), rel=1e-4)
-
-
 def test_the_gain_over_calls_is_the_ratio_of_totals(tmp_path: Path) -> None:
     found = answer(tmp_path, [control(), record("compile", CALL_S, **FIFTH)], calls=1_000_000)
     eager_s = 0.002 + 1e6 * CALL_S * 1.2

@@ -61,12 +61,6 @@ WORLDS = {
             "calls repeat": last(calls=None),
         },
     ),
-    "compiled_by_model": World(
-        [record("no_grad", speedup=1.1, own_graphs=2)],
-        "the model compiles a part of itself (2 graphs) in eager too, so a gain of compiling it is "
-        "larger than against plain eager code.",
-        silent={"nothing": last(own_graphs=None), "no graph": last(own_graphs=0)},
-    ),
     "recompiles": World(
         [record("compile", speedup=0.8, recompiles=2, recompile_reasons=CHANGED)],
         "torch compiled again 2 times while calls were timed: a global changed.",
