@@ -247,15 +247,6 @@ def less_work(case: Case) -> str:
     return "Only less work, more threads or a faster device help."
 
 
-def was_measured(case: Case, *compile_modes: str) -> bool:
-    """Whether the study has one of these modes at the row's precision: advice needs no such mode.
-
-    Were it faster, it would be recommended.
-    """
-    same = (one for one in case.siblings if one["dtype"] == case.row["dtype"])
-    return any(one["compile_mode"] in compile_modes for one in same)
-
-
 def first_of(reasons: Collection[Any]) -> str:
     """The first of several texts, and how many more there are: `graph break (and 2 more)`."""
     more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""

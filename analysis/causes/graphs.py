@@ -91,19 +91,9 @@ def device_is_the_limit(case: Case) -> Evidence | None:
     saved = "" if not before else f"{before:,.0f} launches of eager became {cells.launches(row)}, "
     figures = {
         "saved": f"{saved}but " if saved else "", "share": cells.share(row, "device_share"),
-        "remedy": _cheaper(case),
+        "remedy": evidence.less_work(case),
     }  # fmt: skip
     return Evidence(min(1.0, row["device_share"]), figures)
-
-
-def _cheaper(case: Case) -> str:
-    remedy = evidence.less_work(case)
-    tuned = ("max-autotune", "max-autotune-no-cudagraphs")
-    if case.row["compile_mode"] in tuned or evidence.was_measured(case, *tuned):
-        return remedy
-    if remedy == evidence.FASTER_DEVICE:
-        return "Make the kernels cheaper (mode=max-autotune)."
-    return f"{remedy.removesuffix('.')}, or make the kernels cheaper (mode=max-autotune)."
 
 
 def _captures(row: Row) -> bool:

@@ -198,7 +198,9 @@ def _remedy(case: Case) -> str:
         return f"Capture CUDA graphs (mode=reduce-overhead or mode=cuda-graph), or {more_work}."
     if is_compiled(row) or row["graph"]:
         return f"{more_work[0].upper()}{more_work[1:]}; at this size eager may be the better mode."
-    if evidence.was_measured(case, "default"):
+    if any(
+        one["compile_mode"] == "default" and one["dtype"] == row["dtype"] for one in case.siblings
+    ):  # were it faster, it would be recommended
         return f"{more_work[0].upper()}{more_work[1:]}."
     return f"Compile it (mode=compile), or {more_work}."
 

@@ -268,9 +268,6 @@ def remarks(answer: Recommendation) -> Iterator[str]:
     if choice and (flags := phrases.flags(choice.row, Figure.SPEEDUP)):
         doubts = "; ".join(DOUBTS.get(flag, flag) for flag in flags)
         yield f"Less certain for {choice.mode}: {doubts}."
-    refused = phrases.grouped((one.reason, one.mode) for one in answer.refused if one.reason)
-    for reason, modes in refused.items():
-        yield f"Not recommended: {phrases.listed(list(dict.fromkeys(modes)))}: {reason}."
     if answer.baseline_unchecked and outcome not in (MODE, types.NOTHING):
         name = _baseline(answer.question)
         yield f"The results of {name} were not checked: {answer.baseline_unchecked}."

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import fields, replace
 
 import pandas as pd
 
 from modescope.analysis.derive import formulas
 from modescope.analysis.derive.select import GROUP, SECTION, row_parts
-from modescope.analysis.format import cells, numbers, phrases
+from modescope.analysis.format import phrases
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.recommend import types
 from modescope.analysis.recommend.constraints import ANYTHING, Wishes
@@ -136,9 +136,9 @@ def _answer(rows: Sequence[Row], baseline: Row | None, wishes: Wishes) -> Recomm
             continue
         ratio, why = gain(row, wishes.calls, baseline), refusal(row, wishes)
         if why is None and ratio is None:
-            why = "first_call_unknown", "its first call, or the baseline's, is unknown"
+            why = "first_call_unknown"
         if why is not None:
-            refused.append(Refusal(row["run_id"], phrases.mode(row), *why))
+            refused.append(Refusal(row["run_id"], phrases.mode(row), why))
         elif ratio is not None:
             usable.append(_choice(row, ratio, baseline))
     floor, fits = _floor(baseline), fits_into(baseline, wishes.memory_limit_bytes)
@@ -227,20 +227,13 @@ def gain(row: Row, calls: float | None, baseline: Row | None) -> Estimate | None
     return Estimate(*map(over_calls, (speedup.value, low(speedup), high(speedup))))
 
 
-def refusal(row: Row, wishes: Wishes) -> tuple[str, str] | None:
-    """Kind and reason for a row that cannot be recommended; None for one that can."""
+def refusal(row: Row, wishes: Wishes) -> str | None:
+    """Why a row cannot be recommended, as the kind of a Refusal; None for one that can."""
     for kind, holds in RULES:
         if holds(row):
-            return kind, ""
-    limit_bytes = wishes.memory_limit_bytes
-    fits = fits_into(row, limit_bytes)
-    if limit_bytes is None or fits:
-        return None
-    limit = f"the limit of {numbers.limit(limit_bytes)}"
-    if fits is None:
-        return "memory_unknown", f"not known to fit into {limit}"
-    needed_bytes, where = max(_needed(row))
-    return "memory", f"{where} needs {numbers.size(needed_bytes)}, more than {limit}"
+            return kind
+    fits = fits_into(row, wishes.memory_limit_bytes)
+    return "memory_unknown" if fits is None else None if fits else "memory"
 
 
 def _exceeds_its_limit(row: Row) -> bool:
@@ -249,27 +242,19 @@ def _exceeds_its_limit(row: Row) -> bool:
 
 
 def fits_into(row: Row | None, limit_bytes: int | None) -> bool | None:
-    """Whether a row needs no more than the limit; None where that is unknown."""
-    if limit_bytes is None:
-        return True
-    if row is None:
-        return None
-    if any(needed > limit_bytes for needed, _ in _needed(row)):
-        return False
-    return None if row["peak_bytes"] is None else True
-
-
-def _needed(row: Row) -> Iterator[tuple[float, str]]:
-    """The known peaks in bytes above an empty process.
+    """Whether a row needs no more than the limit, above an empty process; None if unknown.
 
     Weights and inputs, allocated earlier, are added to the first call's peak. On a CPU that peak is
     the growth of the process, compiler included, which has to fit as well.
     """
+    if limit_bytes is None:
+        return True
+    if row is None:
+        return None
     first = (row["setup_peak_bytes"], row["weights_bytes"], row["input_bytes"])
-    if row["peak_bytes"] is not None:
-        yield float(row["peak_bytes"]), "a call"
-    if None not in first:
-        yield float(sum(first)), "the first call"
+    if None not in first and sum(first) > limit_bytes:
+        return False
+    return None if row["peak_bytes"] is None else bool(row["peak_bytes"] <= limit_bytes)
 
 
 def _is_equal(one: Estimate, best: Estimate) -> bool:
@@ -305,16 +290,12 @@ def _outcome(
 
 def _lost(one: Choice, best: Choice | None, least_gain: float, wishes: Wishes) -> Refusal:
     """Why a row is neither chosen nor tied. `best`: of the winners, if it is one."""
-    reason = ""
     if best:
         kind = "less" if _is_less(one.gain, best.gain) else "open"
     elif high(one.speedup) < 1 / (1 + MARGIN):
         kind = "slower"
     elif wishes.calls is not None and low(one.speedup) > least_gain:
-        kind, pays = "unpaid", "undecided whether it pays"
-        if high(one.gain) < 1 + MARGIN:
-            pays = f"it pays after {cells.break_even(one.row)} calls"
-        reason = f"{numbers.ratio(one.gain)} over {numbers.calls(wishes.calls)} calls, {pays}"
+        kind = "unpaid"
     else:
         kind = "noise" if low(one.speedup) > 1 + MARGIN else "no_difference"
-    return Refusal(one.run_id, one.mode, kind, reason)
+    return Refusal(one.run_id, one.mode, kind)

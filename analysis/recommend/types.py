@@ -87,8 +87,7 @@ class Refusal:
 
     run_id: str
     mode: str
-    kind: str  # a code, such as `not_in_effect`
-    reason: str = ""  # a clause, where it follows from the user's constraints
+    kind: str  # why, as a code: `not_in_effect`, `less`, `slower`
 
 
 @dataclass(frozen=True)

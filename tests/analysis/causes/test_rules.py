@@ -133,15 +133,6 @@ def test_a_graph_with_guards_is_advised_to_be_captured_whole(
     assert advised in found["more_overhead"].remedy
 
 
-@pytest.mark.parametrize("measured", [True, False])
-def test_autotuning_is_no_advice_where_it_was_measured(measured: bool, tmp_path: Path) -> None:
-    clocks = cuda_clocks(8e-6, 95e-6)
-    others = [record("max-autotune", 100e-6, 0.9, **clocks)] if measured else []
-    graph = record("cuda-graph", 100e-6, 1.02, graph_launches=1, launches=0, **clocks)
-    found = _of(tmp_path, *others, graph)
-    assert ("max-autotune" not in found["device_is_the_limit"].remedy) is measured
-
-
 @pytest.mark.parametrize(("captured", "is_told"), [(0.8, False), (1.2, True)])
 def test_graphs_that_the_study_has_measured_as_slower_are_not_advised(
     tmp_path: Path, captured: float, is_told: bool

@@ -52,7 +52,7 @@ def _levels(source: Generator) -> Numbers:
     states = [bool(source.random() < share)]
     while len(states) < BLOCKS:
         states.append(states[-1] != (source.random() < changes[states[-1]]))
-    return source.uniform(0, np.log(1.05)) * np.array(states)
+    return np.array(states, np.float64) * source.uniform(0, math.log(1.05))
 
 
 DISTURBED: Mapping[str, Course] = {
@@ -61,7 +61,7 @@ DISTURBED: Mapping[str, Course] = {
     "autocorrelation": lambda source: _wander(
         source, source.uniform(0, 0.02), source.uniform(0.2, 20)
     ),
-    "order": lambda source: np.arange(BLOCKS) % 2 * source.uniform(0, 0.04),
+    "order": lambda source: np.tile([0.0, source.uniform(0, 0.04)], ROUNDS),
 }
 """What disturbs a comparison: the first three disturb the case alone."""
 OF_THE_CASE = ("drift", "two levels", "autocorrelation")
