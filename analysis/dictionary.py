@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from inspect import cleandoc, get_annotations
 
-from modescope.analysis.causes.table import CAUSES
+from modescope.analysis.causes.finding import CAUSES
 from modescope.analysis.derive import against
 from modescope.analysis.derive.registry import METRICS
 from modescope.analysis.derive.replicates import ADDED
@@ -140,7 +140,7 @@ def text() -> str:
         _list({name: (doc, "") for name, doc in against.COLUMNS.items() if doc}),
         "## Causes\n",
         _CAUSES,
-        _list({cause.code: (cause.about, "") for cause in CAUSES}),
+        _list({one.code: ((one.rule.__doc__ or "").partition("\n")[0], "") for one in CAUSES}),
     )
     return "\n".join(sections)
 

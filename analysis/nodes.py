@@ -17,7 +17,6 @@ MARGIN = 0.03
 """What processes and jobs on equal nodes differ by anyway (DECISIONS.md)."""
 
 LEAST_ROWS = 5
-MOST_NAMED = 6  # nodes in a sentence; the rest are counted
 GPU_CHARACTERS = len("GPU-") + 8  # of a UUID, which tell GPUs apart
 
 
@@ -61,8 +60,7 @@ def sentences(processes: pd.DataFrame) -> list[str]:
 def names(processes: pd.DataFrame) -> str:
     """`n1, n2 and n3`; empty unless there are several nodes."""
     known = sorted(processes["node"].dropna().unique())
-    more = [f"{len(known) - MOST_NAMED} more"] if len(known) > MOST_NAMED else []
-    return listed([*known[:MOST_NAMED], *more]) if len(known) > 1 else ""
+    return listed(known) if len(known) > 1 else ""
 
 
 def _eager(processes: pd.DataFrame) -> pd.DataFrame:

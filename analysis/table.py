@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import pandas as pd
 
 from modescope.analysis import cli, nodes, terminal, where
-from modescope.analysis.causes.important import most_important
+from modescope.analysis.causes.finding import most_important
 from modescope.analysis.changes import LEAST_PROCESSES
 from modescope.analysis.derive.against import (
     BETWEEN_PROCESSES,

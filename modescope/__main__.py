@@ -35,7 +35,7 @@ COMMANDS = {
     ),
     "table": Command("modescope.analysis.table:main", "print a study and which mode to use"),
     "report": Command("modescope.analysis.report.__main__:main", "write a study's report"),
-    "why": Command("modescope.analysis.why.__main__:main", "say why each mode is faster or not"),
+    "why": Command("modescope.analysis.why:main", "say why each mode is faster or not"),
     "compare": Command("modescope.analysis.compare.__main__:main", "compare two studies"),
     "versus": Command(
         "modescope.bench.versus.__main__:main", "measure two states in turns, and compare them"

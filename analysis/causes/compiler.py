@@ -1,16 +1,68 @@
-"""Rules on what torch.compile did: graph breaks, recompilations, operators left to eager."""
+"""Rules on what torch.compile did: pieces, compilations, fallbacks, and what its first call costs.
+
+Calls of different sizes (`calls=`) may each compile, fall back to eager, or be padded.
+"""
 
 from __future__ import annotations
 
 import json
 
 from modescope.analysis.causes import evidence
-from modescope.analysis.causes.types import HINT, PART, Case, Cause, Evidence
-from modescope.analysis.causes.verdicts import is_compiled
+from modescope.analysis.causes.types import COST, LOSS, PART, Case, Cause, Evidence
+from modescope.analysis.causes.verdicts import is_compared, is_compiled, long_first_call
 from modescope.analysis.derive import profile
+from modescope.analysis.derive.mix import mix_of
 from modescope.analysis.format import numbers, phrases
+from modescope.analysis.format.phrases import Row
 
+LEAST_PADDING = 1.05
 LEAST_FALLBACKS = 0.1  # of a call: operators that Inductor leaves to eager are named above it
+LEAST_BYTES = 32 * 2**20  # above plain eager's first call; loading the compiler takes 50 to 75 MiB
+TIMES = 2.0  # the peak of a steady call
+_MOST_NUMBERS = 6  # of calls that compile, named
+_MOST_PHASES = 3
+FOR_SIZES = "Compile once for all sizes (mode=compile-dynamic), or pad to fewer sizes (calls.pad)."
+
+
+def eager_fallback(case: Case) -> Evidence | None:
+    """Torch reached its limit of compilations, and runs some of the calls in eager."""
+    mix = mix_of(case.row)
+    if mix is None or mix.gave_up_at is None or not mix.eager or not is_compiled(case.row):
+        return None
+    reasons = [one.reason for one in mix.compiles if one.reason]
+    by_size = bool(reasons) and "size mismatch" in reasons[-1]
+    figures = {
+        "at": f"{mix.gave_up_at}", "eager": f"{len(mix.eager)}", "calls": f"{len(mix.calls)}",
+        "times": numbers.counted(len(mix.compiles), "compilation", "compilations"),
+        "why": f": {reasons[-1]}" if reasons else "",
+        "remedy": FOR_SIZES if by_size else "Keep constant what the reason names.",
+    }  # fmt: skip
+    return Evidence(mix.eager_share, figures)
+
+
+def size_compiles(case: Case) -> Evidence | None:
+    """Torch compiled in more than one call of the first pass."""
+    mix = mix_of(case.row)
+    if mix is None or len(mix.compiles) < 2:
+        return None
+    named = [f"{one.number}" for one in mix.compiles[:_MOST_NUMBERS]]
+    more = len(mix.compiles) - len(named)
+    reasons = [one.reason for one in mix.compiles if one.reason]
+    figures = {
+        "times": f"{len(mix.compiles)}", "calls": f"{len(mix.calls)}",
+        "numbers": phrases.listed([*named, *([f"{more} more"] if more else [])]),
+        "seconds": numbers.duration(sum(one.seconds for one in mix.compiles)),
+        "why": f": {reasons[-1]}" if reasons else "",
+    }  # fmt: skip
+    return Evidence(None, figures)
+
+
+def padding(case: Case) -> Evidence | None:
+    """The case's calls are padded, which makes them 5 % larger or more."""
+    mix = mix_of(case.row)
+    if mix is None or mix.padding < LEAST_PADDING:
+        return None
+    return Evidence(1 - 1 / mix.padding, {"times": f"{mix.padding:.2f}"})
 
 
 def recompiles(case: Case) -> Evidence | None:
@@ -21,13 +73,16 @@ def recompiles(case: Case) -> Evidence | None:
         return None
     if not is_compiled(row) or not (timed or reasons):
         return None
-    when = " while calls were timed" if timed else ""
-    times = numbers.counted(timed or len(reasons), "time", "times")
-    return Evidence(1.0 if timed else None, {"times": times, "when": when, "why": _why(case)})
+    figures = {
+        "times": numbers.counted(timed or len(reasons), "time", "times"),
+        "when": " while calls were timed" if timed else "",
+        "why": f": {evidence.first_of(reasons)}" if reasons else "",
+    }
+    return Evidence(1.0 if timed else None, figures)
 
 
 def graph_breaks(case: Case) -> Evidence | None:
-    """The graph is broken. With functions in eager, its share is that of their kernels."""
+    """The graph is broken (graph_breaks)."""
     row = case.row
     if not row["graph_breaks"]:
         return None
@@ -78,45 +133,107 @@ def _operator(name: str) -> str:
     return name if len(parts) < 2 else "::".join(parts[:2])
 
 
-def _why(case: Case) -> str:
-    """`: tensor 'x' size mismatch (and 2 more)`; empty without a reason."""
-    reasons = evidence.texts(case.row, "recompile_reasons")
-    return f": {evidence.first_of(reasons)}" if reasons else ""
-
-
-def compiled_by_model(case: Case) -> Evidence | None:
-    """Code of the model compiles a part of it in every mode, the baseline's included."""
-    graphs = case.row.get("own_graphs")
-    if not graphs:
+def first_call(case: Case) -> Evidence | None:
+    """The first call takes as long as a thousand calls of the baseline or more."""
+    row, calls = case.row, long_first_call(case.row)
+    if calls is None:
         return None
-    return Evidence(None, {"graphs": numbers.counted(graphs, "graph", "graphs")})
+    figures = {
+        "what": phrases.first_step(row), "first": numbers.duration(row["first_call_s"]),
+        "calls": numbers.calls(calls), "phases": _phases(row), "caches": _caches(case),
+        "pays": _pays(row),
+    }  # fmt: skip
+    return Evidence(None, figures)
+
+
+def _phases(row: Row) -> str:
+    """`: inductor 4.10 s, codegen 2.20 s, dynamo 0.80 s`; empty where unknown."""
+    phases = sorted(json.loads(row["compile_phases_s"] or "{}").items(), key=lambda one: -one[1])
+    known = [f"{name} {s:#.3g} s" for name, s in phases[:_MOST_PHASES] if s > 0]
+    return f": {', '.join(known)}" if known else ""
+
+
+def _caches(case: Case) -> str:
+    """`; with a warm compiler cache 1.03 s`; empty without such a row.
+
+    A warm cache that lacked the row's code says nothing.
+    """
+    for other in case.caches:
+        lacked = other["compile_cache"] == "warm" and other["compiler_cache_misses"]
+        if other["first_call_s"] is not None and not lacked:
+            first = numbers.duration(other["first_call_s"])
+            return f"; with a {other['compile_cache']} compiler cache {first}"
+    return ""
+
+
+def _pays(row: Row) -> str:
+    calls = row["break_even_calls"]
+    if not calls:
+        return ""
+    if calls == float("inf"):
+        return f"; at {'these sizes' if row['calls'] else 'this size'} it never pays"
+    return f"; it pays after {numbers.calls(calls)} calls"
+
+
+def memory_of_compiling(case: Case) -> Evidence | None:
+    """The first call takes 32 MiB more than plain eager's, and twice what a steady call needs."""
+    row, plain = case.row, case.plain
+    setup, steady = row["setup_peak_bytes"], row["peak_bytes"]
+    before = None if plain is None else plain["setup_peak_bytes"]
+    if not is_compiled(row) or not is_compared(row) or None in (setup, steady, before):
+        return None
+    if setup - before < LEAST_BYTES or setup < TIMES * steady:
+        return None
+    figures = {
+        "setup": numbers.size(setup), "before": numbers.size(before),
+        "steady": numbers.size(steady),
+    }  # fmt: skip
+    return Evidence(None, figures)
 
 
 CAUSES = (
     Cause(
-        "compiled_by_model", HINT, compiled_by_model,
-        "the model compiles a part of itself ({graphs}) in eager too, so a gain of compiling it is "
-        "larger than against plain eager code.",
-        "",
-        "own_graphs above 0",
+        PART, eager_fallback,
+        "torch gives up at call {at}, after {times}{why}; {eager} of {calls} calls of a pass run "
+        "in eager since then.",
+        "{remedy}",
     ),
     Cause(
-        "recompiles", PART, recompiles,
+        LOSS, padding,
+        "padding makes its calls {times} times as large as those of the baseline.",
+        "More buckets pad less; each is compiled once.",
+    ),
+    Cause(
+        COST, size_compiles,
+        "torch compiles in {times} of the first {calls} calls ({numbers}), which take {seconds}"
+        "{why}.",
+        "Warm up with every size, or compile once for all (mode=compile-dynamic).",
+    ),
+    Cause(
+        PART, recompiles,
         "torch compiled again {times}{when}{why}.",
         "Keep constant what the reason names, or compile for sizes that change (dynamic=True).",
-        "recompiles in the timed window, or recompile_reasons",
     ),
     Cause(
-        "graph_breaks", PART, graph_breaks,
+        PART, graph_breaks,
         "the model is compiled in pieces, with {breaks}{where}{eager}.",
         "Remove what breaks the graph; model.fullgraph=true makes each break an error.",
-        "graph_breaks above 0",
     ),
     Cause(
-        "fallbacks", PART, fallbacks,
+        PART, fallbacks,
         "{share} of a call is operators that Inductor leaves to eager ({names}).",
         "Express them by operators that Inductor generates code for.",
-        "fallback_kernels take a tenth of a call, or more",
+    ),
+    Cause(
+        COST, first_call,
+        "the {what} takes {first}, as long as {calls} calls of the baseline{phases}{caches}.",
+        "Time the calls after it, and keep torch's compiler cache between processes{pays}.",
+    ),
+    Cause(
+        COST, memory_of_compiling,
+        "the first call takes {setup} more memory, in eager {before}; a steady call needs "
+        "{steady}.",
+        "Leave room for the first call, or compile with fewer workers "
+        "(TORCHINDUCTOR_COMPILE_THREADS=1).",
     ),
 )  # fmt: skip
-"""Causes in what the compiler did."""

@@ -12,6 +12,7 @@ from typing import Any
 from modescope.analysis.causes.types import Case
 from modescope.analysis.causes.verdicts import is_compiled
 from modescope.analysis.derive.flags import CONTENDED
+from modescope.analysis.derive.profile import DOUBTS
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.phrases import Row
 from modescope.bench.records.cpu import BF16
@@ -19,6 +20,7 @@ from modescope.bench.stats.estimates import (
     ONE,
     Estimate,
     difference,
+    ends,
     product,
     quotient,
     stored_ratio,
@@ -26,10 +28,7 @@ from modescope.bench.stats.estimates import (
 
 FASTER_DEVICE = "Only less work, or a faster device, helps."
 
-UNRELIABLE = {
-    "profile_empty", "profile_busy_exceeds_span", "profile_lost_events",
-    "profile_contradicts_device_time", "split_disagrees",
-}  # fmt: skip
+UNRELIABLE = {*DOUBTS, "split_disagrees"}
 """Flags of a profile that does not agree with the clocks; rules do not read such a profile."""
 
 _GENERATED = re.compile(r"(?:^|_)(?:cpp_fused|triton_)")
@@ -140,14 +139,14 @@ def _within_a_call(share: Estimate) -> Estimate | None:
     """A share limited to 1; None without an interval."""
     if share.value is None or share.low is None or share.high is None:
         return None
-    return Estimate(*(min(1.0, max(0.0, end)) for end in (share.value, share.low, share.high)))
+    return Estimate(*(min(1.0, max(0.0, each)) for each in (share.value, share.low, share.high)))
 
 
 def _of_compiled(clocked: Estimate, profiled: Estimate | None) -> Estimate:
-    guards = ends_of(clocked)[0]
+    guards = ends(clocked)[0]
     if profiled is None:
         return Estimate(clocked.value, guards, 1.0)
-    low, high = ends_of(profiled)
+    low, high = ends(profiled)
     return Estimate(profiled.value, min(high, max(low, guards)), high)
 
 
@@ -218,7 +217,7 @@ def _with_profile(clocked: Estimate | None, profiled: Estimate | None) -> Estima
     """The profile's share, with an interval that holds both."""
     if clocked is None or profiled is None:
         return clocked
-    (one, other), (low, high) = ends_of(clocked), ends_of(profiled)
+    (one, other), (low, high) = ends(clocked), ends(profiled)
     return Estimate(profiled.value, min(one, low), max(other, high))
 
 
@@ -228,13 +227,6 @@ def _parts(row: Row, share: Estimate | None) -> tuple[Estimate | None, Estimate 
         return None
     length = quotient(ONE, stored_ratio(row, "speedup"))
     return product(length, share), product(length, difference(ONE, share))
-
-
-def ends_of(estimate: Estimate) -> tuple[float, float]:
-    """The ends of a known interval."""
-    assert estimate.low is not None
-    assert estimate.high is not None
-    return estimate.low, estimate.high
 
 
 def less_work(case: Case) -> str:
@@ -253,15 +245,6 @@ def less_work(case: Case) -> str:
     if phrases.on_cuda(row):
         return FASTER_DEVICE
     return "Only less work, more threads or a faster device help."
-
-
-def was_measured(case: Case, *compile_modes: str) -> bool:
-    """Whether the study has one of these modes at the row's precision: advice needs no such mode.
-
-    Were it faster, it would be recommended.
-    """
-    same = (one for one in case.siblings if one["dtype"] == case.row["dtype"])
-    return any(one["compile_mode"] in compile_modes for one in same)
 
 
 def first_of(reasons: Collection[Any]) -> str:

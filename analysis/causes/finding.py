@@ -1,13 +1,13 @@
-"""Applies the rules to a table of rows: the causes of each, most important first."""
+"""The table of causes, and the causes of each row, most important first."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 
 import pandas as pd
 
-from modescope.analysis.causes.table import CAUSES
+from modescope.analysis.causes import compiler, graphs, kernels, machine, overhead, precision
 from modescope.analysis.causes.types import (
     COST,
     DECISIVE,
@@ -23,11 +23,29 @@ from modescope.analysis.causes.types import (
     Evidence,
     Finding,
 )
-from modescope.analysis.causes.verdicts import comparison, is_gain, is_loser, is_no_gain, lead
+from modescope.analysis.causes.verdicts import (
+    comparison,
+    is_compared,
+    is_gain,
+    is_loser,
+    is_no_gain,
+    lead,
+)
 from modescope.analysis.derive import pace
 from modescope.analysis.derive.select import SAME_BASELINE, THREADED, is_plain, per_row, values_of
 from modescope.analysis.format import phrases
 from modescope.analysis.format.phrases import Row
+
+CAUSES = (
+    *graphs.CAUSES,
+    *compiler.CAUSES,
+    *overhead.CAUSES,
+    *kernels.CAUSES,
+    *precision.CAUSES,
+    *machine.CAUSES,
+)
+"""Causes of one kind whose shares are equal or unknown are named in this order. A new one is a rule
+and an entry in the file that fits."""
 
 LEAST_OF_A_LOSS = 0.75
 """Parts of a call explain why it takes longer than the baseline's if together they are at least
@@ -42,7 +60,7 @@ def findings(rows: Sequence[Row]) -> list[tuple[Finding, ...]]:
 
     Rows are compared with the others of `rows`, so these should be the whole study.
     """
-    good = [row for row in rows if _is_trusted(row)]
+    good = [row for row in rows if phrases.why_left_out(row) is None]
     sections = phrases.grouped((values_of(row, SAME_BASELINE), row) for row in good)
     threads = phrases.grouped((values_of(row, THREADED), row) for row in good)
     return [_of_row(row, sections, threads) for row in rows]
@@ -89,7 +107,9 @@ def _of_row(
         row,
         plain=_plain(row, members),
         siblings=tuple(one for one in members if one is not row),
-        threads=tuple(one for one in same if _has_other_threads(one, row)),
+        threads=tuple(
+            one for one in same if one["threads"] != row["threads"] and pace.is_comparable(one, row)
+        ),
         caches=tuple(
             one
             for one in members
@@ -97,10 +117,6 @@ def _of_row(
         ),
     )
     return found_in(case)
-
-
-def _has_other_threads(one: Row, row: Row) -> bool:
-    return one["threads"] != row["threads"] and pace.is_comparable(one, row)
 
 
 def found_in(case: Case, causes: Sequence[Cause] = CAUSES) -> tuple[Finding, ...]:
@@ -175,5 +191,22 @@ def _plain(row: Row, members: Sequence[Row]) -> Row | None:
     )
 
 
-def _is_trusted(row: Row) -> bool:
-    return phrases.why_left_out(row) is None
+def most_important(rows: Iterable[Row], count: int) -> list[Row]:
+    """The rows with the causes that a reader asks for first, each cause once.
+
+    First what is slower by more than a tenth, the slowest first; then compiled, captured and
+    autocast modes without gain; then gains, the largest first; then modes not in effect, the rest.
+    """
+    with_cause = sorted((row for row in rows if row["cause"]), key=_importance)
+    of_cause = {row["cause"].partition(";")[0]: row for row in reversed(with_cause)}
+    return [row for row in with_cause if row in of_cause.values()][:count]
+
+
+def _importance(row: Row) -> tuple[int, float]:
+    if phrases.not_in_effect(row) or not is_compared(row):
+        return (3 if phrases.not_in_effect(row) else 4), 0.0
+    size = -abs(math.log(row["speedup"]))
+    if is_loser(row):
+        return 0, size
+    changes_code = row["compile_mode"] != "none" or row["graph"] or row["autocast"]
+    return (1 if is_no_gain(row) and changes_code else 2), size

@@ -22,7 +22,7 @@ _SIZE = "size mismatch"
 
 
 def not_graphed(case: Case) -> Evidence | None:
-    """A mode of CUDA graphs ran without them; torch's own reason where there is one."""
+    """A mode of CUDA graphs ran without them; with torch's own reason if there is one."""
     row = case.row
     why = _why(row)
     if not _captures(row) or not phrases.not_in_effect(row) or why is None:
@@ -36,7 +36,7 @@ def not_graphed(case: Case) -> Evidence | None:
 
 
 def not_in_effect(case: Case) -> Evidence | None:
-    """Torch ran something else than the mode's name says."""
+    """Torch ran something else than the mode's name says, for another reason."""
     row = case.row
     if not phrases.not_in_effect(row) or not row["in_effect_note"]:
         return None
@@ -91,19 +91,9 @@ def device_is_the_limit(case: Case) -> Evidence | None:
     saved = "" if not before else f"{before:,.0f} launches of eager became {cells.launches(row)}, "
     figures = {
         "saved": f"{saved}but " if saved else "", "share": cells.share(row, "device_share"),
-        "remedy": _cheaper(case),
+        "remedy": evidence.less_work(case),
     }  # fmt: skip
     return Evidence(min(1.0, row["device_share"]), figures)
-
-
-def _cheaper(case: Case) -> str:
-    remedy = evidence.less_work(case)
-    tuned = ("max-autotune", "max-autotune-no-cudagraphs")
-    if case.row["compile_mode"] in tuned or evidence.was_measured(case, *tuned):
-        return remedy
-    if remedy == evidence.FASTER_DEVICE:
-        return "Make the kernels cheaper (mode=max-autotune)."
-    return f"{remedy.removesuffix('.')}, or make the kernels cheaper (mode=max-autotune)."
 
 
 def _captures(row: Row) -> bool:
@@ -131,34 +121,28 @@ def _why(row: Row) -> str | None:
 
 CAUSES = (
     Cause(
-        "not_graphed", DECISIVE, not_graphed,
+        DECISIVE, not_graphed,
         "no CUDA graph was launched{left} ({why}).",
         "{remedy}",
-        "a mode of CUDA graphs is not in effect",
     ),
     Cause(
-        "not_in_effect", DECISIVE, not_in_effect,
+        DECISIVE, not_in_effect,
         "torch ran something else: {why}.",
         "Use a mode that is in effect here.",
-        "in_effect is false, for another reason",
     ),
     Cause(
-        "partly_graphed", PART, partly_graphed,
+        PART, partly_graphed,
         "torch left a part out of its CUDA graphs{left} ({why}).",
         "Remove what the reason names.",
-        "cudagraph_skip_reasons of a mode that is in effect",
     ),
     Cause(
-        "graph_per_size", PART, graph_per_size,
+        PART, graph_per_size,
         "a CUDA graph is recorded for each input size, {count} so far{pool}{why}.",
         "Pad inputs to few sizes, or use mode=compile, which records no graph.",
-        "a mode of CUDA graphs, and torch compiled for several sizes or warned of them",
     ),
     Cause(
-        "device_is_the_limit", PART, device_is_the_limit,
+        PART, device_is_the_limit,
         "{saved}the device works for {share} of a call.",
         "{remedy}",
-        "little gain with a CUDA graph, and bound_by is work",
     ),
 )  # fmt: skip
-"""Causes in CUDA graphs and in modes that are not in effect."""

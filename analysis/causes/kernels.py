@@ -19,6 +19,7 @@ from modescope.analysis.causes.verdicts import (
 from modescope.analysis.derive import flags
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.phrases import Row
+from modescope.bench.stats.estimates import ends
 
 HALF = 0.5  # of a call: kernels that remain are named if they take more
 NEAR = 0.7  # of a call's work: the floor is named if it takes more
@@ -61,7 +62,7 @@ def fused_kernels(case: Case) -> Evidence | None:
     row = case.row
     is_fusing = is_compiled(row) and is_same_precision(row) and row["generated_kernels"]
     saved = evidence.change(row, case.plain) if is_fusing and is_faster(row) else None
-    if saved is None or evidence.ends_of(saved.work)[0] < LEAST:
+    if saved is None or ends(saved.work)[0] < LEAST:
         return None
     figures = {
         "share": numbers.share(saved.work.value, 1),
@@ -79,7 +80,7 @@ def slower_kernels(case: Case) -> Evidence | None:
     row, plain = case.row, case.plain
     is_fusing = is_compiled(row) and is_same_precision(row)
     saved = evidence.change(row, plain) if is_fusing and is_slower(row) else None
-    if saved is None or plain is None or evidence.ends_of(saved.work)[1] > -LEAST:
+    if saved is None or plain is None or ends(saved.work)[1] > -LEAST:
         return None
     new, pace = _only_in(row, plain), evidence.pace_ratio(row, plain)
     old_s = evidence.seconds(_only_in(plain, row))
@@ -91,7 +92,7 @@ def slower_kernels(case: Case) -> Evidence | None:
 
 
 def near_floor(case: Case) -> Evidence | None:
-    """The row gains little, and its work takes little longer than its floor, by the interval."""
+    """The row gains little, and its floor is at least 0.7 of its work, by the interval."""
     row = case.row
     if not is_no_gain(row) or flags.BEATEN in phrases.flags(row) or not row["floor_s"]:
         return None
@@ -147,37 +148,30 @@ def _fewer(case: Case) -> str:
 
 CAUSES = (
     Cause(
-        "subnormal_numbers", DECISIVE, subnormal_numbers,
+        DECISIVE, subnormal_numbers,
         "the model computes with subnormal numbers, for which some kernels of a CPU take many "
         "times longer than for others, in eager or compiled: {places}.",
         "Flush them to zero (torch.set_flush_denormal(True)) and measure again.",
-        "subnormal is not null",
     ),
     Cause(
-        "unchanged_kernels", PART, unchanged_kernels,
+        PART, unchanged_kernels,
         "{share} of a call is kernels that it does not change ({names}); without the rest it would "
         "reach {most}.",
         "{remedy}",
-        "little gain, and more than half of the profiled call is kernels that eager runs, too",
     ),
     Cause(
-        "fused_kernels", GAIN, fused_kernels,
+        GAIN, fused_kernels,
         "its kernels, {generated} of them generated, take less time than eager's, which saves "
         "{share} of the baseline's call{count}.",
-        "",
-        "a gain by less work of kernels, against plain eager of the same grad axis",
     ),
     Cause(
-        "slower_kernels", LOSS, slower_kernels,
+        LOSS, slower_kernels,
         "generated kernels take {new}, and the eager kernels that they replace {old} ({names}).",
         "Try mode=max-autotune-no-cudagraphs, or leave this part of the model uncompiled.",
-        "a loss by generated kernels that take longer than those they replace",
     ),
     Cause(
-        "near_floor", PART, near_floor,
+        PART, near_floor,
         "{limit} takes {fraction} of the kernels' time, so no mode can gain much.",
         "{remedy}",
-        "little gain, and the floor is at least 0.7 of the work, by its interval",
     ),
 )  # fmt: skip
-"""Causes in the kernels of a call."""

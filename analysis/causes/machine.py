@@ -68,22 +68,17 @@ def torch_warning(case: Case) -> Evidence | None:
 
 CAUSES = (
     Cause(
-        "threads", SETTING, threads,
+        SETTING, threads,
         "with {here} a call takes {mine}, with {there} {theirs}{pace}.",
         "Use threads={threads} (torch.set_num_threads).",
-        "the same case is faster with another number of threads, by its interval",
     ),
     Cause(
-        "idle_cores", HINT, idle_cores,
+        HINT, idle_cores,
         "its arithmetic runs at {share} of the highest rate measured, on {count} of {cores} cores.",
         "Measure more threads (threads={cores}).",
-        "little gain, near the rate of the threads in use, and fewer threads than cores",
     ),
     Cause(
-        "torch_warning", HINT, torch_warning,
+        HINT, torch_warning,
         "torch warned: {warning}",
-        "",
-        "torch_warnings",
     ),
 )  # fmt: skip
-"""Causes in the use of the machine."""

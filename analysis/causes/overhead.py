@@ -16,7 +16,7 @@ from modescope.analysis.causes.verdicts import (
 from modescope.analysis.derive import profile
 from modescope.analysis.format import cells, numbers, phrases
 from modescope.analysis.format.phrases import Row
-from modescope.bench.stats.estimates import stored_ratio
+from modescope.bench.stats.estimates import ends, stored_ratio
 
 LEAST = 0.03
 """Of a call: a smaller change of overhead or work is not named."""
@@ -30,7 +30,7 @@ GRADS = ("no_grad", "inference_mode")
 def less_overhead(case: Case) -> Evidence | None:
     """The row is faster, and spends less of a call beside its kernels than plain eager."""
     saved = evidence.change(case.row, case.plain) if is_faster(case.row) else None
-    if saved is None or evidence.ends_of(saved.overhead)[0] < LEAST:
+    if saved is None or ends(saved.overhead)[0] < LEAST:
         return None
     return Evidence(
         saved.overhead.value,
@@ -56,7 +56,7 @@ def more_overhead(case: Case) -> Evidence | None:
     """The row is slower, and spends more of a call beside its kernels than plain eager."""
     row = case.row
     saved = evidence.change(row, case.plain) if is_slower(row) else None
-    if saved is None or evidence.ends_of(saved.overhead)[1] > -LEAST:
+    if saved is None or ends(saved.overhead)[1] > -LEAST:
         return None
     added = -saved.overhead.value
     added_s = added * row["baseline_latency_s"]
@@ -84,7 +84,7 @@ def bound_by_overhead(case: Case) -> Evidence | None:
 
 
 def guards(case: Case) -> Evidence | None:
-    """Cache lookup and the Python around compiled code take a visible part of the profiled call."""
+    """Cache lookup and Python around compiled code take a twentieth of the profiled call."""
     row, call = case.row, profile.compiled_call(case.row)
     if call is None or not is_compared(row) or call.overhead_share < LEAST_GUARDS:
         return None
@@ -163,9 +163,9 @@ def _how(row: Row, before: Row) -> str:
     """`, by less overhead (115 operators became 11)`; that it is unknown, where it is."""
     saved = evidence.change(row, before)
     parts = []
-    if saved is not None and evidence.ends_of(saved.overhead)[0] >= LEAST:
+    if saved is not None and ends(saved.overhead)[0] >= LEAST:
         parts.append(f"less overhead{_became('operators', row, before, 'ops_dispatched')}")
-    if saved is not None and evidence.ends_of(saved.work)[0] >= LEAST:
+    if saved is not None and ends(saved.work)[0] >= LEAST:
         parts.append(f"cheaper kernels{_became('kernels', row, before, 'kernels')}")
     if parts:
         return f", by {phrases.listed(parts)}"
@@ -198,7 +198,9 @@ def _remedy(case: Case) -> str:
         return f"Capture CUDA graphs (mode=reduce-overhead or mode=cuda-graph), or {more_work}."
     if is_compiled(row) or row["graph"]:
         return f"{more_work[0].upper()}{more_work[1:]}; at this size eager may be the better mode."
-    if evidence.was_measured(case, "default"):
+    if any(
+        one["compile_mode"] == "default" and one["dtype"] == row["dtype"] for one in case.siblings
+    ):  # were it faster, it would be recommended
         return f"{more_work[0].upper()}{more_work[1:]}."
     return f"Compile it (mode=compile), or {more_work}."
 
@@ -215,49 +217,38 @@ def _is_slower_captured(case: Case) -> bool:
 
 CAUSES = (
     Cause(
-        "grad_left_on", PART, grad_left_on,
+        PART, grad_left_on,
         "autograd is on, which inference does not need; without it ({mode}) the same call is "
         "{gain} as fast.",
         "Call the model under torch.{grad}() (mode={mode}).",
-        "inference with grad=enabled, while the same mode without is faster",
     ),
     Cause(
-        "no_autograd", GAIN, no_autograd,
+        GAIN, no_autograd,
         "leaving out autograd saves {share} of the baseline's call{alone}.",
-        "",
-        "a gain that the grad axis alone has",
     ),
     Cause(
-        "less_overhead", GAIN, less_overhead,
+        GAIN, less_overhead,
         "it spends less beside the kernels, which saves {share} of the baseline's call{operators}.",
-        "",
-        "a gain by less dispatch and fewer launches, against plain eager of the same grad axis",
     ),
     Cause(
-        "compiled_code", GAIN, compiled_code,
+        GAIN, compiled_code,
         "compiled code saves {share} of the baseline's call beyond what {mode} saves{how}.",
-        "",
-        "a gain of a compiled mode over the same mode without compiling",
     ),
     Cause(
-        "more_overhead", LOSS, more_overhead,
+        LOSS, more_overhead,
         "{what} add {added} to a call, beyond eager's own overhead.",
         "{remedy}",
-        "a loss by more dispatch than in plain eager of the same grad axis",
     ),
     Cause(
-        "bound_by_overhead", PART, bound_by_overhead,
+        PART, bound_by_overhead,
         "{bound}, which this mode does not shorten enough.",
         "{remedy}",
-        "little gain, and bound_by is overhead",
     ),
     Cause(
-        "guards", PART, guards,
+        PART, guards,
         "cache lookup (guards) takes {lookup} and Python around the compiled code {wrapper} of a "
         "profiled call of {span}, together {share}.",
         "Compile fewer, larger regions, or drop guards that cannot fail "
         "(options={{'guard_filter_fn': torch.compiler.skip_guard_on_inbuilt_nn_modules_unsafe}}).",
-        "guards_s and compiled_wrapper_s take a twentieth of profiled_span_s, or more",
     ),
 )  # fmt: skip
-"""Causes in the overhead of a call."""

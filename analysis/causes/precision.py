@@ -86,7 +86,7 @@ def faster_products(case: Case) -> Evidence | None:
 
 
 def no_tensor_cores(case: Case) -> Evidence | None:
-    """Matrix products of a GPU run in kernels that do not use its tensor cores."""
+    """Products outside of a GPU's tensor cores take three tenths of the kernels' time or more."""
     row = case.row
     if not phrases.on_cuda(row) or row["bound_by"] != "work" or not is_compared(row):
         return None
@@ -197,34 +197,27 @@ def _without(one: Kernel, before: Kernel | None) -> Kernel:
 
 CAUSES = (
     Cause(
-        "casts", PART, casts,
+        PART, casts,
         "{share} of a call is casts between fp32 and {dtype} ({count} per call).",
         "Run {dtype} weights instead (mode=inference_mode dtype={dtype}), which are cast once.",
-        "casts take a tenth of a call under autocast, or more",
     ),
     Cause(
-        "no_native_dtype", PART, no_native_dtype,
+        PART, no_native_dtype,
         "{lack}, and {slower}.",
         "Stay with fp32 on this device.",
-        "a low precision is slower on a device without instructions for it",
     ),
     Cause(
-        "slower_products", LOSS, slower_products,
+        LOSS, slower_products,
         f"{TIMES}.",
         "{remedy}",
-        "a low precision is slower, and so are its matrix products",
     ),
     Cause(
-        "faster_products", GAIN, faster_products,
+        GAIN, faster_products,
         f"{TIMES}.",
-        "",
-        "a low precision is faster, and so are its matrix products",
     ),
     Cause(
-        "no_tensor_cores", PART, no_tensor_cores,
+        PART, no_tensor_cores,
         "{share} of the kernels' time is products without tensor cores ({name}).",
         "Use dtype=tf32 or dtype=bf16, and sizes that are multiples of 8.",
-        "kernels of a GPU's general cores take three tenths of the kernels' time, or more",
     ),
 )  # fmt: skip
-"""Causes in the precision."""

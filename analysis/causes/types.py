@@ -51,14 +51,20 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Cause:
-    """An entry of the table. The sentence can follow a colon, so it begins with a small letter."""
+    """An entry of the table: the name of its rule is its code.
 
-    code: str
+    The sentence can follow a colon, so it begins with a small letter.
+    """
+
     kind: int  # DECISIVE, GAIN, LOSS, PART, SETTING, COST or HINT
     rule: Callable[[Case], Evidence | None]
     sentence: str  # a template for `str.format` with the evidence's figures
-    remedy: str  # what to do, as a template with the same figures; may be empty
-    about: str  # when it is named, for the data dictionary
+    remedy: str = ""  # what to do, as a template with the same figures
+
+    @property
+    def code(self) -> str:
+        """By which columns and texts name the cause."""
+        return self.rule.__name__
 
 
 @dataclass(frozen=True)

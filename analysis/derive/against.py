@@ -68,10 +68,6 @@ COLUMNS = {
 }
 """The columns that `against` adds."""
 
-_NEEDED = {
-    *NEEDED, *SAME_BASELINE, "apart", "compile_cache", "status", "reason", "in_effect",
-    "in_effect_note", "budget", "first_call_s", "baseline_first_call_s",
-}  # fmt: skip
 _OF_MODE = (*PLAIN_EAGER, "fullgraph", "compile_options")  # a mode's settings besides grad
 _TRUSTED = ("status", "in_effect", "budget_rank", "speedup_ci_low")  # what `trusted` reads
 
@@ -95,20 +91,10 @@ def ratio(row: Row, other: Row) -> Estimate | None:
     if one is None or two is None:
         return None
     worst_case = estimates.quotient(one, two)
-    if is_widened(row, other):
+    if processes(row, other) < LEAST_PROCESSES:
         return estimates.product(worst_case, _WIDENING)
     without_interval = one.low is None or two.low is None
     return worst_case if without_interval else _over_processes(row, other)
-
-
-def is_widened(row: Row, other: Row) -> bool:
-    """Whether one of two rows, neither of them the baseline, has too few processes."""
-    return not is_paired(row, other) and processes(row, other) < LEAST_PROCESSES
-
-
-def is_paired(row: Row, other: Row) -> bool:
-    """Whether both were timed in the same rounds: one of them is the baseline."""
-    return phrases.is_control(row) or phrases.is_control(other)
 
 
 def processes(row: Row, other: Row) -> int:
@@ -168,7 +154,7 @@ def against(rows: pd.DataFrame, wanted: str) -> pd.DataFrame:
     dtypes that of the baseline is used, of several compiler caches the row's own. UsageError of one
     sentence if no row has that mode or may be compared with, or if several are left.
     """
-    every = phrases.as_rows(rows[list(_NEEDED)])
+    every = phrases.as_rows(rows)
     groups = phrases.grouped((values_of(row, SAME_BASELINE), row) for row in every)
     usable = {key: _usable(members, wanted) for key, members in groups.items()}
     others = [_reference(row, usable[values_of(row, SAME_BASELINE)], wanted) for row in every]
@@ -251,7 +237,9 @@ def _reference(row: Row, usable: Sequence[Row], wanted: str) -> Row | None:
 
 def _processes(row: Row, other: Row | None) -> int | None:
     """The processes behind a ratio; None without one, for a row to itself, and if it is paired."""
-    if other is None or row["run_id"] == other["run_id"] or is_paired(row, other):
+    if other is None or row["run_id"] == other["run_id"]:
+        return None
+    if phrases.is_control(row) or phrases.is_control(other):
         return None
     return processes(row, other) or None
 
@@ -262,7 +250,5 @@ def _why_none(rows: Sequence[Row], wanted: str) -> str:
         return f"no row in this mode may be compared with ({phrases.why_left_out(named[-1])})"
     modes = {phrases.mode(row) for row in rows if phrases.why_left_out(row) is None}
     modes |= {row["baseline_mode"] for row in rows if row["baseline_mode"] is not None}
-    if not modes:
-        return "no row may be compared with, as none has an interval and was in effect"
-    listed = phrases.listed(sorted(modes))
+    listed = phrases.listed(sorted(modes)) if modes else "none"
     return f"no row has this mode; there is {listed}, alone or with a precision ('compile fp32')"

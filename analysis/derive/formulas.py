@@ -14,6 +14,8 @@ from modescope.analysis.derive.select import SAME_BASELINE, per_row
 from modescope.analysis.format import phrases
 from modescope.analysis.format.phrases import Row
 from modescope.bench.stats import estimates as stats
+from modescope.bench.stats.roofline import Floor
+from modescope.bench.summary import least_work
 
 Formula = Callable[[pd.DataFrame], pd.Series]
 
@@ -124,3 +126,29 @@ def latency_paired_s(end: str) -> Formula:
         return paired_s.where(rows["baseline_mode"].notna(), rows[f"latency{end}_s"])
 
     return formula
+
+
+def floor_s(rows: pd.DataFrame) -> pd.Series:
+    """The least time of the counted work within the measured ceilings, in any mode.
+
+    The ceilings are the highest rates that large probes reached. Work whose data stays in a cache
+    can take less (flag `above_ceiling`).
+    """
+    return per_row(rows, (least and least.seconds for least in _floors(rows)))
+
+
+def floor_bound(rows: pd.DataFrame) -> pd.Series:
+    """The limit that sets this floor: `compute` (arithmetic) or `memory` (bandwidth)."""
+    return per_row(rows, (least and least.bound for least in _floors(rows)), "object")
+
+
+def roofline_fraction(rows: pd.DataFrame) -> pd.Series:
+    """The floor as a share of the time that the work took: on CUDA the device's own time."""
+    work_s = rows["device_s"].where(rows["_on_cuda"], rows["work_s"])
+    fraction: pd.Series = rows["floor_s"] / work_s.where(work_s > 0)
+    return fraction
+
+
+def _floors(rows: pd.DataFrame) -> list[Floor | None]:
+    needed = ["status", "least_bytes", "flops", "ceiling_bytes_per_s", "ceiling_flops_per_s"]
+    return [least_work(row) for row in phrases.as_rows(rows[needed])]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,7 +60,10 @@ class Mix:
     @property
     def padding(self) -> float:
         """Elements of padded calls over those before padding, by the product of changing sizes."""
-        return sum(map(_product, self.padded)) / sum(map(_product, self.calls))
+        padded, own = (
+            sum(math.prod(sizes.values()) for sizes in each) for each in (self.padded, self.calls)
+        )
+        return padded / own
 
 
 def mix_of(row: Row) -> Mix | None:
@@ -83,10 +87,3 @@ def mix_of(row: Row) -> Mix | None:
         None if row["gave_up_at_call"] is None else int(row["gave_up_at_call"]),
         tuple(parsed("eager_calls", ())),
     )
-
-
-def _product(sizes: dict[str, int]) -> int:
-    product = 1
-    for size in sizes.values():
-        product *= size
-    return product

@@ -23,10 +23,10 @@ from modescope.analysis.format.phrases import Row
 from modescope.bench.stats import estimates
 from modescope.bench.stats.estimates import Estimate
 
-CLOCKS = ("latency_at_full_pace", "latency")
 _NEEDED = (
     *THREADED, "threads", "flags",
-    *(f"{clock}{end}_s" for clock in CLOCKS for end in ("", "_ci_low", "_ci_high")),
+    *(f"{clock}{end}_s" for clock in ("latency_at_full_pace", "latency")
+      for end in ("", "_ci_low", "_ci_high")),
 )  # fmt: skip
 
 
@@ -60,15 +60,10 @@ def has_pace(*rows: Row) -> bool:
     return all(row["latency_at_full_pace_ci_low_s"] is not None for row in rows)
 
 
-def clock(*rows: Row) -> str:
-    """The one of CLOCKS by which all these rows can be compared."""
-    return CLOCKS[0] if has_pace(*rows) else CLOCKS[1]
-
-
 def latencies(*rows: Row) -> list[Estimate] | None:
     """The latency of each row, all at full pace or all as measured; None without intervals."""
-    chosen = clock(*rows)
-    found = [estimates.stored_duration(row, chosen) for row in rows]
+    clock = "latency_at_full_pace" if has_pace(*rows) else "latency"
+    found = [estimates.stored_duration(row, clock) for row in rows]
     return None if any(one.low is None for one in found) else found
 
 
@@ -95,17 +90,5 @@ def _gains(rows: pd.DataFrame) -> Iterator[tuple[object, Estimate | None]]:
         _, fewest = min(members, key=lambda pair: pair[1]["threads"])
         for index, row in members:
             if row["threads"] > fewest["threads"]:
-                yield index, thread_gain(row, fewest, clock(row, fewest))
-
-
-def thread_gain(row: Row, fewest: Row, clock: str) -> Estimate | None:
-    """The latency of `fewest` ÷ that of `row`, both by one clock of CLOCKS.
-
-    None without intervals, and where other programs ran beside one of them.
-    """
-    if not is_comparable(row, fewest):
-        return None
-    found = estimates.quotient(
-        estimates.stored_duration(fewest, clock), estimates.stored_duration(row, clock)
-    )
-    return None if found is None or found.low is None else found
+                both = latencies(fewest, row) if is_comparable(row, fewest) else None
+                yield index, estimates.quotient(*both) if both else None

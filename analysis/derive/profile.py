@@ -1,4 +1,4 @@
-"""What profiler and compiler recorded of a call: agreement with the clocks, kernels, phases."""
+"""What profiler and compiler recorded of a call: agreement with the clocks, kernels."""
 
 from __future__ import annotations
 
@@ -8,18 +8,14 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from modescope.analysis.derive.flags import FLAGS, Figure
 from modescope.analysis.derive.formulas import Part
 from modescope.analysis.derive.select import per_row
 from modescope.analysis.format import numbers, phrases, style
 from modescope.analysis.format.phrases import Row
 
-# Flags of an unreliable profile (bench.case.profiler.capture).
-DOUBTS = {
-    "profile_empty",
-    "profile_busy_exceeds_span",
-    "profile_lost_events",
-    "profile_contradicts_device_time",
-}
+DOUBTS = {name for name, flag in FLAGS.items() if flag.touches is Figure.PROFILE}
+"""Flags of an unreliable profile."""
 
 MOST = 5  # per mode
 NAMED = 2  # leading columns: mode and name
@@ -73,12 +69,6 @@ def compiled_call(row: Row) -> CompiledCall | None:
     if not span_s or lookup_s is None or wrapper_s is None or lookup_s + wrapper_s > span_s:
         return None
     return CompiledCall(span_s, lookup_s, wrapper_s)
-
-
-def phases_of(row: Row) -> dict[str, float]:
-    """Seconds of each phase that took any time, in their order; none where unknown."""
-    stored = row["compile_phases_s"]
-    return {name: s for name, s in (json.loads(stored) if stored else {}).items() if s > 0}
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,6 @@ from modescope.analysis.derive import (
     memory,
     pace,
     profile,
-    roofline,
     split,
 )
 from modescope.analysis.derive.formulas import Formula, Part, column
@@ -207,8 +206,6 @@ METRICS = (
            "latency_paired_s × device_share, on a CPU × (1 - dispatch_share), at least 0"),
     Metric("host_wait_s", split.host_wait_s, "s", "neither",
            "latency_paired_s × (1 - host_share), at least 0: the host waits; null on a CPU"),
-    Metric("device_idle_s", split.device_idle_s, "s", "neither",
-           "latency_paired_s × (1 - device_share), at least 0: the device waits; null on a CPU"),
     Metric("bound_by", split.bound_by, "", "neither",
            "overhead or work: whether the interval of host_per_device is above or below 1, on a "
            "CPU that of dispatch_share above or below ½; else undecided"),
@@ -234,11 +231,11 @@ METRICS = (
     Metric("peak_bytes", memory.peak_bytes, "bytes", "lower",
            "resident_bytes + step_peak_bytes + graph_pool_bytes - graph_pool_live_bytes: what a "
            "steady call needs above an empty process"),
-    Metric("floor_s", roofline.floor_s, "s", "neither",
+    Metric("floor_s", formulas.floor_s, "s", "neither",
            "least time for flops and least_bytes at the device's ceilings"),
-    Metric("floor_bound", roofline.floor_bound, "", "neither",
+    Metric("floor_bound", formulas.floor_bound, "", "neither",
            "which of the two sets floor_s: compute or memory"),
-    Metric("roofline_fraction", roofline.roofline_fraction, "1", "higher",
+    Metric("roofline_fraction", formulas.roofline_fraction, "1", "higher",
            "floor_s ÷ device_s, on a CPU ÷ work_s; near 1 little is left to gain; low for "
            "pointwise arithmetic, which flops do not count"),
     Metric("flags", flags.flags, "", "neither",

@@ -89,11 +89,6 @@ def host_wait_s(rows: pd.DataFrame) -> pd.Series:
     return _of_latency(rows, 1 - rows["host_share"]).where(rows["_on_cuda"])
 
 
-def device_idle_s(rows: pd.DataFrame) -> pd.Series:
-    """The time in which the device is idle within a call."""
-    return _of_latency(rows, 1 - rows["device_share"]).where(rows["_on_cuda"])
-
-
 def bound_by(rows: pd.DataFrame) -> pd.Series:
     """What determines the time of a call: `overhead` or `work`; `undecided` by the interval."""
     needed = [f"{ratio}_ci_{end}" for ratio in (_CPU.ratio, _CUDA.ratio) for end in ("low", "high")]

@@ -14,39 +14,10 @@ from modescope.analysis.format import phrases
 from modescope.analysis.format.phrases import Row
 from modescope.bench.records.cases import IMPLEMENTATIONS, OPTIMIZERS, Mode, Training, Variant
 
-SETUP = (
-    ("threads", "torch.set_num_threads({threads})  # as measured"),
-    ("tf32", 'torch.set_float32_matmul_precision("high")'),
-    ("activations", "torch._functorch.config.activation_memory_budget = {activations}"),
-    ("state", "model.{state}()"),
-    (
-        "cast",
-        "model.to({cast})\ninputs = [x.to({cast}) if x.is_floating_point() else x for x in inputs]",
-    ),
-    (
-        "checkpoints",
-        "from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import (\n"
-        "    checkpoint_wrapper,\n)",
-    ),
-    (
-        "checkpoints_children",
-        "for name, child in [*model.named_children()]:  # of a ModuleList: its members\n"
-        "    setattr(model, name, checkpoint_wrapper(child))",
-    ),
-    ("checkpoints_model", "model = checkpoint_wrapper(model)"),
-    ("compile", "model = torch.compile(model{compile})"),
-    ("graphed_autocast", "model.forward = {graphed_autocast}(model.forward)"),
-    (
-        "graphed",
-        "model = torch.cuda.make_graphed_callables(model, tuple(inputs), allow_unused_input=True)",
-    ),
-    ("padded", "# `inputs` have {padded}"),
-    ("graph_per_size", "# capture what follows once for each size of `inputs`"),
-    ("optimizer", "optimizer = torch.optim.{optimizer}"),
-    ("scaled_on", 'scaler = torch.amp.GradScaler("{scaled_on}")'),
-)
-"""What comes before the first call: for each axis of `_axes` that is not None, its lines."""
-
+WRAPPER = """\
+from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import (
+    checkpoint_wrapper,
+)"""
 CAPTURE = """
 
 stream = torch.cuda.Stream()
@@ -62,6 +33,10 @@ with torch.cuda.graph(graph):
 graph.replay()  # before it, copy new values into `inputs`; after it, `{result}` has the result"""
 
 _GRAD = {"no_grad": "torch.no_grad()", "inference_mode": "torch.inference_mode()"}
+_UPDATES = {
+    False: ["loss.backward()", "optimizer.step()"],
+    True: ["scaler.scale(loss).backward()", "scaler.step(optimizer)", "scaler.update()"],
+}
 _DTYPES = {"bf16": "torch.bfloat16", "fp16": "torch.float16"}
 
 
@@ -70,48 +45,48 @@ def code(row: Row) -> str:
 
     They expect that torch is imported, and that `model` and `inputs` are on the device.
     """
-    axes = _axes(row)
-    setup = [text.format(**axes) for axis, text in SETUP if axes[axis] is not None]
-    step = _training_step(axes) if axes["trains"] else _call(axes, "output = model(*inputs)")
-    if not axes["captured"]:
-        return "\n".join([*setup, *step])
-    result, returned = ("loss", "loss.detach()") if axes["trains"] else ("output", "output")
-    note = "  # training steps, too" if axes["trains"] else ""
-    body = indent("\n".join([*step, f"return {returned}"]), "    ")
-    return "\n".join([*setup, "\n\ndef step():", body, CAPTURE.format(result=result, note=note)])
-
-
-def _axes(row: Row) -> dict[str, Any]:
-    """The values in the templates; None where an axis needs no line."""
     trains = row["phase"] == "train"
     training = Training(**json.loads(row["training"] or "{}"))
     mode = Mode(row["mode"], row["grad"], row["autocast"], row["compile_mode"], row["graph"])
     device, dtype = row["device"].partition(":")[0], _DTYPES.get(row["dtype"])
-    autocast = f'torch.autocast("{device}", {dtype})' if mode.autocast else None
+    autocast = f'torch.autocast("{device}", {dtype})' if mode.autocast else ""
     captured = training.captures_step(mode) if trains else mode.graph
     graphed = mode.graph and not captured
-    checkpoint = training.checkpoint if trains else "none"
     scaled = trains and training.scales(Variant(mode, row["dtype"]))
-    return {
-        "trains": trains,
-        "captured": captured,
-        "contexts": ", ".join(filter(None, (_GRAD.get(mode.grad), autocast))),
-        "threads": row["threads"] if device == "cpu" else None,
-        "tf32": row["dtype"] == "tf32" or None,
-        "activations": training.activation_memory_budget,
-        "state": "train" if trains else "eval",
-        "cast": None if autocast else dtype,
-        "checkpoints": None if checkpoint == "none" else True,
-        "checkpoints_children": True if checkpoint == "children" else None,
-        "checkpoints_model": True if checkpoint == "model" else None,
-        "compile": _compile_arguments(row) if mode.compiles else None,
-        "graphed": True if graphed else None,
-        "graphed_autocast": autocast if graphed else None,
-        "padded": phrases.padding(row) or None,
-        "graph_per_size": True if captured and row["calls"] else None,
-        "optimizer": _optimizer(training, mode) if trains else None,
-        "scaled_on": device if scaled else None,
-    }
+    contexts = ", ".join(filter(None, (_GRAD.get(mode.grad), autocast)))
+    setup = {
+        f"torch.set_num_threads({row['threads']})  # as measured": device == "cpu",
+        'torch.set_float32_matmul_precision("high")': row["dtype"] == "tf32",
+        "torch._functorch.config.activation_memory_budget = "
+        f"{training.activation_memory_budget}": training.activation_memory_budget is not None,
+        f"model.{'train' if trains else 'eval'}()": True,
+        f"model.to({dtype})\n"
+        f"inputs = [x.to({dtype}) if x.is_floating_point() else x for x in inputs]":
+            dtype is not None and not autocast,
+        WRAPPER: training.checkpoint != "none",
+        "for name, child in [*model.named_children()]:  # of a ModuleList: its members\n"
+        "    setattr(model, name, checkpoint_wrapper(child))": training.checkpoint == "children",
+        "model = checkpoint_wrapper(model)": training.checkpoint == "model",
+        f"model = torch.compile(model{_compile_arguments(row)})": mode.compiles,
+        f"model.forward = {autocast}(model.forward)": graphed and autocast,
+        "model = torch.cuda.make_graphed_callables(model, tuple(inputs), allow_unused_input=True)":
+            graphed,
+        f"# `inputs` have {phrases.padding(row)}": phrases.padding(row),
+        "# capture what follows once for each size of `inputs`": captured and row["calls"],
+        f"optimizer = torch.optim.{_optimizer(training, mode)}": trains,
+        f'scaler = torch.amp.GradScaler("{device}")': scaled,
+    }  # fmt: skip
+    before = [line for line, is_needed in setup.items() if is_needed]
+    line = "loss = loss_of(model(*inputs))" if trains else "output = model(*inputs)"
+    step = [f"with {contexts}:", f"    {line}"] if contexts else [line]
+    if trains:
+        step = ["optimizer.zero_grad(set_to_none=True)", *step, *_UPDATES[scaled]]
+    if not captured:
+        return "\n".join([*before, *step])
+    result, returned = ("loss", "loss.detach()") if trains else ("output", "output")
+    note = "  # training steps, too" if trains else ""
+    body = indent("\n".join([*step, f"return {returned}"]), "    ")
+    return "\n".join([*before, "\n\ndef step():", body, CAPTURE.format(result=result, note=note)])
 
 
 def _compile_arguments(row: Row) -> str:
@@ -134,17 +109,3 @@ def _optimizer(training: Training, mode: Mode) -> str:
 def _arguments(named: dict[str, Any]) -> str:
     texts = (f", {k}={json.dumps(v) if isinstance(v, str) else repr(v)}" for k, v in named.items())
     return "".join(texts)
-
-
-def _training_step(axes: dict[str, Any]) -> list[str]:
-    loss = _call(axes, "loss = loss_of(model(*inputs))")
-    if axes["scaled_on"]:
-        rest = ["scaler.scale(loss).backward()", "scaler.step(optimizer)", "scaler.update()"]
-    else:
-        rest = ["loss.backward()", "optimizer.step()"]
-    return ["optimizer.zero_grad(set_to_none=True)", *loss, *rest]
-
-
-def _call(axes: dict[str, Any], line: str) -> list[str]:
-    """The line that calls the model, in its contexts."""
-    return [f"with {axes['contexts']}:", f"    {line}"] if axes["contexts"] else [line]

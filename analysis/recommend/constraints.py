@@ -7,15 +7,7 @@ import math
 import re
 from dataclasses import dataclass
 
-from modescope.bench.records.errors import UsageError
-
-_LETTERS = "KMGT"
-UNITS = {
-    "B": 1,
-    **{f"{letter}B": 1000**power for power, letter in enumerate(_LETTERS, start=1)},
-    **{f"{letter}IB": 1024**power for power, letter in enumerate(_LETTERS, start=1)},
-}
-_SIZE = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([A-Za-z]+)\s*")
+_SIZE = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(?:([KMGT])(I?))?B\s*", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -32,42 +24,35 @@ ANYTHING = Wishes()
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Adds --calls and --memory-limit."""
     parser.add_argument(
-        "--calls", metavar="N",
+        "--calls", metavar="N", type=calls,
         help="include the first call in the recommendation, spread over N further calls",
     )  # fmt: skip
     parser.add_argument(
-        "--memory-limit", metavar="SIZE",
+        "--memory-limit", metavar="SIZE", type=size,
         help="recommend nothing that needs more: a number with B, KB, MB, GB, TB (steps of 1000) "
         "or KiB, MiB, GiB, TiB (steps of 1024), for example 8GiB",
     )  # fmt: skip
 
 
 def wishes(options: argparse.Namespace) -> Wishes:
-    """The constraints of a parsed command line; UsageError for an invalid one."""
-    number, limit = options.calls, options.memory_limit
-    return Wishes(
-        None if number is None else calls(number), None if limit is None else size_bytes(limit)
-    )
+    """The constraints of a parsed command line."""
+    return Wishes(options.calls, options.memory_limit)
 
 
 def calls(text: str) -> float:
-    """`10000`, `10_000`, `1e6`: a finite number of at least 1."""
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
+    """`10000`, `10_000`, `1e6`; ValueError unless it is finite and at least 1."""
+    number = float(text)
     if not 1 <= number < math.inf:
-        raise UsageError(f"--calls {text}: must be a number of at least 1, for example 10000")
+        raise ValueError(text)
     return number
 
 
-def size_bytes(text: str) -> int:
-    """`8GB`, `8 GiB`, `1.5gib` or `1000000B`, as bytes; UsageError without a unit."""
+def size(text: str) -> int:
+    """The bytes of `8GB`, `8 GiB`, `1.5gib` or `1000B`; ValueError without a unit or below 1."""
     match = _SIZE.fullmatch(text)
-    size = float(match[1]) * UNITS.get(match[2].upper(), 0) if match else 0
-    if not 1 <= size < math.inf:
-        raise UsageError(
-            f"--memory-limit {text}: must be a number above 0 with B, KB, MB, GB, TB (steps of "
-            "1000), KiB, MiB, GiB or TiB (steps of 1024), for example 8GiB"
-        )
-    return int(size)
+    number, letter, binary = match.groups() if match else ("0", None, None)
+    power = " KMGT".index((letter or " ").upper())
+    size_bytes = float(number) * (1024 if binary else 1000) ** power
+    if not 1 <= size_bytes < math.inf:
+        raise ValueError(text)
+    return int(size_bytes)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import fields, replace
 
 import pandas as pd
 
 from modescope.analysis.derive import formulas
-from modescope.analysis.derive.flags import Figure
 from modescope.analysis.derive.select import GROUP, SECTION, row_parts
-from modescope.analysis.format import cells, numbers, phrases
+from modescope.analysis.format import phrases
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.recommend import types
-from modescope.analysis.recommend.code import code
 from modescope.analysis.recommend.constraints import ANYTHING, Wishes
 from modescope.analysis.recommend.ties import cheapest
 from modescope.analysis.recommend.types import (
@@ -22,7 +20,6 @@ from modescope.analysis.recommend.types import (
     Question,
     Recommendation,
     Refusal,
-    Tie,
     high,
     hurdle,
     low,
@@ -31,19 +28,6 @@ from modescope.bench.stats import estimates
 from modescope.bench.stats.estimates import MARGIN, Estimate
 
 QUESTION = (*GROUP, "compile_cache")
-_COLUMNS = (
-    *QUESTION, "run_id", "started_at", "mode", "apart", "grad", "autocast", "compile_mode", "graph",
-    "device_name", "cpu_capability", "cpu_instructions", "budget", "budget_rank", "status",
-    "reason", "in_effect", "in_effect_note", "flags", "flags_touch", "replicates", "error",
-    "error_limit", "scale_error", "scale_error_limit", "max_error", "baseline_error",
-    "baseline_error_limit", "checked", "checked_note", "checked_inputs", "checked_against",
-    "latency_paired_s", "latency_paired_ci_low_s", "latency_paired_ci_high_s", "baseline_latency_s",
-    "speedup", "speedup_ci_low", "speedup_ci_high",
-    "confirming_speedup", "confirming_speedup_ci_low", "confirming_speedup_ci_high", "pace",
-    "mde", "first_call_s", "baseline_first_call_s", "break_even_calls", "peak_bytes",
-    "setup_peak_bytes", "weights_bytes", "input_bytes", "compile_options", "fullgraph",
-    "speedup_process_spread",
-)  # fmt: skip
 
 NEAR = 0.03
 """Modes that are equally fast differ by less, whatever their intervals: in a disturbed study,
@@ -68,14 +52,6 @@ RULES: tuple[tuple[str, Callable[[Row], object]], ...] = (
 exclude nothing: rounds in random order keep the ratio valid, and each flag is reported with it."""
 
 
-@dataclass(frozen=True)
-class Option:
-    """A row that may be chosen, and its gain over the baseline; both have an interval."""
-
-    row: Row
-    gain: Estimate
-
-
 def recommend(
     table: pd.DataFrame, calls: float | None = None, memory_limit_bytes: int | None = None
 ) -> tuple[Recommendation, ...]:
@@ -96,7 +72,7 @@ def recommend(
     wishes = Wishes(calls, memory_limit_bytes)
     return tuple(
         _confirmed(_answer(rows, _baseline(section, rows[0]), wishes))
-        for section in row_parts(phrases.as_rows(table[list(_COLUMNS)]), SECTION)
+        for section in row_parts(phrases.as_rows(table), SECTION)
         for rows in row_parts(section, QUESTION)
     )
 
@@ -111,7 +87,7 @@ def unconfirmed(answers: Iterable[Recommendation], run_ids: Collection[str]) -> 
         each.run_id
         for answer in answers
         for each in _pair(answer)
-        if each.again is None and each.processes == 1 and each.run_id in run_ids
+        if each.again is None and each.row["replicates"] == 1 and each.run_id in run_ids
     ]
 
 
@@ -121,7 +97,7 @@ def _confirmed(answer: Recommendation) -> Recommendation:
     The next best mode may, if even its better process stays below the recommended one.
     """
     for each in _pair(answer):
-        if each.again is None or each.processes > 1:  # several say more than one other
+        if each.again is None or each.row["replicates"] > 1:  # several say more than one other
             continue
         slower, faster = sorted((each.speedup, each.again), key=lambda one: one.value)
         is_apart = faster.value > slower.value * (1 + APART) and low(faster) > high(slower)
@@ -134,7 +110,7 @@ def _confirmed(answer: Recommendation) -> Recommendation:
 def _pair(answer: Recommendation) -> list[Choice]:
     """The mode that is recommended and the next best, where the first compiles or captures."""
     choice = answer.choice
-    if answer.outcome != types.MODE or choice is None or not choice.compiles:
+    if answer.outcome != types.MODE or choice is None or not formulas.builds(choice.row):
         return []
     return [choice, *([answer.rival] if answer.rival else [])]
 
@@ -154,42 +130,58 @@ def _baseline(section: Sequence[Row], case: Row) -> Row | None:
 
 
 def _answer(rows: Sequence[Row], baseline: Row | None, wishes: Wishes) -> Recommendation:
-    options, refused = list[Option](), list[Refusal]()
+    usable, refused = list[Choice](), list[Refusal]()
     for row in rows:
         if phrases.is_control(row):
             continue
-        ratio = gain(row, wishes.calls, _baseline_first_call_s(row, baseline))
-        why = refusal(row, wishes)
+        ratio, why = gain(row, wishes.calls, baseline), refusal(row, wishes)
         if why is None and ratio is None:
-            why = "first_call_unknown", "its first call, or the baseline's, is unknown"
+            why = "first_call_unknown"
         if why is not None:
-            refused.append(Refusal(row["run_id"], phrases.mode(row), *why))
+            refused.append(Refusal(row["run_id"], phrases.mode(row), why))
         elif ratio is not None:
-            options.append(Option(row, ratio))
+            usable.append(_choice(row, ratio, baseline))
     floor, fits = _floor(baseline), fits_into(baseline, wishes.memory_limit_bytes)
     least_gain = 0.0 if fits is False else hurdle(floor)  # a baseline that does not fit cannot win
-    winners = [option for option in options if low(option.gain) > least_gain]
-    best = max(winners, key=lambda option: low(option.gain), default=None)
-    close = [option for option in winners if best and _is_equal(option.gain, best.gain)]
-    others = [one for one in options if one not in close]
+    winners = [one for one in usable if low(one.gain) > least_gain]
+    best = max(winners, key=lambda one: low(one.gain), default=None)
+    close = [one for one in winners if best and _is_equal(one.gain, best.gain)]
+    others = [one for one in usable if one not in close]
     lost = (_lost(one, best if one in winners else None, least_gain, wishes) for one in others)
     rivals = [one for one in others if high(one.gain) >= 1]
-    rival = max(rivals, key=lambda option: low(option.gain), default=None)
-    outcome = _outcome(winners, options, refused, fits)
-    choice, tied = _cheapest(close, baseline) if close else (None, ())
+    outcome = _outcome(winners, usable, refused, fits)
+    choice, tied = cheapest(close) if close else (None, ())
     if outcome == types.BASELINE and baseline is not None and floor is not None:
-        choice = _choice(Option(baseline, floor), baseline)
+        choice = _choice(baseline, floor, baseline)
     unchecked = [phrases.unchecked(row) for row in ([baseline] if baseline else rows)
                  if row["status"] == "ok"]  # fmt: skip
     return Recommendation(
         Question(**{field.name: rows[0][field.name] for field in fields(Question)}),
         wishes, outcome, choice, tied, (*lost, *refused), floor,
-        min((option.row["replicates"] for option in options), default=1),
-        max((s for one in options if (s := one.row["speedup_process_spread"])), default=None),
-        _mde(options), fits,
+        min((one.row["replicates"] for one in usable), default=1),
+        max((s for one in usable if (s := one.row["speedup_process_spread"])), default=None),
+        _mde(usable), fits,
         baseline_unchecked=unchecked[0] if unchecked and all(unchecked) else "",
-        rival=_choice(rival, baseline) if rival else None,
+        rival=max(rivals, key=lambda one: low(one.gain), default=None),
     )  # fmt: skip
+
+
+def _choice(row: Row, gain: Estimate, baseline: Row | None) -> Choice:
+    peaks = (row["peak_bytes"], baseline["peak_bytes"] if baseline else None)
+    again = estimates.stored_ratio(row, "confirming_speedup")
+    return Choice(
+        run_id=row["run_id"],
+        mode=phrases.mode(row),
+        dtype=row["dtype"],
+        speedup=estimates.stored_ratio(row, "speedup"),
+        gain=gain,
+        latency=estimates.stored_duration(row, "latency_paired"),
+        again=again if again.low is not None else None,
+        first_call_s=row["first_call_s"],
+        peak_bytes=peaks[0],
+        extra_bytes=None if None in peaks else peaks[0] - peaks[1],
+        row=row,
+    )
 
 
 def _floor(baseline: Row | None) -> Estimate | None:
@@ -199,32 +191,28 @@ def _floor(baseline: Row | None) -> Estimate | None:
     return estimates.stored_ratio(baseline, "speedup")
 
 
-def _mde(options: Sequence[Option]) -> float | None:
+def _mde(usable: Sequence[Choice]) -> float | None:
     """The change that even the least certain row detects, of those that are no clear loss."""
-    no_losses = [option for option in options if high(option.gain) >= 1 / (1 + MARGIN)]
-    known = [option.row["mde"] for option in no_losses if option.row["mde"] is not None]
+    no_losses = [one for one in usable if high(one.gain) >= 1 / (1 + MARGIN)]
+    known = [one.row["mde"] for one in no_losses if one.row["mde"] is not None]
     return max(known, default=None) if len(known) == len(no_losses) else None
 
 
-def _baseline_first_call_s(row: Row, baseline: Row | None) -> float | None:
-    """The baseline's first call, measured with this row, or else in the baseline's own run.
-
-    A baseline that compiles has none with this row: the case's own compilation warms its cache.
-    """
-    paired: float | None = row["baseline_first_call_s"]
-    return paired if paired is not None or baseline is None else baseline["first_call_s"]
-
-
-def gain(row: Row, calls: float | None, baseline_first_s: float | None) -> Estimate | None:
+def gain(row: Row, calls: float | None, baseline: Row | None) -> Estimate | None:
     """The baseline's total time ÷ this row's, over a first call and `calls` further ones.
 
     `calls` None: the speedup itself; first calls are ignored. The interval comes from the paired
     speedup alone, because first calls are single readings. A first call shorter than the baseline's
     counts as equal, and so does a difference that one reading cannot show (`formulas.extra_s`);
-    where that is undecided, the measured first call counts. None where a time is unknown.
+    where that is undecided, the measured first call counts. None where a time is unknown. The first
+    call of a baseline that compiles is that of its own run (`baseline`), because with this row the
+    case's own compilation warms its cache.
     """
     speedup = estimates.stored_ratio(row, "speedup")
     first_s, call_s = row["first_call_s"], row["baseline_latency_s"]
+    baseline_first_s = row["baseline_first_call_s"]
+    if baseline_first_s is None and baseline is not None:
+        baseline_first_s = baseline["first_call_s"]
     if calls is None or speedup.low is None:
         return speedup
     if first_s is None or call_s is None or baseline_first_s is None:
@@ -239,20 +227,13 @@ def gain(row: Row, calls: float | None, baseline_first_s: float | None) -> Estim
     return Estimate(*map(over_calls, (speedup.value, low(speedup), high(speedup))))
 
 
-def refusal(row: Row, wishes: Wishes) -> tuple[str, str] | None:
-    """Kind and reason for a row that cannot be recommended; None for one that can."""
+def refusal(row: Row, wishes: Wishes) -> str | None:
+    """Why a row cannot be recommended, as the kind of a Refusal; None for one that can."""
     for kind, holds in RULES:
         if holds(row):
-            return kind, ""
-    limit_bytes = wishes.memory_limit_bytes
-    fits = fits_into(row, limit_bytes)
-    if limit_bytes is None or fits:
-        return None
-    limit = f"the limit of {numbers.limit(limit_bytes)}"
-    if fits is None:
-        return "memory_unknown", f"not known to fit into {limit}"
-    needed_bytes, where = max(_needed(row))
-    return "memory", f"{where} needs {numbers.size(needed_bytes)}, more than {limit}"
+            return kind
+    fits = fits_into(row, wishes.memory_limit_bytes)
+    return "memory_unknown" if fits is None else None if fits else "memory"
 
 
 def _exceeds_its_limit(row: Row) -> bool:
@@ -261,27 +242,19 @@ def _exceeds_its_limit(row: Row) -> bool:
 
 
 def fits_into(row: Row | None, limit_bytes: int | None) -> bool | None:
-    """Whether a row needs no more than the limit; None where that is unknown."""
-    if limit_bytes is None:
-        return True
-    if row is None:
-        return None
-    if any(needed > limit_bytes for needed, _ in _needed(row)):
-        return False
-    return None if row["peak_bytes"] is None else True
-
-
-def _needed(row: Row) -> Iterator[tuple[float, str]]:
-    """The known peaks in bytes above an empty process.
+    """Whether a row needs no more than the limit, above an empty process; None if unknown.
 
     Weights and inputs, allocated earlier, are added to the first call's peak. On a CPU that peak is
     the growth of the process, compiler included, which has to fit as well.
     """
+    if limit_bytes is None:
+        return True
+    if row is None:
+        return None
     first = (row["setup_peak_bytes"], row["weights_bytes"], row["input_bytes"])
-    if row["peak_bytes"] is not None:
-        yield float(row["peak_bytes"]), "a call"
-    if None not in first:
-        yield float(sum(first)), "the first call"
+    if None not in first and sum(first) > limit_bytes:
+        return False
+    return None if row["peak_bytes"] is None else bool(row["peak_bytes"] <= limit_bytes)
 
 
 def _is_equal(one: Estimate, best: Estimate) -> bool:
@@ -299,8 +272,8 @@ def _is_less(one: Estimate, best: Estimate) -> bool:
 
 
 def _outcome(
-    winners: Sequence[Option],
-    options: Sequence[Option],
+    winners: Sequence[Choice],
+    usable: Sequence[Choice],
     refused: Sequence[Refusal],
     baseline_fits: bool | None,
 ) -> str:
@@ -308,60 +281,21 @@ def _outcome(
         return types.MODE
     if baseline_fits is False:
         return types.NOTHING
-    if options:
-        equal = all(high(option.gain) <= 1 + MARGIN for option in options)
+    if usable:
+        equal = all(high(one.gain) <= 1 + MARGIN for one in usable)
         return types.BASELINE if equal else types.UNDECIDED
     barred = any(one.kind in ("memory", "memory_unknown") for one in refused)
     return types.BASELINE if barred else types.NOTHING
 
 
-def _lost(option: Option, best: Option | None, least_gain: float, wishes: Wishes) -> Refusal:
-    """Why an option is neither chosen nor tied. `best`: of the winners, if it is one."""
-    row, reason = option.row, ""
-    speedup = estimates.stored_ratio(row, "speedup")
+def _lost(one: Choice, best: Choice | None, least_gain: float, wishes: Wishes) -> Refusal:
+    """Why a row is neither chosen nor tied. `best`: of the winners, if it is one."""
     if best:
-        kind = "less" if _is_less(option.gain, best.gain) else "open"
-    elif high(speedup) < 1 / (1 + MARGIN):
+        kind = "less" if _is_less(one.gain, best.gain) else "open"
+    elif high(one.speedup) < 1 / (1 + MARGIN):
         kind = "slower"
-    elif wishes.calls is not None and low(speedup) > least_gain:
-        kind, pays = "unpaid", "undecided whether it pays"
-        if high(option.gain) < 1 + MARGIN:
-            pays = f"it pays after {cells.break_even(row)} calls"
-        reason = f"{numbers.ratio(option.gain)} over {numbers.calls(wishes.calls)} calls, {pays}"
+    elif wishes.calls is not None and low(one.speedup) > least_gain:
+        kind = "unpaid"
     else:
-        kind = "noise" if low(speedup) > 1 + MARGIN else "no_difference"
-    return Refusal(row["run_id"], phrases.mode(row), kind, reason)
-
-
-def _cheapest(close: Sequence[Option], baseline: Row | None) -> tuple[Choice, tuple[Tie, ...]]:
-    by_id = {option.row["run_id"]: option for option in close}
-    row, why = cheapest([option.row for option in close])
-    tied = tuple(Tie(_choice(by_id[run_id], baseline), reason) for run_id, reason in why.items())
-    return _choice(by_id[row["run_id"]], baseline), tied
-
-
-def _choice(option: Option, baseline: Row | None) -> Choice:
-    row = option.row
-    peaks = (row["peak_bytes"], baseline["peak_bytes"] if baseline else None)
-    again = estimates.stored_ratio(row, "confirming_speedup")
-    return Choice(
-        run_id=row["run_id"],
-        mode=phrases.mode(row),
-        dtype=row["dtype"],
-        speedup=estimates.stored_ratio(row, "speedup"),
-        gain=option.gain,
-        latency=estimates.stored_duration(row, "latency_paired"),
-        error=row["error"],
-        baseline_error=row["baseline_error"],
-        first_call_s=row["first_call_s"],
-        break_even_calls=row["break_even_calls"],
-        peak_bytes=peaks[0],
-        extra_bytes=None if None in peaks else peaks[0] - peaks[1],
-        processes=row["replicates"],
-        flags=tuple(phrases.flags(row, Figure.SPEEDUP)),
-        code=code(row),
-        unchecked=phrases.unchecked(row),
-        compiles=bool(row["compile_mode"] != "none" or row["graph"]),
-        again=again if again.low is not None else None,
-        pace=row["pace"] if "slow_pace" in phrases.flags(row) else None,
-    )
+        kind = "noise" if low(one.speedup) > 1 + MARGIN else "no_difference"
+    return Refusal(one.run_id, one.mode, kind)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from modescope.analysis.derive import formulas
 from modescope.analysis.format import phrases
 from modescope.analysis.format.phrases import Row
+from modescope.analysis.recommend.types import Choice, Tie, low
 
 # Peaks of equal work differ by the allocator's rounding.
 PEAK_FACTOR, PEAK_BYTES = 1.05, 2**20
@@ -15,19 +16,19 @@ _COMPILE = ("none", "default", "reduce-overhead", "max-autotune-no-cudagraphs", 
 _GRAD = ("enabled", "no_grad", "inference_mode")
 
 
-def cheapest(rows: Sequence[Row]) -> tuple[Row, dict[str, str]]:
-    """The preferred row, and for each other one (by its run_id) why it is not preferred.
+def cheapest(rows: Sequence[Choice]) -> tuple[Choice, tuple[Tie, ...]]:
+    """The preferred row, and the others, each with why it is not preferred.
 
     Results that were checked come first; then by first call, memory and simplicity. An unknown
     value loses to a known one.
     """
-    left, gone = list(rows), dict[str, str]()
+    left, gone = list(rows), list[Tie]()
     for reason, stay in _STAGES:
-        stayed = stay(left)
-        gone |= {row["run_id"]: reason for row in left if row not in stayed}
-        left = stayed
-    first = max(left, key=lambda row: (row["speedup_ci_low"], row["started_at"]))
-    return first, gone | {row["run_id"]: "as good" for row in left if row is not first}
+        stayed = {row["run_id"] for row in stay([one.row for one in left])}
+        gone += [Tie(one, reason) for one in left if one.run_id not in stayed]
+        left = [one for one in left if one.run_id in stayed]
+    first = max(left, key=lambda one: (low(one.speedup), one.row["started_at"]))
+    return first, (*gone, *(Tie(one, "as good") for one in left if one is not first))
 
 
 def _checked(rows: Sequence[Row]) -> list[Row]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from modescope.analysis.format import phrases
+from modescope.analysis.format.phrases import Row
+from modescope.analysis.recommend.code import code
 from modescope.analysis.recommend.constraints import Wishes
 from modescope.bench.stats.estimates import MARGIN, Estimate
 
@@ -45,7 +48,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Choice:
-    """The values of a usable row that a choice depends on; None where unknown."""
+    """A usable row; None where unknown."""
 
     run_id: str
     mode: str
@@ -53,19 +56,21 @@ class Choice:
     speedup: Estimate  # paired, without first calls
     gain: Estimate  # the same with first calls spread over the requested calls, if any
     latency: Estimate
-    error: float | None  # relative RMS error against float64; None if it was not checked
-    baseline_error: float | None
+    again: Estimate | None  # the speedup in a confirming process
     first_call_s: float | None
-    break_even_calls: float | None
     peak_bytes: float | None  # of a steady call, above an empty process
     extra_bytes: float | None  # beyond the peak of the baseline
-    processes: int  # combined in this row
-    flags: tuple[str, ...]  # those that concern the speedup
-    code: str  # the lines of a program that do the same
-    unchecked: str  # why its results could not be judged
-    compiles: bool  # or captures
-    again: Estimate | None  # the speedup in a confirming process
-    pace: float | None  # of the machine meanwhile ÷ its best, where the row is flagged for it
+    row: Row = field(repr=False, compare=False)  # all of its derived columns
+
+    @property
+    def code(self) -> str:
+        """The lines of a program that do the same."""
+        return code(self.row)
+
+    @property
+    def name(self) -> str:
+        """The mode, with a remark if its results could not be judged."""
+        return named(self.mode, phrases.unchecked(self.row))
 
 
 @dataclass(frozen=True)
@@ -82,8 +87,7 @@ class Refusal:
 
     run_id: str
     mode: str
-    kind: str  # a code, such as `not_in_effect`
-    reason: str = ""  # a clause, where it follows from the user's constraints
+    kind: str  # why, as a code: `not_in_effect`, `less`, `slower`
 
 
 @dataclass(frozen=True)
@@ -116,6 +120,11 @@ class Recommendation:
         For that the interval must lie above `hurdle`, not only exclude 1.
         """
         return None if self.mde is None else self.mde + hurdle(self.floor) - 1
+
+
+def named(mode: str, unchecked: str) -> str:
+    """The mode, with a remark if it is `unchecked`."""
+    return f"{mode} (results not checked)" if unchecked else mode
 
 
 def low(estimate: Estimate) -> float:

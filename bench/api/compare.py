@@ -27,14 +27,13 @@ import pandas as pd
 import torch
 from hydra.core.override_parser.types import Quote, QuotedString
 
-from modescope.analysis import table
+from modescope.analysis import table, why
 from modescope.analysis.causes import finding
 from modescope.analysis.derive.registry import derive, derived
 from modescope.analysis.derive.select import latest, ordered
 from modescope.analysis.load import read
 from modescope.analysis.recommend.decide import recommend, unconfirmed
 from modescope.analysis.recommend.types import Choice, Recommendation
-from modescope.analysis.why import command
 from modescope.bench.api import saving
 from modescope.bench.records.cases import PICKLE_FOLDER
 from modescope.bench.records.errors import UsageError
@@ -78,7 +77,7 @@ class Comparison:
     @property
     def why(self) -> str:
         """Why each mode is as fast as it is: what `python -m analysis.why` prints."""
-        return command.text(self.frame, finding.of_table(self.frame))
+        return why.text(self.frame, finding.of_table(self.frame))
 
     def report(self) -> Path:
         """Writes the study's report, and returns its path."""

@@ -42,7 +42,6 @@ def found(*parts: pd.DataFrame) -> list[Deviation]:
         ({"n1": 1.0, "n2": 1.02}, {}),
         ({"n1": 1.0, "n2": 1.08}, {"n2": 1.08}),
         ({"n1": 1.0, "n2": 0.92}, {"n1": 1 / 0.92}),
-        ({"n1": 1.0, "n2": 1.08, "n3": 1.0}, {"n2": 1.08}),
         ({"n1": 1.0, "n2": 1.0, "n3": 0.92}, {"n3": 0.92}),
         ({"n1": 1.0, "n2": 1.0, "n3": 1.3, "n4": 1.1}, {"n3": 1.3, "n4": 1.1}),
     ],
@@ -68,11 +67,8 @@ def test_four_rows_of_a_node_are_too_few(rows: int, expected: list[int]) -> None
         {"_baseline_latency": eager(float("nan"))},
         {"node": None},
         {"status": "wrong_result"},
-        {"budget_rank": 0},
         {"baseline_mode": "no_grad"},
         {"baseline_dtype": "bf16"},
-        {"shape": '{"batch":8}'},
-        {"threads": 2},
     ],
     ids=str,
 )
@@ -108,11 +104,9 @@ def test_processes_of_a_case_on_several_nodes_are_its_replicates(tmp_path: Path)
     """The interval then contains what differs between the nodes."""
     same = [record(node=node, replicate=n, latency_s=1e-4 * (1 + 0.01 * n))
             for n, node in enumerate(("n1", "n2", "n3", "n10"))]  # fmt: skip
-    other = record(node="x1", environment_id="env-2", latency_s=3e-4, replicate=9)
-    first, second = (row for _, row in derived(save([*same, other], tmp_path)).iterrows())
-    assert (first["environment"], first["replicates"]) == ("A", 4)
-    assert first["process_nodes"] == "n1;n2;n3;n10"
-    assert first["latency_ci_low_s"] < 1.0e-4
-    assert first["latency_ci_high_s"] > 1.025e-4
-    assert (second["environment"], second["replicates"]) == ("B", 1)
-    assert (second["process_nodes"], second["latency_s"]) == ("x1", pytest.approx(3e-4, rel=1e-3))
+    other = record(node="x1", environment_id="env-2", replicate=9)
+    rows = derived(save([*same, other], tmp_path))
+    columns = ["environment", "replicates", "process_nodes"]
+    assert rows[columns].to_numpy().tolist() == [["A", 4, "n1;n2;n3;n10"], ["B", 1, "x1"]]
+    assert rows["latency_ci_low_s"][0] < 1.0e-4
+    assert rows["latency_ci_high_s"][0] > 1.025e-4

@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from modescope import __main__ as modescope
-from modescope.analysis import table, trend
+from modescope.analysis import table, trend, why
 from modescope.analysis.compare import command as compare
 from modescope.analysis.report import report
-from modescope.analysis.why import command as why
 from modescope.bench import claims, selfcheck
 from tests.helpers.studies import record, save
 

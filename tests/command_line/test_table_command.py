@@ -9,9 +9,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from modescope.analysis import table
+from modescope.analysis import table, why
 from modescope.analysis.derive.registry import CONTRACT, derived
-from modescope.analysis.why import command as why
 from modescope.bench.records.parquet import SAMPLES
 from tests.helpers.studies import cpu_sweep, record, save
 

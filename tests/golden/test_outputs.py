@@ -20,12 +20,11 @@ import pandas as pd
 import pytest
 from pytest_regressions.file_regression import FileRegressionFixture
 
-from modescope.analysis import load, table
+from modescope.analysis import load, table, why
 from modescope.analysis.compare import command as compare
 from modescope.analysis.derive import registry, select
 from modescope.analysis.figures import theme
 from modescope.analysis.report import report
-from modescope.analysis.why import command as why
 from modescope.bench.records.results import Record
 from tests.helpers.comparisons import processes
 from tests.helpers.pass_columns import MIB, cuda_passes, cuda_training, memory, pool, profiled

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from modescope.analysis import table
-from modescope.analysis.why import command as why
+from modescope.analysis import table, why
 from tests.helpers.commands import QUICKLY, Ask, Cli
 from tests.helpers.paths import ROOT
 from tests.helpers.studies import record, save

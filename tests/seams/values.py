@@ -404,7 +404,6 @@ DERIVED: Rows = {
         "pace": waited_s(50) / waited_s(50, 1.5), "pace_slowest": 1.0,  # the best is 50 US
         "work_s": GRAPH_DEVICE_S * GRAPH_PACE, "bound_by": "work",
         "host_wait_s": (GRAPH_S - waited_s(5, 1.5)) * GRAPH_PACE,
-        "device_idle_s": (GRAPH_S - GRAPH_DEVICE_S) * GRAPH_PACE,
         "device_idle_fraction": 1 - traced_s(99) / GRAPH_S,
         "residual_s": (GRAPH_DEVICE_S - traced_s(99)) * GRAPH_PACE,
         "fusion_gain": GRAPH_FUSION,
@@ -489,7 +488,7 @@ DERIVED: Rows = {
     CPU: {
         "speedup": CPU_GAIN, "dispatch_s": in_us(rising(40, 0.1)), "dispatch_share": CPU_DISPATCH,
         **dict.fromkeys(("device_s", "host_per_device", "device_gain"), NONE),
-        **dict.fromkeys(("device_paired_s", "launch_s", "host_wait_s", "device_idle_s")),
+        **dict.fromkeys(("device_paired_s", "launch_s", "host_wait_s")),
         **dict.fromkeys(("device_idle_fraction", "peak_bytes", "floor_s", "floor_bound")),
     },
     "trained": {

@@ -6,6 +6,7 @@ Exits with 1 where a cause that is there is not named first, or one is named tha
 from __future__ import annotations
 
 import argparse
+import math
 import shlex
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from pathlib import Path
 
 from modescope.bench.records.errors import UsageError
 from tests.helpers.paths import ROOT
+from tests.helpers.studies import save
 from tests.situations import page, recorded, table
 from tests.situations.page import Answer, answers
 
@@ -35,12 +37,12 @@ def measure(study: Path) -> None:
 
 
 def answered(study: Path) -> list[Answer]:
-    """The answers of all situations, kept and made-up ones included, complaints in their order."""
+    """The answers of all situations, kept and made-up ones included; complaints by their number."""
     with tempfile.TemporaryDirectory() as folder:
-        of_gpu = list(answers(recorded.study(Path(folder)), recorded.COMPLAINTS))
+        of_gpu = list(answers(save(recorded.ROWS, Path(folder)), recorded.COMPLAINTS))
     here = answers(study, (*table.COMPLAINTS, *table.OTHERS))
     every = [*here, *of_gpu, *answers(WITHOUT_BF16, table.ELSEWHERE)]
-    return sorted(every, key=lambda one: one.number)
+    return sorted(every, key=lambda one: getattr(one.situation, "number", math.inf))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -62,7 +64,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"{'wrong' if one.fault else 'right'}  {one.situation.title}")
         print(f"       {one.fault or ', '.join(each.code for each in one.causes) or 'no cause'}")
     if options.write:
-        print(page.write(study, found))
+        before, _, _ = page.PATH.read_text(encoding="utf-8").partition(page.FIRST)
+        page.PATH.write_text(before + page.generated(study, found), encoding="utf-8")
     return int(any(one.fault for one in found))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,7 +16,7 @@ from modescope.analysis.derive.registry import derived
 from modescope.analysis.format import cells, phrases
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.where import select
-from modescope.analysis.why.command import paragraphs
+from modescope.analysis.why import paragraphs
 from modescope.bench.records.errors import UsageError
 from modescope.bench.text.markup import prose
 from tests.helpers.paths import ROOT
@@ -42,11 +41,6 @@ class Answer:
         """What `python -m analysis.why` says first."""
         return next(paragraphs(self.row, self.causes))
 
-    @property
-    def number(self) -> float:
-        """The number of a complaint, which orders them; other cases follow."""
-        return self.situation.number if isinstance(self.situation, Complaint) else math.inf
-
 
 def answers(study: Path, situations: Iterable[Measured]) -> Iterator[Answer]:
     """Reads a study once. Raises UsageError where a situation has no row, or several."""
@@ -66,23 +60,16 @@ def answers(study: Path, situations: Iterable[Measured]) -> Iterator[Answer]:
 
 def _fault(situation: Measured, found: tuple[Finding, ...]) -> str | None:
     """What is wrong with these causes, in one clause; None if nothing is."""
-    if isinstance(situation, Complaint):
-        return _not_first(situation, found)
-    assert isinstance(situation, Other)
-    untrue = [one.code for one in found if one.code not in situation.true]
-    return f"names {', '.join(untrue)}, which is not there" if untrue else None
-
-
-def _not_first(complaint: Complaint, found: tuple[Finding, ...]) -> str | None:
-    expected = " or ".join(complaint.first)
-    if not found:
-        return f"names no cause instead of {expected}"
-    if found[0].code not in complaint.first:
-        return f"names {found[0].code} first, not {expected}"
+    codes = [one.code for one in found]
+    if isinstance(situation, Other):
+        untrue = [code for code in codes if code not in situation.true]
+        return f"names {', '.join(untrue)}, which is not there" if untrue else None
+    assert isinstance(situation, Complaint)
+    if not found or codes[0] not in situation.first:
+        return f"names {', '.join(codes) or 'no cause'}, not {' or '.join(situation.first)} first"
     sentence = found[0].text.removesuffix(found[0].remedy)
-    if not re.search(complaint.says, sentence):
-        return f"its first sentence does not say {complaint.says}"
-    return None
+    is_said = re.search(situation.says, sentence)
+    return None if is_said else f"its first sentence does not say {situation.says}"
 
 
 def generated(study: Path, answers: Sequence[Answer]) -> str:
@@ -97,13 +84,6 @@ def generated(study: Path, answers: Sequence[Answer]) -> str:
         *(line for one in complaints for line in _block(one)),
     ]
     return "\n".join(lines).rstrip("\n") + "\n"
-
-
-def write(study: Path, answers: Sequence[Answer]) -> Path:
-    """Replaces the list in the page by that of `answers`; returns the path of the page."""
-    before, _, _ = PATH.read_text(encoding="utf-8").partition(FIRST)
-    PATH.write_text(before + generated(study, answers), encoding="utf-8")
-    return PATH
 
 
 def _right(answers: Sequence[Answer]) -> str:

@@ -47,12 +47,8 @@ def sweep_of(name: str, settings: str) -> str:
 
 def row_of(name: str, mode: str, more: str = "") -> str:
     """The expression for a row of a model of `models`."""
-    return built_in(f"custom:{MODELS}:{name}", mode, more)
-
-
-def built_in(model: str, mode: str, more: str = "") -> str:
-    """The expression for a row of a model that comes with modescope."""
-    return f'model == "{model}" and mode == "{mode}"{f" and {more}" if more else ""}'
+    row = f'model == "custom:{MODELS}:{name}" and mode == "{mode}"'
+    return f"{row} and {more}" if more else row
 
 
 EAGER_AND = "mode=inference_mode,compile"
@@ -61,10 +57,6 @@ PERCEPTRON = sweep_of("perceptron", f"{EAGER_AND} profile=false")
 THREADS = sweep_of("perceptron", "mode=eager threads=1,2")
 GUARDED = sweep_of("adapters", EAGER_AND)
 CACHES = sweep_of("norms", "mode=compile compile_cache=cold,warm")
-MLP = "model=mlp mode=inference_mode,amp,compile"
-TRANSFORMER = "model=transformer mode=inference_mode,no_grad,compile"
-SMALL = "model=pointwise,embedding mode=inference_mode,compile shape=small"
-UNCOMPILED = "model=decode,resnet,lstm mode=inference_mode shape=small"
 
 COMPLAINTS = (
     Complaint("compiled, and slower: an overhead in every call", TINY,
@@ -107,37 +99,6 @@ _DISPATCH = ("no_autograd", "less_overhead", "bound_by_overhead")
 _PRODUCTS = ("unchanged_kernels", "near_floor", "idle_cores")
 
 OTHERS = (
-    Other("MLP, inference_mode", MLP, built_in("mlp", "inference_mode"), _PRODUCTS,
-          "four products of 512 × 512 are nearly all of a call, and no mode changes them"),
-    Other("MLP, compile", MLP, built_in("mlp", "compile"),
-          (*_PRODUCTS, *_COSTS, "more_overhead", "guards"),
-          "the same products, and guards and Python in each call; compiling takes seconds"),
-    Other("MLP, amp", MLP, built_in("mlp", "amp"), ("slower_products", "casts"),
-          "bf16 products are other kernels, and autocast casts the weights in every call"),
-    Other("transformer, inference_mode", TRANSFORMER, built_in("transformer", "inference_mode"),
-          (*_PRODUCTS, "no_autograd", "less_overhead"),
-          "products and attention are most of a call; autograd is off"),
-    Other("transformer, no_grad", TRANSFORMER, built_in("transformer", "no_grad"),
-          (*_PRODUCTS, "no_autograd", "less_overhead"), "the same kernels; autograd is off"),
-    Other("transformer, compile", TRANSFORMER, built_in("transformer", "compile"),
-          (*_PRODUCTS, *_COSTS, "no_autograd", "less_overhead", "compiled_code", "fused_kernels"),
-          "products remain; layer norms, GELU and residuals are fused; autograd is off"),
-    Other("pointwise, compile", SMALL, built_in("pointwise", "compile"),
-          (*_COSTS, "no_autograd", "less_overhead", "compiled_code", "fused_kernels", "guards"),
-          "16 operators on 16 numbers become one kernel, whose guards remain"),
-    Other("embedding, compile", SMALL, built_in("embedding", "compile"),
-          (*_COSTS, "no_autograd", "less_overhead", "compiled_code", "fused_kernels", "guards",
-           "fallbacks"),
-          "small sums of embeddings, which Inductor leaves to eager (make_fallback of "
-          "aten._embedding_bag), and guards"),
-    Other("decode step, inference_mode", UNCOMPILED, built_in("decode", "inference_mode"),
-          _DISPATCH, "small operators for one token, whose dispatch takes most of a call"),
-    Other("ResNet, inference_mode", UNCOMPILED, built_in("resnet", "inference_mode"),
-          (*_PRODUCTS, *_DISPATCH),
-          "convolutions of 8 channels, and dispatch of some fifty operators"),
-    Other("LSTM, inference_mode", UNCOMPILED, built_in("lstm", "inference_mode"),
-          (*_PRODUCTS, *_DISPATCH),
-          "many small products in one operator, and what autograd would save of each"),
     Other("one large product, inference_mode", sweep_of("large_product", EAGER_AND),
           row_of("large_product", "inference_mode"), _PRODUCTS,
           "a call is one product of 268 MFLOP"),
@@ -180,12 +141,10 @@ OTHERS = (
           row_of("counting", "reduce-overhead"), ("not_graphed",), "CUDA graphs need a GPU"),
 )  # fmt: skip
 
-ELSEWHERE: tuple[Measured, ...] = (
+ELSEWHERE = (
     Complaint("autocast on a CPU is many times slower",
               sweep_of("product", "mode=inference_mode,amp"), row_of("product", "amp"), 10,
               "pytorch/pytorch#118499", ("no_native_dtype",),
               NATIVE + r", and .*( of fp32's rate|takes [\d.]+ m?s in bf16)"),
-    Other("MLP, amp without bf16 instructions", MLP, built_in("mlp", "amp"),
-          ("no_native_dtype", "casts"), f"{NATIVE}, and autocast casts the weights in every call"),
 )  # fmt: skip
 """Of a CPU without bf16 instructions: rows of such a machine are kept."""

@@ -1,4 +1,4 @@
-"""The columns of causes: order, text, and rows that have none."""
+"""The causes of rows: order, text, rows that have none, and which rows are named first."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from modescope.analysis.causes.finding import found_in
+from modescope.analysis.causes.finding import found_in, most_important
 from modescope.analysis.causes.types import (
     COST,
     DECISIVE,
@@ -21,6 +21,7 @@ from modescope.analysis.causes.types import (
     Evidence,
 )
 from modescope.analysis.causes.verdicts import lead
+from modescope.analysis.format import phrases
 from tests.helpers.causes import codes, profiled, rows_of
 from tests.helpers.studies import not_measured, record
 
@@ -37,8 +38,12 @@ def test_rows_without_a_result_or_with_a_smoke_budget_have_no_cause(tmp_path: Pa
         assert (row["cause"], row["cause_text"]) == (None, None)
 
 
-def _planted(code: str, kind: int, share: float | None) -> Cause:
-    return Cause(code, kind, lambda case: Evidence(share), "", "", "")
+def _planted(code: str, kind: int, share: float | None, sentence: str = "") -> Cause:
+    def rule(case: Case) -> Evidence:
+        return Evidence(share)
+
+    rule.__name__ = code
+    return Cause(kind, rule, sentence)
 
 
 PLANTED = [
@@ -121,7 +126,6 @@ def test_the_lead_says_what_is_explained(
     ("kind", "after"),
     [
         (GAIN, " after a first call of 1.00 s, which pays after 2,800 calls: so it is."),
-        (PART, " after a first call of 1.00 s, which pays after 2,800 calls; so it is."),
         (SETTING, " after a first call of 1.00 s, which pays after 2,800 calls; so it is."),
         (COST, "; so it is."),
     ],
@@ -130,6 +134,29 @@ def test_only_what_explains_the_speedup_follows_a_colon(
     tmp_path: Path, kind: int, after: str
 ) -> None:
     (row,) = rows_of([record("compile", 357e-6, 2.0)], tmp_path)
-    cause = Cause("planted", kind, lambda case: Evidence(), "so it is.", "", "")
-    text = found_in(Case(row), [cause])[0].text
+    text = found_in(Case(row), [_planted("planted", kind, None, "so it is.")])[0].text
     assert text == f"compile is 2.0 times faster than eager{after}"
+
+
+def test_losers_come_first_then_modes_without_gain_then_gains_each_cause_once(
+    tmp_path: Path,
+) -> None:
+    planted = [
+        ("eager", 1.0, "grad_left_on"),
+        ("max-autotune", 1.0, "not_graphed"),
+        ("no_grad", 1.4, "no_autograd"),
+        ("inference_mode", 1.5, "no_autograd;less_overhead"),
+        ("compile", 1.0, "unchanged_kernels"),
+        ("cuda-graph", 0.8, "more_overhead"),
+        ("amp", 0.2, "casts"),
+        ("amp-compile", 0.1, None),
+    ]
+    records = [record(mode, speedup=speedup, spread=0.002) for mode, speedup, _ in planted]
+    rows = [
+        {**row, "cause": cause, "in_effect": cause != "not_graphed"}
+        for row, (_, _, cause) in zip(rows_of(records, tmp_path), planted, strict=True)
+    ]
+    assert [phrases.mode(row) for row in most_important(rows, 9)] == [
+        "amp", "cuda-graph", "compile", "inference_mode", "max-autotune", "eager",
+    ]  # fmt: skip
+    assert [phrases.mode(row) for row in most_important(rows, 2)] == ["amp", "cuda-graph"]

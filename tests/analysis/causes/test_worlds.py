@@ -11,11 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from modescope.analysis.causes.finding import findings
-from modescope.analysis.causes.table import CAUSES
+from modescope.analysis.causes.finding import CAUSES, findings
 from modescope.analysis.causes.types import Finding
 from modescope.analysis.format.phrases import Row
-from tests.helpers.cause_worlds.table import WORLDS
+from tests.helpers.cause_worlds import WORLDS
 from tests.helpers.cause_worlds.world import Change
 from tests.helpers.causes import rows_of
 

@@ -1,27 +1,22 @@
-"""Derived columns of a single row, and latencies that are paired within their group."""
+"""Derived columns of a single row: which rows have values, and the edges of the formulas."""
 
 from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
+import pandas as pd
 import pytest
 
-from modescope.bench.records.results import Record
+from modescope.analysis.derive.flags import BEATEN
+from modescope.analysis.derive.registry import METRICS, derive
+from modescope.analysis.derive.select import latest
+from modescope.analysis.format.phrases import Row
+from modescope.analysis.load import read
 from tests.helpers.derivations import rows_of_each, values_of_each
-from tests.helpers.studies import record
-
-
-def test_speedup_is_paired_by_round(tmp_path: Path) -> None:
-    # Every round ran at another speed; the case took half the baseline's time in each of them.
-    case = tuple(n * 1e-3 for n in range(1, 13))
-    baseline = tuple(2 * time for time in case)
-    one = record(latency_rounds_s=case, baseline_latency_rounds_s=baseline)
-    (row,) = rows_of_each(tmp_path, [one])
-    assert [row[f"speedup{end}"] for end in ("", "_ci_low", "_ci_high")] == pytest.approx([2] * 3)
-    assert row["verdict"] == "faster"
-    assert row["baseline_latency_s"] == pytest.approx(13e-3)
-    assert row["mde"] == pytest.approx(0)
+from tests.helpers.pass_columns import BOUNDS, GENERATED, memory, profiled
+from tests.helpers.studies import cpu_clocks, cuda_clocks, not_measured, record, save
 
 
 def test_p95_is_read_from_single_calls_and_needs_a_hundred(tmp_path: Path) -> None:
@@ -43,46 +38,30 @@ def test_rows_without_enough_rounds_or_a_baseline_have_no_verdict(tmp_path: Path
     assert smoke["break_even_calls"] is None
 
 
-BREAK_EVEN: list[tuple[Record, float | None]] = [
-    (record(latency_s=1e-3, speedup=speedup, spread=spread, first_call_s=first_call_s), expected)
-    for speedup, spread, first_call_s, expected in (
-        (2.0, 0.002, 1.002, 1000.0),  # the first call takes 1 s more, each call 1 ms less
-        (2.0, 0.002, 0.001, 0.0),  # first call cheaper than the baseline's 0.002 s
-        (0.5, 0.002, 1.002, math.inf),
-        (1.0, 0.002, 1.002, math.inf),  # equivalent, and 1 within the interval
-        (1.001, 0.004, 1.002, math.inf),  # as well: 0.9997 to 1.0023
-        (1.02, 0.2, 1.002, None),  # inconclusive
-        (2.0, 0.002, None, None),
+def test_calls_after_which_the_first_call_has_paid_off(tmp_path: Path) -> None:
+    planted: list[tuple[str, float, float, float | None, float | None, float | None]] = [
+        ("compile", 2.0, 0.002, 1.002, 0.002, 1000.0),  # 1 s more at first, each call 1 ms less
+        ("compile", 2.0, 0.002, 0.001, 0.002, 0.0),
+        ("compile", 0.5, 0.002, 1.002, 0.002, math.inf),
+        ("compile", 1.001, 0.004, 1.002, 0.002, math.inf),  # equivalent: 0.9997 to 1.0023
+        ("compile", 1.02, 0.2, 1.002, 0.002, None),  # inconclusive
+        ("compile", 2.0, 0.002, None, 0.002, None),
+        ("compile", 1.2, 0.002, 0.102, 0.002, 500.0),  # building something always counts
+        ("cuda-graph", 1.2, 0.002, 0.022, 0.002, 100.0),
+        ("no_grad", 1.2, 0.002, 0.004, 0.002, 0.0),  # 12 calls by one reading, none by another
+        ("amp", 2.0, 0.002, 0.100, 0.002, 0.0),  # below the noticeable limit
+        ("amp", 2.0, 0.002, 3.9, 2.0, 0.0),  # within twice as long
+        ("no_grad", 1.2, 0.002, 0.4, 0.002, None),  # the machine's other work, or the mode's own
+        ("no_grad", 1.2, 0.002, 0.002, None, None),
+        ("no_grad", 0.8, 0.002, 0.4, 0.002, math.inf),  # for any first call
+        ("eager", 1.2, 0.002, 0.004, 0.002, None),  # the baseline itself replaces nothing
+    ]
+    records = (
+        record(mode, 1e-3, speedup, spread=spread, first_call_s=own_s, baseline_first_call_s=base_s)
+        for mode, speedup, spread, own_s, base_s, _ in planted
     )
-]
-OF_MODES: list[tuple[Record, float | None]] = [
-    (
-        record(mode, 1e-3, speedup, spread=0.002, first_call_s=own_s, baseline_first_call_s=base_s),
-        expected,
-    )
-    for mode, speedup, own_s, base_s, expected in (
-        ("no_grad", 1.2, 0.004, 0.002, 0.0),  # 12 calls by one reading, none by another
-        ("inference_mode", 1.2, 0.001, 0.002, 0.0),
-        ("amp", 2.0, 0.100, 0.002, 0.0),  # below the noticeable limit
-        ("amp", 2.0, 3.9, 2.0, 0.0),  # within twice as long
-        ("no_grad", 1.2, 0.4, 0.002, None),  # the machine's other work, or the mode's own
-        ("no_grad", 1.2, None, 0.002, None),
-        ("no_grad", 1.2, 0.002, None, None),
-        ("no_grad", 0.8, 0.4, 0.002, math.inf),  # for any first call
-        ("no_grad", 0.8, None, None, math.inf),
-        ("eager", 1.2, 0.004, 0.002, None),  # the baseline itself replaces nothing
-        ("compile", 1.2, 0.102, 0.002, 500.0),  # building something always counts
-        ("cuda-graph", 1.2, 0.022, 0.002, 100.0),
-    )
-]
-
-
-@pytest.mark.parametrize("planted", [BREAK_EVEN, OF_MODES], ids=["speedups", "modes"])
-def test_calls_after_which_the_first_call_has_paid_off(
-    tmp_path: Path, planted: list[tuple[Record, float | None]]
-) -> None:
-    found = values_of_each(tmp_path, "break_even_calls", (one for one, _ in planted))
-    assert found == [None if calls is None else pytest.approx(calls) for _, calls in planted]
+    found = values_of_each(tmp_path, "break_even_calls", records)
+    assert found == [None if calls is None else pytest.approx(calls) for *_, calls in planted]
 
 
 def test_without_a_baseline_the_latency_is_what_the_clock_read(tmp_path: Path) -> None:
@@ -90,3 +69,60 @@ def test_without_a_baseline_the_latency_is_what_the_clock_read(tmp_path: Path) -
     (row,) = rows_of_each(tmp_path, [record("compile", 300e-6, **none)])
     assert row["latency_paired_s"] == row["latency_s"]
     assert row["latency_paired_ci_low_s"] == row["latency_ci_low_s"]
+
+
+def _bounded(folder: Path, *changes: dict[str, Any]) -> list[Row]:
+    """Rows of 0.25 s whose work has a floor of 0.05 s."""
+    records = (record("eager", 0.25, 1.0, **(BOUNDS | columns)) for columns in changes)
+    return rows_of_each(folder, records)
+
+
+def test_the_roofline_fraction_refers_to_work_not_latency(tmp_path: Path) -> None:
+    on_cpu = (cpu_clocks(0.25, dispatch_s) for dispatch_s in (0.05, None, 0.26))
+    rows = _bounded(tmp_path, *on_cpu, cuda_clocks(0.01, 0.1))
+    assert [row["roofline_fraction"] for row in rows] == [
+        pytest.approx(0.05 / 0.2, rel=1e-3), None, None, pytest.approx(0.05 / 0.1),
+    ]  # fmt: skip
+
+
+END = 0.01 * 7 / 11  # of the interval of twelve blocks
+
+
+def test_work_below_its_floor_by_more_than_its_interval_is_flagged(tmp_path: Path) -> None:
+    beaten = {
+        0.06: False,
+        0.05 / (1 + END) * 1.001: False,  # its interval reaches the floor
+        0.05 / (1 + END) * 0.999: True,
+        0.01: True,
+    }
+    rows = _bounded(tmp_path, *(cuda_clocks(0.24, device_s) for device_s in beaten))
+    assert [list(row["flags"]) == [BEATEN] for row in rows] == list(beaten.values())
+    fractions = [0.05 / device_s for device_s in beaten]
+    assert [row["roofline_fraction"] for row in rows] == pytest.approx(fractions)
+
+
+def test_on_a_cpu_dispatch_is_not_compared_with_the_floor(tmp_path: Path) -> None:
+    beaten = {None: [], 0.19: [], 0.21: [BEATEN], 0.26: []}
+    rows = _bounded(tmp_path, *(cpu_clocks(0.25, dispatch_s) for dispatch_s in beaten))
+    assert [list(row["flags"]) for row in rows] == list(beaten.values())
+
+
+LISTS = ("flags", "flags_touch")
+
+
+def test_only_ok_rows_have_derived_values(tmp_path: Path) -> None:
+    passes = profiled(9, 1e-4) | memory(1000, 10) | BOUNDS | GENERATED | cpu_clocks(357e-6, 50e-6)
+    statuses = ("failed", "wrong_result", "oom", "timeout", "crashed")
+    lost = (record(status=status, reason="it went wrong", **passes) for status in statuses)
+    for row in rows_of_each(tmp_path, lost):
+        assert {m.name for m in METRICS if row[m.name] is not None} == {*LISTS}, row["status"]
+
+
+def test_deriving_leaves_stored_columns_unchanged(tmp_path: Path) -> None:
+    study = save([record(), not_measured("amp", "skipped", "why")], tmp_path)
+    runs = latest(read(study).table)
+    stored = [name for name in runs if name != "flags" and not str(name).startswith("_")]
+    before = runs[stored].copy(deep=True)
+    rows = derive(runs)
+    pd.testing.assert_frame_equal(rows[before.columns], before)
+    assert [list(values) for name in LISTS for values in rows[name]] == [[]] * 4

@@ -27,23 +27,10 @@ GAINS = (
 REFERENCE = _cpu("inference_mode", 90e-6, 30e-6)  # 60 us of work
 
 
-def _compiled(folder: Path, *records: Record) -> Row:
-    (row,) = _compiled_of(folder, [records])
-    return row
-
-
 def _compiled_of(folder: Path, pairs: Iterable[Iterable[Record]]) -> list[Row]:
     """The compiled row of each study."""
     rows = (row for study in studies_of(folder, pairs) for row in study)
     return [row for row in rows if row["mode"] == "compile"]
-
-
-def test_fusion_speedup_is_small_where_dispatch_is_the_bottleneck(tmp_path: Path) -> None:
-    reference, fused = _cpu("inference_mode", 90e-6, 85e-6), _cpu("compile", 87e-6, 86e-6)
-    row = _compiled(tmp_path, reference, fused)
-    assert row["fusion_gain"] == pytest.approx(5, rel=0.05)
-    assert row["fusion_speedup"] == pytest.approx(90 / 86, rel=0.01)
-    assert row["launch_gain"] == pytest.approx(86 / 87, rel=0.01)
 
 
 def test_on_cuda_the_gains_are_null_without_a_baselines_device_time(tmp_path: Path) -> None:
@@ -91,23 +78,11 @@ def test_added_device_work_counts_where_it_exceeds_host_time(tmp_path: Path) -> 
     assert [row["fusion_speedup"] for row in rows] == pytest.approx(expected, rel=1e-3)
 
 
-def test_fusion_speedup_is_the_full_gain_where_the_device_is_the_bottleneck(tmp_path: Path) -> None:
-    row = _compiled(
-        tmp_path,
-        record("inference_mode", 202e-6, 1.2, **cuda_clocks(50e-6, 200e-6)),
-        record("compile", 102e-6, 2.4, **cuda_clocks(30e-6, 100e-6)),
-    )
-    assert row["fusion_speedup"] == pytest.approx(202 / 102, rel=1e-3)
-    assert row["launch_gain"] == pytest.approx(2.4 / 1.2 / (202 / 102), rel=1e-3)
-
-
 def test_the_gains_are_null_without_a_trusted_reference_and_both_clocks(tmp_path: Path) -> None:
     """What differs does so in either of the two rows; a row of another kind is no reference."""
     differing: list[dict[str, Any]] = [
-        {"grad": "no_grad"}, {"dtype": "bf16"}, {"shape": '{"batch":5}'}, {"phase": "train"},
-        {"optimizer": "adamw"}, {"training": '{"checkpoint":"model"}'}, {"threads": 2},
-        {"device": "cuda"}, {"baseline_mode": "no_grad"}, {"in_effect": False},
-        {"budget": "smoke"}, {"status": "wrong_result", "reason": "why"}, {"rounds": 5},
+        {"grad": "no_grad"}, {"dtype": "bf16"}, {"shape": '{"batch":5}'}, {"device": "cuda"},
+        {"baseline_mode": "no_grad"}, {"in_effect": False}, {"rounds": 5},
         {"dispatch_rounds_s": None},
     ]  # fmt: skip
     compiled = _cpu("compile", 50e-6, 10e-6)
@@ -124,7 +99,7 @@ def test_the_gains_are_null_without_a_trusted_reference_and_both_clocks(tmp_path
         [REFERENCE, _cpu("compile", 50e-6, 50.2e-6)],
     ]
     rows = _compiled_of(tmp_path, [*pairs, *work_reaches_zero])
-    assert len(rows) == 30
+    assert len(rows) == 18
     assert {row[name] for row in rows for name in GAINS} == {None}
 
 

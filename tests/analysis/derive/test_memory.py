@@ -64,16 +64,11 @@ def test_parts_of_a_training_step_add_up_to_its_peak(tmp_path: Path) -> None:
 
 def test_the_peak_includes_the_free_part_of_a_pool_or_is_unknown(tmp_path: Path) -> None:
     planted: list[tuple[dict[str, Any], float | None]] = [
-        ({"device": "cpu"}, 1310),
         ({"device": "cpu"} | pool(400, 100), 1310),  # a CPU has no such pools
         ({"device": "cuda"} | pool(0, 0), 1310),
-        ({"device": "cuda", "graph_pool_bytes": 0}, 1310),
         ({"device": "cuda"} | pool(400, 100), 1610),
-        ({"device": "cuda"} | pool(400, 400), 1310),
         ({"device": "cuda", "graph_pool_bytes": 400}, None),
-        ({"device": "cuda"}, None),
         ({"resident_bytes": None}, None),
-        ({"step_peak_bytes": None}, None),
     ]
     records = (record("eager", **memory(1000, 300) | columns) for columns, _ in planted)
     found = values_of_each(tmp_path, "peak_bytes", records)

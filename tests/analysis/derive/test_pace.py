@@ -1,4 +1,4 @@
-"""Latencies at equal pace, and the gain of further threads: over the fewest, of trusted rows."""
+"""The gain of further threads: over the fewest, at equal pace, of trusted rows."""
 
 from __future__ import annotations
 
@@ -9,39 +9,9 @@ from typing import Any
 import pytest
 
 from modescope.bench.records.results import Record
-from tests.helpers.derivations import studies_of, values_of_each
+from tests.helpers.derivations import studies_of
 from tests.helpers.drawings import rows_of
-from tests.helpers.studies import PACE_S, record, with_threads
-
-US = 1e-6
-
-
-def test_the_pace_of_a_run_is_the_slowest_level_against_the_fastest(tmp_path: Path) -> None:
-    """Of 101 rounds three were interrupted, and one read far too short: no level of the machine."""
-    paces = tuple(pace * US for pace in (*(40,) * 57, *(70,) * 40, 5, 900, 900, 900))
-    times = (100 * US,) * 101
-    columns: dict[str, Any] = {"latency_rounds_s": times, "baseline_latency_rounds_s": times}
-    one = record("eager", 100 * US, 1.0, pace_rounds_s=paces, **columns)
-    assert values_of_each(tmp_path, "pace_slowest", [one]) == [pytest.approx(40 / 70)]
-
-
-def test_latency_at_full_pace_compares_rows_at_the_fastest_pace_seen(tmp_path: Path) -> None:
-    """One run at 70, the other at 40 us: its latencies are 1.75 times as long for that reason."""
-    slow = _at_pace("eager", 175 * US, 70 * US)
-    fast = _at_pace("compile", 100 * US, 40 * US)
-    elsewhere = _at_pace("eager", 100 * US, 20 * US, environment_id="env-2")
-    rows = rows_of(tmp_path, slow, fast, elsewhere)
-    at_full = rows.set_index(["environment", "mode"])["latency_at_full_pace_s"]
-    assert at_full["A", "eager"] == pytest.approx(100 * US, rel=1e-3)
-    assert at_full["A", "compile"] == pytest.approx(100 * US, rel=1e-3)
-    assert at_full["B", "eager"] == pytest.approx(100 * US, rel=1e-3)
-    paces = rows.set_index(["environment", "mode"])["pace"]
-    assert paces["A", "eager"] == pytest.approx(40 / 70)
-    assert paces["A", "compile"] == paces["B", "eager"] == pytest.approx(1.0)
-
-
-def _at_pace(mode: str, latency_s: float, pace_s: float, **columns: Any) -> Record:
-    return record(mode, latency_s, 1.0, spread=0, pace_rounds_s=(pace_s,) * 40, **columns)
+from tests.helpers.studies import PACE_S, with_threads
 
 
 def gains(folder: Path, *records: Record) -> dict[int, float]:

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from modescope.analysis.derive.profile import DOUBTS, compiled_call
+from modescope.analysis.derive.profile import DOUBTS
 from modescope.analysis.format.phrases import Row
-from modescope.bench.records.results import Record
-from tests.helpers.derivations import rows_of_each, studies_of
+from tests.helpers.derivations import rows_of_each
 from tests.helpers.pass_columns import profiled
 from tests.helpers.studies import blocks, cpu_clocks, cuda_clocks, record
 
@@ -20,11 +19,6 @@ DISAGREES = "split_disagrees"
 
 def _rows(folder: Path, *changes: dict[str, Any]) -> list[Row]:
     return rows_of_each(folder, (record("eager", 1e-4, 1.0, **columns) for columns in changes))
-
-
-def _combined(folder: Path, *processes: Record) -> Row:
-    ((row,),) = studies_of(folder, [processes])
-    return row
 
 
 def test_a_work_bound_call_is_checked_against_its_kernels(tmp_path: Path) -> None:
@@ -99,15 +93,6 @@ def test_an_inconclusive_split_is_not_checked(tmp_path: Path) -> None:
     assert rows[0]["residual_s"] is None
 
 
-def test_each_process_is_checked_separately(tmp_path: Path) -> None:
-    clocks = cpu_clocks(1e-4, 10e-6)
-    processes = [
-        record("eager", 1e-4, 1.0, replicate=number, **clocks, **profile)
-        for number, profile in enumerate((profiled(9, 90e-6), profiled(9, 50e-6), {}))
-    ]
-    assert _combined(tmp_path, *processes)["flags"] == [DISAGREES]
-
-
 def test_residual_and_idle_fraction_of_odd_profiles(tmp_path: Path) -> None:
     clocks = cuda_clocks(90e-6, 40e-6)
     doubted = clocks | profiled(9, 35e-6)
@@ -122,15 +107,3 @@ def test_residual_and_idle_fraction_of_odd_profiles(tmp_path: Path) -> None:
     assert longer["device_idle_fraction"] == 0
     for row in (none, *implausible):
         assert (row["device_idle_fraction"], row["residual_s"]) == (None, None)
-
-
-def test_the_parts_of_a_compiled_call_are_known_together_and_within_it() -> None:
-    columns = {"profiled_span_s": 200e-6, "guards_s": 30e-6, "compiled_wrapper_s": 20e-6}
-    call = compiled_call(columns)
-    assert (call.lookup_s, call.wrapper_s) == (30e-6, 20e-6)
-    assert call.overhead_share == pytest.approx(0.25)
-    for name in columns:
-        assert compiled_call({**columns, name: None}) is None
-        assert compiled_call({key: columns[key] for key in columns if key != name}) is None
-    assert compiled_call({**columns, "guards_s": 180e-6}) is not None
-    assert compiled_call({**columns, "guards_s": 181e-6}) is None

@@ -2,37 +2,19 @@
 
 from __future__ import annotations
 
-import io
 from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import fields, replace
+from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 
 from modescope.analysis import table
-from modescope.analysis.derive.registry import derived
-from modescope.analysis.derive.select import (
-    SECTION,
-    apart,
-    latest,
-    parts,
-)
+from modescope.analysis.derive.select import SECTION, apart, latest, parts
 from modescope.analysis.load import samples as load
-from modescope.bench.records.cases import (
-    Case,
-    CompileOptions,
-    Inference,
-    Mode,
-    Model,
-    Training,
-    Variant,
-)
-from modescope.bench.records.results import Record, Work, work_of
+from modescope.bench.records.results import Record, Work
 from tests.helpers.drawings import rows_of
-from tests.helpers.made_up_records import plan
 from tests.helpers.studies import not_measured, record, save, training
 
 NET: dict[str, Any] = {"model": "custom:net:build"}
@@ -127,87 +109,26 @@ def test_sections_are_sorted_by_numbers_and_plain_training_comes_first(
     assert [part[column].iloc[0] for part in parts(rows, SECTION)] == ordered_values
 
 
-COMPILE = Mode("compile", "inference_mode", False, "default", False)
-EAGER = Mode("eager", "enabled", False, "none", False)
-TRAINED = Case(
-    Model("custom:net:build", "net:build"), '{"batch":4,"seq":64}', Variant(COMPILE, "fp32"),
-    Variant(EAGER, "fp32"), "cuda", 1, Training(),
-)  # fmt: skip
-
-# For each identifying field of a case, a value that differs from that of TRAINED.
-MODELS: dict[str, Any] = {
-    "name": "custom:net:other", "args_json": '{"width":8}', "fullgraph": False, "batch_dim": None,
-    "inputs_json": "[[2,4]]",
+# For each column that describes a case, a value that a usual row does not have.
+OTHER: dict[str, Any] = {
+    "model": "custom:net:other", "model_args": '{"width":8}', "model_inputs": "[[2,4]]",
+    "fullgraph": False, "batch_dim": None, "shape": '{"batch":8,"seq":64}', "phase": "inference",
+    "optimizer": "adamw", "training": '{"lr":0.1}', "calls": '{"seq":[8,64]}',
+    "calls_pad": '{"seq":[64]}', "dtype": "tf32", "mode": "compile[grad=no_grad]",
+    "grad": "no_grad", "autocast": True, "compile_mode": "max-autotune", "graph": True,
+    "compile_options": '{"dynamic":true}', "baseline_mode": "no_grad", "baseline_dtype": "bf16",
+    "device": "cuda:1", "threads": 2, "compile_cache": "warm",
 }  # fmt: skip
-MODES: dict[str, Any] = {
-    "name": "compile[grad=no_grad]", "grad": "no_grad", "autocast": True, "compile": "max-autotune",
-    "graph": True, "options": CompileOptions(dynamic=True),
-}  # fmt: skip
-TRAININGS: dict[str, Any] = {
-    "optimizer": "adamw", "implementation": "fused", "capturable": True, "lr": 0.1, "scaler": True,
-    "loss": "output", "capture": "forward_backward", "checkpoint": "model",
-    "activation_memory_budget": 0.5,
-}  # fmt: skip
-CASES: dict[str, Any] = {
-    "shape_json": '{"batch":8,"seq":64}', "device": "cuda:1", "threads": 2,
-    "options": Inference(), "baseline": None,
-}  # fmt: skip
-NOT_SHOWN = {"target", "architecture", "pickled"}  # in the model's name, or follow from it
 
 
-def _variants() -> Iterator[tuple[str, Case]]:
-    """TRAINED with one field changed, for each of them."""
-    yield "as it is", TRAINED
-    yield from ((name, replace(TRAINED, **{name: value})) for name, value in CASES.items())
-    for name, value in MODELS.items():
-        yield name, replace(TRAINED, model=replace(TRAINED.model, **{name: value}))
-    for name, value in TRAININGS.items():
-        yield name, replace(TRAINED, options=replace(TRAINED.options, **{name: value}))
-    for name, value in MODES.items():
-        mode = replace(COMPILE, **{name: value})
-        yield name, replace(TRAINED, variant=replace(TRAINED.variant, mode=mode))
-    yield "dtype", replace(TRAINED, variant=replace(TRAINED.variant, dtype="tf32"))
-    other = replace(EAGER, name="no_grad", grad="no_grad")
-    yield "baseline's mode", replace(TRAINED, baseline=Variant(other, "fp32"))
-    yield "baseline's dtype", replace(TRAINED, baseline=Variant(EAGER, "bf16"))
-    unnamed = replace(EAGER, grad="no_grad")  # a mode of the user's own may have any name
-    yield "baseline's grad", replace(TRAINED, baseline=Variant(unnamed, "fp32"))
-
-
-VARIANTS = dict(_variants())
-
-
-def _record(number: int, case: Case) -> Record:
-    work = work_of(case, plan())
-    columns = {field.name: getattr(work, field.name) for field in fields(Work)}
-    mode = columns.pop("mode")
-    return record(mode, **columns, case_id=f"{number:08d}")
-
-
-def test_every_identifying_field_of_a_case_is_varied() -> None:
-    for kind, tried in ((Model, MODELS), (Mode, MODES), (Training, TRAININGS)):
-        assert {field.name for field in fields(kind)} - NOT_SHOWN == set(tried)
-    assert {field.name for field in fields(Case)} == {*CASES, "model", "variant"}
-    assert {field.name for field in fields(Variant)} == {"mode", "dtype"}
-
-
-@pytest.fixture(scope="module")
-def rows(tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
-    records = [_record(*numbered) for numbered in enumerate(VARIANTS.values())]
-    return derived(save(records, tmp_path_factory.mktemp("study")))
-
-
-@pytest.fixture(scope="module")
-def pairs(rows: pd.DataFrame) -> list[pd.DataFrame]:
-    """TRAINED and each other one of VARIANTS, as a study of their own."""
+def test_every_column_of_a_case_tells_two_lines_of_a_table_apart(tmp_path: Path) -> None:
+    assert {*OTHER, "batch", "seq"} == {field.name for field in fields(Work)}
+    changed = (training(case_id=name, **{name: value}) for name, value in OTHER.items())
+    rows = rows_of(tmp_path, training(case_id="usual"), *changed)
     first, *others = rows.index
-    both = (rows.loc[[first, other]].reset_index(drop=True) for other in others)
-    return [pair.assign(apart=apart(pair)) for pair in both]
-
-
-def test_both_lines_of_a_table_differ(pairs: list[pd.DataFrame]) -> None:
-    for rows in pairs:
-        _, *lines = table.text(rows).splitlines()
+    for other in others:
+        pair = rows.loc[[first, other]].reset_index(drop=True)
+        _, *lines = table.text(pair.assign(apart=apart(pair))).splitlines()
         assert len(set(_blocks(lines))) == 2, lines
 
 
@@ -220,15 +141,6 @@ def _blocks(lines: list[str]) -> list[str]:
         else:
             heading = line
     return found
-
-
-def test_lines_of_csv_differ_in_more_than_their_ids(rows: pd.DataFrame) -> None:
-    unknown = list(VARIANTS).index("baseline's grad")  # only the id differs: no column has it
-    known = rows[~rows["case_id"].str.startswith(f"{unknown:08d}")]
-    assert len(known) == len(rows) - 1 == len(VARIANTS) - 1
-    ids = ["run_id", "case_id", "process_run_ids", "started_at", "command", "apart"]
-    told = pd.read_csv(io.StringIO(table.csv(known)), dtype=str).drop(columns=ids)
-    assert not told.duplicated().any()
 
 
 KINDS: list[dict[str, Any]] = [

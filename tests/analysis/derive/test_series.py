@@ -11,22 +11,14 @@ from typing import Any
 
 import pytest
 
-from modescope.analysis.derive.series import (
-    Grid,
-    Line,
-    Series,
-    grids,
-    series,
-)
+from modescope.analysis.derive.series import Grid, Line, Series, grids, series
 from modescope.bench.records.results import Record
 from tests.helpers.drawings import rows_of, series_of
 from tests.helpers.studies import (
-    CUDA_HOST,
     SERIES,
     at_size,
     batch_series,
     cpu_clocks,
-    cuda_clocks,
     cuda_series,
     dispatch_series,
     record,
@@ -50,18 +42,6 @@ def test_each_precision_and_cache_has_its_own_line(tmp_path: Path) -> None:
     for number, other in enumerate(apart):
         found = series_of(tmp_path / f"{number}", *batch_series((1, 4, 16)), *other)
         assert len({line.name for line in found.lines}) == len(found.lines) == 6
-
-
-def test_a_grid_has_a_series_for_each_choice_of_the_other_size(tmp_path: Path) -> None:
-    grid = [
-        record(shape=f'{{"batch":{batch},"ops":{ops}}}', batch=batch)
-        for batch in (1, 8)
-        for ops in (4, 16, 64)
-    ]
-    found = series(rows_of(tmp_path, *grid))
-    assert [(one.size, one.others) for one in found] == [
-        ("ops", '{"batch":1}'), ("ops", '{"batch":8}'),
-    ]  # fmt: skip
 
 
 def test_a_planted_cost_per_operator_lies_in_its_interval(tmp_path: Path) -> None:
@@ -97,26 +77,13 @@ def _at_batches(clocks: Sequence[dict[str, Any]]) -> list[Record]:
     "records",
     [
         batch_series((1, 2, 4)),  # the crossing lies outside of the measured sizes
-        batch_series((128, 256, 512)),
         _at_batches([cpu_clocks(1e-4, None)] * 3),
-        _at_batches([cuda_clocks(5e-5, None)] * 3),
         _at_batches([cpu_clocks(1e-4, share * 1e-4) for share in (0.6, 0.4, 0.6, 0.4)]),  # wavers
     ],
 )
 def test_there_is_no_crossing(tmp_path: Path, records: Sequence[Record]) -> None:
     lines = series_of(tmp_path, *records).lines
     assert {line.crossing for line in lines} == {None}
-
-
-def test_on_cuda_host_time_is_the_overhead_of_graphs_too(tmp_path: Path) -> None:
-    chain = series_of(tmp_path, *cuda_series("ops"))
-    assert chain.overhead.clock == "host"
-    for mode, (fixed_s, per_op_s) in CUDA_HOST.items():
-        slope = _line(chain, mode).slope
-        assert slope.value == pytest.approx(per_op_s, rel=1e-6)
-        assert (fixed_s, _line(chain, mode).rows[0]["dispatch_s"] is None) in (
-            (20e-6, False), (6e-6, True),
-        )  # fmt: skip
 
 
 def test_on_cuda_host_and_device_cross_where_bound_by_changes(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any
 
@@ -10,19 +9,10 @@ import numpy as np
 import pytest
 
 from modescope.bench.records.results import Record
-from tests.helpers.derivations import rows_of_each, studies_of, values_of_each
+from tests.helpers.derivations import rows_of_each, values_of_each
 from tests.helpers.studies import blocks, cpu_clocks, cuda_clocks, record, training
 
 US = 1e-6
-
-
-def _us(*times: float) -> tuple[float, ...]:
-    return tuple(time * US for time in times)
-
-
-def _row(folder: Path, *records: Record) -> dict[str, Any]:
-    ((row,),) = studies_of(folder, [records])
-    return dict(row)
 
 
 def test_the_bottleneck_of_a_call_is_decided_on_intervals(tmp_path: Path) -> None:
@@ -45,17 +35,6 @@ def test_the_bottleneck_of_a_call_is_decided_on_intervals(tmp_path: Path) -> Non
 def test_launching_is_never_negative(tmp_path: Path) -> None:
     clocks = cuda_clocks(60e-6, 40e-6, 70e-6)
     assert values_of_each(tmp_path, "launch_s", [record("eager", 132e-6, 1.0, **clocks)]) == [0]
-
-
-def test_a_clock_that_ended_early_is_related_to_the_rounds_it_has(tmp_path: Path) -> None:
-    columns: dict[str, Any] = {
-        "clocks_latency_rounds_s": _us(100, 200, 400, 1, 1),
-        "dispatch_rounds_s": _us(10, 20, 80),
-        "baseline_dispatch_rounds_s": None,
-    }
-    row = _row(tmp_path, record("eager", 100 * US, 1.0, **columns))
-    assert row["dispatch_share"] == pytest.approx(0.1)
-    assert (row["dispatch_share_ci_low"], row["dispatch_ratio"]) == (None, None)
 
 
 def test_a_share_withstands_a_machine_that_changes_its_pace(tmp_path: Path) -> None:
@@ -86,20 +65,6 @@ def _unsteady(seed: int) -> Record:
     return record("eager", 100 * US, 1.0, **columns)
 
 
-def test_the_parts_of_a_step_withstand_it_too(tmp_path: Path) -> None:
-    """In each block the parts are 1.1 times the step; half of the blocks ran at 1 ÷ 1.75."""
-    pace = np.random.default_rng(0).permutation(np.where(np.arange(24) % 4, 1.75, 1.0))
-    planted = {"forward": 300, "backward": 600, "optimizer": 200, "parts_latency": 1000}
-    columns: dict[str, Any] = {
-        f"{name}_rounds_s": tuple(time * US * pace) for name, time in planted.items()
-    }
-    row = _row(tmp_path, training("eager", 1000 * US, 1.0, **columns))
-    assert row["parts_ratio"] == pytest.approx(1.1)
-    assert row["parts_ratio_ci_low"] == row["parts_ratio_ci_high"] == pytest.approx(1.1)
-    assert row["backward_share"] == pytest.approx(0.6)
-    assert row["forward_s"] / row["latency_s"] > 0.5
-
-
 def test_incomplete_parts_are_not_added_up(tmp_path: Path) -> None:
     spoiled: list[dict[str, Any]] = [
         {"forward_rounds_s": None},
@@ -116,12 +81,3 @@ def test_incomplete_parts_are_not_added_up(tmp_path: Path) -> None:
     *none, whole = values_of_each(tmp_path, "parts_ratio", records)
     assert set(none) == {None}
     assert whole == pytest.approx(1, rel=1e-4)
-
-
-def test_parts_are_compared_with_the_step_of_their_own_process(tmp_path: Path) -> None:
-    """Two processes of different speed: in each the parts are 1.2 times the step."""
-    slow = training("eager", 2000 * US, 1.0, (800 * US, 1200 * US, 400 * US), replicate=1)
-    row = _row(tmp_path, training("eager", 1000 * US, 1.0), slow)
-    assert row["replicates"] == 2
-    assert row["parts_ratio"] == pytest.approx(1.2, rel=1e-4)
-    assert row["forward_s"] == pytest.approx(math.sqrt(400 * 800) * US)

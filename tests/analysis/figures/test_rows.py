@@ -15,7 +15,7 @@ from modescope.analysis.figures.points import FUSION, SPEEDUP
 from modescope.analysis.figures.registry import OF_SECTION
 from modescope.analysis.figures.theme import FigureKind
 from tests.helpers import pass_columns
-from tests.helpers.cause_worlds.calls import VARIED
+from tests.helpers.cause_worlds.compiler import VARIED
 from tests.helpers.drawings import US, bars, names, numbers, only_axes, panels, rows_of
 from tests.helpers.pass_columns import pool, profiled, trained
 from tests.helpers.studies import cpu_clocks, cuda_clocks, not_measured, record, training

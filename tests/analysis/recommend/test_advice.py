@@ -14,7 +14,7 @@ from modescope.analysis.recommend.advice import Advice, fold
 from modescope.analysis.recommend.decide import recommend
 from modescope.bench.records.cases import canonical_json
 from modescope.bench.records.results import Record
-from tests.helpers.recommendations import MIB, control, needs
+from tests.helpers.recommendations import control
 from tests.helpers.studies import record, save
 
 
@@ -48,9 +48,9 @@ UNJUDGED: dict[str, Any] = {"checked": "not", "checked_note": "chaos", "error": 
              "batch 64: compile, 1.25× [1.24, 1.26]"],
         ),
         (
-            [batch(size, "compile", 1.0 if size == 8 else 1.5) for size in (2, 4, 8, 16, 32)],
+            [batch(size, "compile", 1.0 if size == 8 else 1.5) for size in (2, 4, 8, 16)],
             ["batch 2 to 4: compile, 1.50× [1.49, 1.52]", "batch 8: eager",
-             "batch 16 to 32: compile, 1.50× [1.49, 1.52]"],
+             "batch 16: compile, 1.50× [1.49, 1.52]"],
         ),
         (
             [at({"batch": 8, "ops": ops}, "compile", 2.0) for ops in (4, 16, 64)],
@@ -81,23 +81,11 @@ def test_batches_are_merged_for_each_value_of_another_size(
     assert len(advice(tmp_path, *grid)) == count
 
 
-def test_memory_of_a_span_is_a_range(tmp_path: Path) -> None:
-    def with_memory(size: int, extra: int) -> Sequence[Record]:
-        shape: dict[str, Any] = {"shape": canonical_json({"batch": size})}
-        peak = needs(10 * MIB + extra)
-        return [control(**shape, **needs(10 * MIB)), record("compile", **shape, **peak)]
-
-    (one,) = advice(tmp_path, with_memory(1, -MIB), with_memory(4, 2 * MIB))
-    assert one.precisions[0].text.endswith("−1.00 MiB to +2.00 MiB memory")
-
-
 @pytest.mark.parametrize(
     ("column", "values", "in_subject"),
     [
         ("compile_cache", ("cold", "warm"), "fp32, warm compiler cache:"),
-        ("environment_id", ("one", "other"), "on AMD EPYC 9554, 1 thread, environment B, fp32:"),
         ("threads", (1, 2), "on AMD EPYC 9554, 2 threads, environment A, fp32:"),
-        ("phase", ("inference", "train"), "seq 64, train, fp32:"),
     ],
 )
 def test_sentences_name_the_column_in_which_they_differ(

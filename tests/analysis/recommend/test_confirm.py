@@ -16,7 +16,6 @@ from modescope.analysis.recommend.advice import fold
 from modescope.analysis.recommend.decide import recommend
 from modescope.analysis.recommend.types import Recommendation
 from modescope.bench.records import parquet
-from modescope.bench.records.joining import join
 from modescope.bench.records.results import Record
 from modescope.bench.records.rows import CONFIRMATIONS
 from tests.helpers.recommendations import control
@@ -48,10 +47,8 @@ def answer(folder: Path) -> Recommendation:
 @pytest.mark.parametrize(
     ("again", "outcome", "disputed"),
     [
-        ({}, types.MODE, None),
         ({"compile": 1.13 / 1.029}, types.MODE, None),
         ({"compile": 1.13 / 1.06}, types.BETWEEN, "compile"),
-        ({"compile": 1.5}, types.BETWEEN, "compile"),
         ({"compile": {"speedup": 1.08, "spread": 0.5}}, types.MODE, None),  # intervals overlap
         ({"compile": {"speedup": 0.9, "status": "crashed", "reason": "why"}}, types.MODE, None),
         ({"compile": 1.13, "inference_mode": 1.3}, types.BETWEEN, "inference_mode"),
@@ -95,29 +92,13 @@ def test_replicates_overrule_a_second_process(tmp_path: Path) -> None:
     assert found.outcome == types.MODE
 
 
-def test_a_clear_loss_does_not_blur_what_would_have_been_detected(tmp_path: Path) -> None:
-    near = record("compile", speedup=1.002, spread=0.004)
-    alone = answer(save([control(), near], tmp_path / "alone"))
-    blurred = record("no_grad", speedup=0.5, spread=0.2)
-    assert answer(save([control(), near, blurred], tmp_path / "both")).mde == alone.mde
-
-
-def test_what_a_second_process_found_outlives_a_compaction(tmp_path: Path) -> None:
-    study(tmp_path, [control(), COMPILE], {"compile": 0.9})
-    join(tmp_path / "rows")
-    assert len([*(tmp_path / "rows").glob("*.parquet")]) == 1
-    assert answer(tmp_path).outcome == types.BETWEEN
-
-
 @pytest.mark.parametrize(
     ("records", "again", "modes"),
     [
         ([control(), COMPILE, NEXT, SLOWER], {}, ["compile", "inference_mode"]),
         ([control(), COMPILE, NEXT], {"compile": 1.13}, ["inference_mode"]),
-        ([control(), COMPILE, NEXT], {"compile": 1.13, "inference_mode": 1.06}, []),
         ([control(), record("cuda-graph", speedup=1.3, device="cuda")], {}, ["cuda-graph"]),
         ([control(), record("compile", speedup=1.06), record("no_grad", speedup=1.3)], {}, []),
-        ([control(), record("compile", speedup=1.3, budget="smoke")], {}, []),
         ([control(), *replicates(3)], {}, []),
     ],
 )

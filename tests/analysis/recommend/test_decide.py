@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 
 from modescope.analysis.derive.registry import derived
+from modescope.analysis.recommend.advice import clause, remarks
 from modescope.analysis.recommend.decide import recommend
-from modescope.analysis.recommend.sentences import clause, remarks
 from modescope.analysis.recommend.types import Recommendation
 from modescope.bench.records.results import Record
 from tests.helpers.drawings import rows_of
@@ -101,21 +101,15 @@ CASES = (
             "nothing", None, {"compile": "no_interval"}),
     Decided("slower, so it never pays", {"compile": 0.8}, "baseline", "eager",
             {"compile": "slower"}),
-    Decided("within one percent", {"compile": gains(1.002, 0.01)}, "baseline", "eager",
-            {"compile": "no_difference"}),
     Decided("slower or equal, and the baseline has no run of its own",
             {"eager": None, "compile": gains(1.002, 0.01), "amp": gains(0.5, dtype="fp32")},
             "baseline", None, {"compile": "no_difference", "amp": "slower"}),
-    Decided("the interval holds 1, whatever its middle says", {"compile": gains(1.3, 2.0)},
-            "undecided", None, {"compile": "no_difference"}),
     Decided("the interval excludes 1, and not 1.01", {"compile": gains(1.015)},
             "undecided", None, {"compile": "no_difference"}),
     Decided("as far from 1 as the baseline is from itself", {"eager": 1.05, "compile": 1.04},
             "undecided", None, {"compile": "noise"}),
     Decided("as far from 1 as the baseline, the other way", {"eager": 0.95, "compile": 1.04},
             "undecided", None, {"compile": "noise"}),
-    Decided("a wide noise floor that holds 1 is no offset",
-            {"eager": gains(1.02, 0.5), "compile": 1.1}, "mode", "compile"),
     Decided("a smoke run of the baseline is no noise floor",
             {"eager": gains(1.5, budget="smoke"), "compile": 1.3}, "mode", "compile"),
     Decided("a tie: the cheaper first call",
@@ -138,12 +132,6 @@ CASES = (
     Decided("a tie of intervals that do not overlap and are less than one percent apart",
             {"inference_mode": gains(1.106, 0.002), "no_grad": gains(1.1, 0.002)},
             "mode", "no_grad", tied=["inference_mode"]),
-    Decided("a higher middle with a wide interval is a tie",
-            {"compile": gains(1.30, 0.01), "max-autotune": gains(1.32, 0.2, first_call_s=30.0)},
-            "mode", "compile", tied=["max-autotune"]),
-    Decided("an interval that holds 1 is tied with nothing",
-            {"compile": 1.3, "no_grad": gains(1.3, 2.0)},
-            "mode", "compile", {"no_grad": "no_difference"}),
     Decided("many calls pay for a first one", {"compile": FIFTH, "no_grad": FREE},
             "mode", "compile", {"no_grad": "less"}, asked={"calls": 10_000_000}),
     Decided("few calls do not", {"compile": FIFTH}, "baseline", "eager", {"compile": "unpaid"},
@@ -156,10 +144,6 @@ CASES = (
     Decided("a first call that is not known cannot be weighed",
             {"compile": gains(1.3, first_call_s=None)},
             "nothing", None, {"compile": "first_call_unknown"}, asked={"calls": 1000}),
-    Decided("memory forbids the fastest",
-            {"eager": needs(10 * MIB), "compile": gains(1.5, **needs(90 * MIB)),
-             "no_grad": gains(1.1, **needs(9 * MIB))},
-            "mode", "no_grad", {"compile": "memory"}, asked=LIMIT),
     Decided("memory forbids the fastest by its first call",
             {"eager": needs(10 * MIB),
              "compile": gains(1.5, **needs(10 * MIB, first_call=50 * MIB))},
@@ -213,21 +197,10 @@ def test_a_choice_has_its_costs_and_intervals(tmp_path: Path) -> None:
     assert choice.run_id == row["run_id"]
     assert choice.speedup == choice.gain
     assert (choice.speedup.value, choice.speedup.low) == (row["speedup"], row["speedup_ci_low"])
-    assert choice.break_even_calls == row["break_even_calls"]
+    assert choice.first_call_s == 7.2
     assert (choice.peak_bytes, choice.extra_bytes) == (12 * MIB, 2 * MIB)
     assert found.detectable == pytest.approx(row["mde"] + 0.01)
     assert found.floor.value == pytest.approx(1.0)
-
-
-@pytest.mark.parametrize(("first_call_s", "charged_s"), [(0.05, 0.002), (0.5, 0.5)])
-def test_a_first_call_that_builds_nothing_is_charged_only_beyond_noise(
-    tmp_path: Path, first_call_s: float, charged_s: float
-) -> None:
-    plain = record("no_grad", CALL_S, speedup=1.2, first_call_s=first_call_s)
-    found = answer(tmp_path, [control(), plain], calls=100_000)
-    eager_s = 0.002 + 1e5 * CALL_S * 1.2
-    gain = found.choice.gain.value
-    assert gain == pytest.approx(eager_s / (charged_s + 1e5 * CALL_S), rel=1e-4)
 
 
 def test_the_gain_over_calls_is_the_ratio_of_totals(tmp_path: Path) -> None:
@@ -270,28 +243,20 @@ def test_each_precision_has_its_own_answer(tmp_path: Path) -> None:
     assert found["bf16", "bf16"].floor is None
 
 
-def test_each_value_of_a_distinguishing_column_has_its_own_answer(tmp_path: Path) -> None:
-    columns: list[tuple[str, tuple[Any, Any]]] = [
-        ("phase", ("inference", "train")),
-        ("optimizer", ("sgd", "adamw")),
-        ("training", ('{"checkpoint":"model"}', '{"lr":0.1}')),
-        ("shape", ('{"batch":1}', '{"batch":8}')),
-        ("model_args", ("{}", '{"depth":2}')),
-        ("model_inputs", (None, "[[2,4]]")),
-        ("threads", (1, 2)),
-        ("device", ("cpu", "cuda")),
-        ("compile_cache", ("cold", "warm")),
-        ("environment_id", ("one", "other")),
+def test_each_question_has_its_own_answer(tmp_path: Path) -> None:
+    columns: dict[str, tuple[Any, Any]] = {
+        "optimizer": ("sgd", "adamw"), "training": ('{"checkpoint":"model"}', '{"lr":0.1}'),
+        "shape": ('{"batch":1}', '{"batch":8}'), "model_inputs": (None, "[[2,4]]"),
+        "threads": (1, 2), "device": ("cpu", "cuda"), "compile_cache": ("cold", "warm"),
+        "environment_id": ("one", "other"),
+    }  # fmt: skip
+    sweep = [
+        record(mode, speedup=1.5, case_id=f"{column} {mode}", model=column, **{column: value})
+        for column, values in columns.items()
+        for mode, value in zip(("compile", "no_grad"), values, strict=True)
     ]
-    sweep = []
-    for column, (one, other) in columns:
-        model: dict[str, Any] = {"model": column}
-        sweep += [
-            record("compile", speedup=1.5, case_id=f"{column} a", **model, **{column: one}),
-            record("no_grad", speedup=1.2, case_id=f"{column} b", **model, **{column: other}),
-        ]
     found = {(one.question.model, one.choice.mode) for one in answers(tmp_path, sweep)}
-    assert found == {(name, mode) for name, _ in columns for mode in ("compile", "no_grad")}
+    assert found == {(name, mode) for name in columns for mode in ("compile", "no_grad")}
 
 
 def test_each_cache_has_the_noise_floor_and_the_memory_of_its_own_baseline(tmp_path: Path) -> None:
@@ -309,36 +274,23 @@ def test_each_cache_has_the_noise_floor_and_the_memory_of_its_own_baseline(tmp_p
     assert warm.floor is not None  # that of the cold one, for want of its own
 
 
-def test_an_empty_table_has_no_recommendations(tmp_path: Path) -> None:
-    table = derived(save([record()], tmp_path))
-    assert recommend(table.iloc[:0]) == ()
-
-
-SLOWER = record("compile", speedup=0.9)
-
-
 @pytest.mark.parametrize(
     ("rows", "says"),
     [
         ([control(), record("compile", speedup=1.3, **UNJUDGED)], "compile (results not checked)"),
-        ([control(**UNJUDGED), SLOWER], "eager (results not checked)"),
+        ([control(**UNJUDGED), record(speedup=0.9)], "eager (results not checked)"),
         ([record("compile", speedup=0.9, **UNJUDGED)], "eager (results not checked)"),
-        (  # undecided
-            [control(**UNJUDGED), record("compile", speedup=1.0, spread=0.5, **UNJUDGED)],
-            "eager (results not checked)",
-        ),
         ([control(), record("compile", speedup=0.9, **UNJUDGED)], None),
         ([control(), record("compile", speedup=1.3, checked="without_randomness")], None),
-        ([control(checked="without_randomness"), SLOWER], None),
     ],
 )
 def test_an_answer_whose_results_were_not_checked_says_so(
     tmp_path: Path, rows: Sequence[Record], says: str | None
 ) -> None:
     told = answer(tmp_path, rows)
+    texts = (clause([told]), *remarks(told))
     if says is None:
-        assert "checked" not in " ".join((clause([told]), *remarks(told)))
+        assert "checked" not in " ".join(texts)
     else:
-        assert says in clause([told])
-        mode = says.partition(" ")[0]
-        assert f"The results of {mode} were not checked: no switch." in remarks(told)
+        assert says in texts[0]
+        assert f"The results of {says.partition(' ')[0]} were not checked: no switch." in texts

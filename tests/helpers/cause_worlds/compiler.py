@@ -1,21 +1,65 @@
-"""Worlds of `analysis.causes.compiler`."""
+"""Worlds of `analysis.causes.compiler`; calls that vary have the lengths 10, 20, 10, 40, 20, 80."""
 
 from __future__ import annotations
 
-from tests.helpers.cause_worlds.world import World, kernels, last
+import json
+from typing import Any
+
+from tests.helpers.cause_worlds.world import World, first, kernels, last
 from tests.helpers.causes import profiled
 from tests.helpers.studies import record
 
+MIB = 2**20
+STEADY: dict[str, Any] = {
+    "resident_bytes": 10 * MIB, "step_peak_bytes": 0, "graph_pool_bytes": 0,
+    "graph_pool_live_bytes": 0,
+}  # fmt: skip
+CALL_S = 400e-6  # of the baseline
 FUSED = ("x_cpp_fused_gelu_0", 1, 40e-6)
 CHANGED = '["a global changed"]'
 PRINTS = '[{"place": "net.py:12", "reason": "print"}]'
+COMPILED = [
+    {"call": 1, "seconds": 3.0, "reason": None},
+    {"call": 2, "seconds": 2.0, "reason": "size mismatch"},
+]
+VARIED: dict[str, Any] = {
+    "calls": json.dumps({"seq": [10, 20, 10, 40, 20, 80]}),
+    "first_pass_s": json.dumps([3.0, 2.0, 0.001, 0.004, 0.002, 0.008]),
+    "compiled_calls": json.dumps(COMPILED),
+    "size_latencies_s": json.dumps(
+        {"seq=10": [1e-3, 2e-3], "seq=20": [2e-3, 3e-3], "seq=40": [4e-3, 4e-3],
+         "seq=80": [10e-3, 8e-3]}
+    ),
+}  # fmt: skip
 
 WORLDS = {
-    "compiled_by_model": World(
-        [record("no_grad", speedup=1.1, own_graphs=2)],
-        "the model compiles a part of itself (2 graphs) in eager too, so a gain of compiling it is "
-        "larger than against plain eager code.",
-        silent={"nothing": last(own_graphs=None), "no graph": last(own_graphs=0)},
+    "eager_fallback": World(
+        [record("compile", speedup=0.8, **VARIED, gave_up_at_call=4, eager_calls="[4, 6]")],
+        "torch gives up at call 4, after 2 compilations: size mismatch; 2 of 6 calls of a pass run "
+        "in eager since then.",
+        share=14 / 20,
+        silent={
+            "all are compiled": last(gave_up_at_call=None, eager_calls=None),
+            "nothing is compiled": last(compile_mode="none"),
+            "calls repeat": last(calls=None),
+        },
+    ),
+    "padding": World(
+        [record("compile", speedup=0.8, **VARIED, calls_pad=json.dumps({"seq": [20, 80]}))],
+        "padding makes its calls 1.33 times as large as those of the baseline.",
+        share=0.25,
+        silent={
+            "buckets of these sizes": last(calls_pad=json.dumps({"seq": [10, 20, 40, 80]})),
+            "no padding": last(calls_pad=None),
+        },
+    ),
+    "size_compiles": World(
+        [record("compile", speedup=0.8, **VARIED)],
+        "torch compiles in 2 of the first 6 calls (1 and 2), which take 5.00 s: size mismatch.",
+        silent={
+            "once": last(compiled_calls=json.dumps(COMPILED[:1])),
+            "calls repeat": last(calls=None),
+        },
     ),
     "recompiles": World(
         [record("compile", speedup=0.8, recompiles=2, recompile_reasons=CHANGED)],
@@ -56,5 +100,34 @@ WORLDS = {
             "a tenth of a call": last(heaviest_kernels=kernels(("aten::sort", 1, 10.1e-6), FUSED))
         },
     ),
+    "first_call": World(
+        [record("compile", CALL_S / 1.25, 1.25, spread=0.002, first_call_s=4.0,
+                compile_phases_s='{"dynamo": 0.8, "inductor": 3.1}')],
+        "the first call takes 4.00 s, as long as 10,000 calls of the baseline: inductor 3.10 s, "
+        "dynamo 0.800 s.",
+        silent={
+            "less than a thousand calls": last(first_call_s=0.399),
+            "unknown": last(first_call_s=None),
+            "nothing is compiled or captured": last(compile_mode="none"),
+        },
+        still={"a thousand calls": last(first_call_s=0.401)},
+    ),
+    "memory_of_compiling": World(
+        [
+            record("inference_mode", speedup=1.0, setup_peak_bytes=4 * MIB, **STEADY),
+            record("compile", speedup=1.0, setup_peak_bytes=400 * MIB, **STEADY),
+        ],
+        "the first call takes 400 MiB more memory, in eager 4.00 MiB; a steady call needs 10.0 "
+        "MiB.",
+        silent={
+            "less than 32 MiB more than in eager": last(setup_peak_bytes=35 * MIB),
+            "less than twice a steady call": last(peak_bytes=201 * MIB),
+            "nothing is compiled": last(compile_mode="none"),
+            "eager's is unknown": first(setup_peak_bytes=None),
+        },
+        still={
+            "32 MiB more than in eager": last(setup_peak_bytes=37 * MIB),
+            "twice a steady call": last(peak_bytes=199 * MIB),
+        },
+    ),
 }  # fmt: skip
-"""By the code of the cause."""

@@ -80,4 +80,3 @@ WORLDS = {
         },
     ),
 }  # fmt: skip
-"""By the code of the cause."""

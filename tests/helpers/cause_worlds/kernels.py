@@ -122,4 +122,3 @@ WORLDS = {
         },
     ),
 }  # fmt: skip
-"""By the code of the cause."""

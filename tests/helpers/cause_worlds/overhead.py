@@ -106,4 +106,3 @@ WORLDS = {
         still={"a twentieth of a call": last(guards_s=5e-6, compiled_wrapper_s=5.1e-6)},
     ),
 }  # fmt: skip
-"""By the code of the cause."""

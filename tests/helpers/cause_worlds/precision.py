@@ -113,4 +113,3 @@ WORLDS = {
         still={"three tenths": last(heaviest_kernels=kernels((SIMT, 4, 28e-6)))},
     ),
 }  # fmt: skip
-"""By the code of the cause."""

@@ -1,4 +1,4 @@
-"""Worlds of `analysis.causes.first_call`, `memory` and `machine`."""
+"""Worlds of `analysis.causes.machine`."""
 
 from __future__ import annotations
 
@@ -7,53 +7,11 @@ from typing import Any
 from tests.helpers.cause_worlds.world import World, alone, first, last
 from tests.helpers.studies import cpu_clocks, record
 
-MIB = 2**20
-STEADY: dict[str, Any] = {
-    "resident_bytes": 10 * MIB, "step_peak_bytes": 0, "graph_pool_bytes": 0,
-    "graph_pool_live_bytes": 0,
-}  # fmt: skip
 NEAR_THE_RATE: dict[str, Any] = {
     "least_bytes": 1, "flops": 80_000, "ceiling_bytes_per_s": 1e12, "ceiling_flops_per_s": 1e9,
 }  # fmt: skip
-CALL_S = 400e-6  # of the baseline
 
-FIRST_CALL = {
-    "first_call": World(
-        [record("compile", CALL_S / 1.25, 1.25, spread=0.002, first_call_s=4.0,
-                compile_phases_s='{"dynamo": 0.8, "inductor": 3.1}')],
-        "the first call takes 4.00 s, as long as 10,000 calls of the baseline: inductor 3.10 s, "
-        "dynamo 0.800 s.",
-        silent={
-            "less than a thousand calls": last(first_call_s=0.399),
-            "unknown": last(first_call_s=None),
-            "nothing is compiled or captured": last(compile_mode="none"),
-        },
-        still={"a thousand calls": last(first_call_s=0.401)},
-    ),
-}  # fmt: skip
-
-MEMORY = {
-    "memory_of_compiling": World(
-        [
-            record("inference_mode", speedup=1.0, setup_peak_bytes=4 * MIB, **STEADY),
-            record("compile", speedup=1.0, setup_peak_bytes=400 * MIB, **STEADY),
-        ],
-        "the first call takes 400 MiB more memory, in eager 4.00 MiB; a steady call needs 10.0 "
-        "MiB.",
-        silent={
-            "less than 32 MiB more than in eager": last(setup_peak_bytes=35 * MIB),
-            "less than twice a steady call": last(peak_bytes=201 * MIB),
-            "nothing is compiled": last(compile_mode="none"),
-            "eager's is unknown": first(setup_peak_bytes=None),
-        },
-        still={
-            "32 MiB more than in eager": last(setup_peak_bytes=37 * MIB),
-            "twice a steady call": last(peak_bytes=199 * MIB),
-        },
-    ),
-}
-
-MACHINE = {
+WORLDS = {
     "threads": World(
         [
             record("compile", 200e-6, 1.25, spread=0.002, threads=2, case_id="other"),
@@ -96,6 +54,3 @@ MACHINE = {
         },
     ),
 }
-
-WORLDS = FIRST_CALL | MEMORY | MACHINE
-"""By the code of the cause."""

@@ -5,6 +5,7 @@ For each row its causes, the most important first, with the evidence and what to
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 
 import pandas as pd
@@ -65,3 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(text(rows, found))
 
     return cli.exit_status(body)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
