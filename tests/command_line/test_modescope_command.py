@@ -25,9 +25,8 @@ def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def programs() -> set[str]:
     """What `python -m analysis.NAME` or `python -m bench.NAME` starts, for users."""
     files = [*(ROOT / "analysis").glob("*/__main__.py"), *(ROOT / "bench").glob("*/__main__.py")]
-    of_tools = {path.parent.name for path in (ROOT / "bench" / "tools").glob("*/__main__.py")}
-    of_files = {"table", "trend", "compact", "restat", "instructions"}
-    return {path.parent.name for path in files} | of_tools | of_files
+    of_files = {"table", "trend", "compact", "restat", "claims", "instructions", "selfcheck"}
+    return {path.parent.name for path in files} | of_files
 
 
 def test_every_program_is_a_command_that_help_lists(capsys: pytest.CaptureFixture[str]) -> None:
