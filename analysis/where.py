@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import re
+from difflib import get_close_matches
 
 import pandas as pd
 import pyarrow as pa
@@ -17,6 +18,7 @@ from modescope.bench.records.parquet import SCHEMA
 
 EXAMPLE = "--where \"mode = 'compile' and speedup > 1.1\""
 _TEXT = re.compile(r"'(?:[^']|'')*'|\"((?:[^\"]|\"\")*)\"")
+_UNKNOWN = re.compile(r'Referenced column "([^"]+)" not found')
 _POSITION = "_position"
 _CONFINED: dict[str, str | bool | int | float | list[str]] = {
     "enable_external_access": "false",
@@ -55,7 +57,7 @@ def select(rows: pd.DataFrame, condition: str) -> pd.DataFrame:
                 raise UsageError(_wrong(condition, "it is no condition"))
             found = table.filter(source).project(_POSITION).fetchall()
         except duckdb.Error as error:
-            raise UsageError(_wrong(condition, _one_line(error))) from None
+            raise UsageError(_wrong(condition, _reason(error, rows))) from None
     return rows.iloc[sorted(place for (place,) in found)]
 
 
@@ -88,6 +90,9 @@ def _wrong(condition: str, why: str) -> str:
     return f"--where {condition!r}: {why}; text is in quotes, as in {EXAMPLE}"
 
 
-def _one_line(error: Exception) -> str:
-    """DuckDB's message up to the place in the SQL that it shows."""
+def _reason(error: Exception, rows: pd.DataFrame) -> str:
+    """The unknown column, or DuckDB's message up to the place in the SQL that it shows."""
+    if unknown := _UNKNOWN.search(str(error)):
+        meant = get_close_matches(unknown[1], map(str, rows.columns), n=1)
+        return f"no column {unknown[1]}{f', the nearest is {meant[0]}' if meant else ''}"
     return " ".join(str(error).partition("\n\n")[0].split())

@@ -54,7 +54,8 @@ def test_a_condition_keeps_its_rows(rows: pd.DataFrame, condition: str, modes: l
     [
         ("", "is empty"),
         ("mod = 'compile'", '"mode"'),
-        ("mode = compile", '"compile" not found'),
+        ("mode = compile", "no column compile"),
+        ("speeedup > 1", "no column speeedup, the nearest is speedup"),
         ("mode", "it is no condition"),
         ("count(*) > 1", "ggregates"),
         ("mode = 'eager'; drop table rows", "Parser Error"),
