@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,34 +27,18 @@ def _truncated(runs: Path) -> None:
     (runs / BAD).write_bytes(whole[: len(whole) // 2])
 
 
-def _cut_at_the_front(runs: Path) -> None:
-    (runs / BAD).write_bytes(_run(runs).read_bytes()[1000:])
-
-
 def _empty(runs: Path) -> None:
     (runs / BAD).touch()
-
-
-def _text(runs: Path) -> None:
-    (runs / BAD).write_text("latency: soon\n")
 
 
 def _foreign(runs: Path) -> None:
     pq.write_table(pa.table({"x": [1]}), runs / BAD)
 
 
-def _foreign_with_our_names(runs: Path) -> None:
-    names = {name: ["?"] for name in ("run_id", "case_id", "status", "schema_version")}
-    pq.write_table(pa.table(names), runs / BAD)
-
-
-def _of_version(version: int) -> Callable[[Path], None]:
-    def write(runs: Path) -> None:
-        one = record()
-        other = replace(one.attempt, schema_version=version, run_id="bad")
-        parquet.write(replace(one, attempt=other), runs)
-
-    return write
+def _newer(runs: Path) -> None:
+    one = record()
+    other = replace(one.attempt, schema_version=SCHEMA_VERSION + 1, run_id="bad")
+    parquet.write(replace(one, attempt=other), runs)
 
 
 def _with(**columns: Any) -> Callable[[Path], None]:
@@ -82,14 +66,9 @@ def _damaged_page(runs: Path) -> None:
 # kind -> function that makes the file, and the reason in the warning
 SPOILED: dict[str, tuple[Callable[[Path], None], str]] = {
     "truncated": (_truncated, "cannot be read"),
-    "cut at the front": (_cut_at_the_front, "cannot be read"),
     "empty": (_empty, "file size is 0 bytes"),
-    "text": (_text, "cannot be read"),
     "foreign": (_foreign, "is not a row of modescope"),
-    "foreign with our names": (_foreign_with_our_names, "cannot be read"),
-    "newer": (_of_version(SCHEMA_VERSION + 1), f"has schema version {SCHEMA_VERSION + 1}"),
-    "older": (_of_version(SCHEMA_VERSION - 1), f"has schema version {SCHEMA_VERSION - 1}"),
-    "no version": (_with(schema_version=None), "is not a row of modescope"),
+    "newer": (_newer, f"has schema version {SCHEMA_VERSION + 1}"),
     "other types": (_with(kernels="soon"), "cannot be read (Failed to parse"),
     "no details": (_with(details="none"), "cannot be read (Expecting value"),
     "no name": (_with(run_id=None), "is not a row of modescope"),
@@ -97,11 +76,10 @@ SPOILED: dict[str, tuple[Callable[[Path], None], str]] = {
 }
 
 
-def spoil_every_way(runs: Path, kinds: Iterable[str] = SPOILED) -> dict[str, str]:
+def spoil_every_way(runs: Path) -> dict[str, str]:
     """A file of each kind, named bad-00.parquet and so on, and the reason in its warning."""
     reasons = {}
-    for number, kind in enumerate(kinds):
-        spoil, reason = SPOILED[kind]
+    for number, (spoil, reason) in enumerate(SPOILED.values()):
         spoil(runs)
         name = f"bad-{number:02d}.parquet"
         (runs / BAD).rename(runs / name)
