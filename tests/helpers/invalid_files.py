@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -36,17 +37,18 @@ def _foreign(runs: Path) -> None:
 
 def _newer(runs: Path) -> None:
     one = record()
-    attempt = replace(one.attempt, schema_version=SCHEMA_VERSION + 1, run_id="bad")
-    parquet.write(replace(one, attempt=attempt), runs)
+    other = replace(one.attempt, schema_version=SCHEMA_VERSION + 1, run_id="bad")
+    parquet.write(replace(one, attempt=other), runs)
 
 
-def _with(name: str, value: object) -> Callable[[Path], None]:
-    """A run with another value, of any type, in a column."""
+def _with(**columns: Any) -> Callable[[Path], None]:
+    """A run with other values in some columns, of any type."""
 
     def write(runs: Path) -> None:
         ours = pq.read_table(_run(runs))
-        place = ours.column_names.index(name)
-        pq.write_table(ours.set_column(place, name, [[value]]), runs / BAD)
+        for name, value in columns.items():
+            ours = ours.set_column(ours.column_names.index(name), name, [[value]])
+        pq.write_table(ours, runs / BAD)
 
     return write
 
@@ -67,10 +69,9 @@ SPOILED: dict[str, tuple[Callable[[Path], None], str]] = {
     "empty": (_empty, "file size is 0 bytes"),
     "foreign": (_foreign, "is not a row of modescope"),
     "newer": (_newer, f"has schema version {SCHEMA_VERSION + 1}"),
-    "no version": (_with("schema_version", None), "is not a row of modescope"),
-    "no name": (_with("run_id", None), "is not a row of modescope"),
-    "other types": (_with("kernels", "soon"), "cannot be read (Failed to parse"),
-    "no details": (_with("details", "none"), "cannot be read (Expecting value"),
+    "other types": (_with(kernels="soon"), "cannot be read (Failed to parse"),
+    "no details": (_with(details="none"), "cannot be read (Expecting value"),
+    "no name": (_with(run_id=None), "is not a row of modescope"),
     "a damaged page": (_damaged_page, "cannot be read"),
 }
 

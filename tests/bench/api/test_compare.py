@@ -156,7 +156,6 @@ X = {"x": torch.rand(4, 16), "shift": torch.rand(4, 16)}
         (Net(), (X["x"], object()), {}, r"\[1\] is of type object"),
         (Net(), X, {"modes": "eagr"}, "mode=eagr: "),
         (Net(), X, {"overrides": ["dry_run=true"]}, "overrides: "),
-        (Net(), X, {"device": "gpu"}, "device=gpu: "),
         (Locked(), X, {}, "cannot be sent to a fresh process"),
         (OptimizedModule(), X, {}, "model is compiled"),
     ],

@@ -50,7 +50,6 @@ def test_a_function_takes_sizes_and_returns_the_inputs_too_unless_they_are_given
     ("function", "shape", "sentence"),
     [
         (linear, {"seq": 8}, "shape.seq=8: net takes no seq"),
-        (lambda: 1 / 0, {}, "net raised ZeroDivisionError: division by zero"),
         (lambda: nn.Linear(2, 2), {}, "net returned a module without inputs"),
         (lambda: 3, {}, "net returned int; it must return"),
     ],

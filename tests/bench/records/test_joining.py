@@ -58,6 +58,7 @@ def test_every_row_survives_and_counts_once(folder: Path, template: Path) -> Non
     assert join(folder).removed == 6
     assert content(folder) == before
     assert names(folder) == [joined_file(folder).name]
+    assert pq.read_metadata(joined_file(folder)).num_rows == 21
 
 
 def test_rows_are_written_some_thousand_at_once(
