@@ -134,6 +134,13 @@ def test_what_falls_short_of_a_check(
     assert {row.check.split(": ")[1]: row.holds for row in rows if not row.holds} == short
 
 
+def test_one_wrong_sign_fails_a_planted_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    trials = cycle([_trial(1.01, 1.02), *[_trial(0.97, 0.98)] * 14])
+    monkeypatch.setattr(races, "race", lambda *_: next(trials))
+    monkeypatch.setattr(races, "CONDITIONS", {"quiet": nullcontext})
+    assert _holds(races.planted_changes(QUICK)) == [False] * 3
+
+
 def test_the_seed_decides_the_trials() -> None:
     one, other = (Setting(Cpu(), thorough=False, seed=seed) for seed in (0, 1))
     seeds = [list(each) for each in (one.seeds(3, "a"), one.seeds(3, "b"), other.seeds(3, "a"))]
