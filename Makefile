@@ -88,7 +88,7 @@ mutants: $(READY) ## plant faults drawn at random: which do the tests notice? (A
 	.venv/bin/python -m tests.mutation $(ARGS)
 
 bench: $(READY) ## measure what modescope itself costs
-	MODESCOPE_COSTS=1 .venv/bin/python -m pytest -qs tests/costs -m full $(ARGS)
+	.venv/bin/python -m pytest -q tests/costs -m full --benchmark-enable $(ARGS)
 
 selfcheck: $(READY) ## check how accurate modescope is on this machine (ARGS=--thorough)
 	.venv/bin/python -m bench.selfcheck $(ARGS)

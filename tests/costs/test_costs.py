@@ -1,7 +1,6 @@
 """The costs of measuring and of reading results: `make bench`.
 
-Without its MODESCOPE_COSTS every body runs once, on small data, without limits: the machine may be
-busy.
+In other sessions every body runs once, on small data, without limits: the machine may be busy.
 """
 
 from __future__ import annotations
@@ -10,14 +9,16 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import pytest
+from pytest_benchmark.fixture import BenchmarkFixture
 
 from modescope.bench.devices.devices import Cpu
+from modescope.bench.records import parquet
 from modescope.bench.records.cases import canonical_json
 from modescope.bench.records.joining import join
 from modescope.bench.records.results import Record
@@ -32,10 +33,12 @@ pytestmark = pytest.mark.full
 CALLS = 1_000
 ROUNDS = 240  # with 1,200 single calls: what a small transformer has at budget=standard
 
-MEASURING = bool(os.environ.get("MODESCOPE_COSTS"))
+Show = Callable[[str], None]
+"""Prints a line at the end of the session."""
 
 # Goals for a quiet machine, and the limits of `make bench` for slower ones.
 CALL_GOAL_NS, CALL_LIMIT_NS = 120, 200
+FIRST_LINE_GOAL_MS, FIRST_LINE_LIMIT_MS = 25, 60
 FIXED_COST_GOAL_S, FIXED_COST_LIMIT_S = 0.5, 1.0
 LOOSE_LIMIT_S, JOINED_LIMIT_S = 90, 40  # tables of 10,000 rows
 
@@ -55,23 +58,32 @@ def ours(*words: str) -> str:
     ).stdout  # fmt: skip
 
 
-def test_timed_calls_of_an_empty_step() -> None:
+def test_timed_calls_of_an_empty_step(benchmark: BenchmarkFixture, show: Show) -> None:
     """Two readings of the clock, a synchronise that does nothing, and the loop."""
-    took_s = []
-    for _ in range(100 if MEASURING else 1):
-        start = time.perf_counter()
-        timing = latency(lambda: None, Cpu(), CALLS)
-        took_s.append(time.perf_counter() - start)
-        assert len(timing.samples_s) == CALLS
-    if MEASURING:
-        per_call_ns = 1e9 * median(took_s) / CALLS
-        print(f"a timed call of an empty step: {per_call_ns:.0f} ns (goal: {CALL_GOAL_NS} ns)")
+    timing = benchmark(latency, lambda: None, Cpu(), CALLS)
+    assert len(timing.samples_s) == CALLS
+    if benchmark.enabled:
+        per_call_ns = 1e9 * benchmark.stats.stats.median / CALLS
+        show(f"a timed call of an empty step: {per_call_ns:.0f} ns (goal: {CALL_GOAL_NS} ns)")
         assert per_call_ns < CALL_LIMIT_NS
 
 
-def test_fixed_cost_of_a_case(tmp_path: Path) -> None:
+def test_first_line_of_a_child(measuring: bool, show: Show) -> None:
+    """From the request to the first line of our code; the forkserver has imported torch."""
+    children = 50 if measuring else 2
+    _, *later = (
+        1e3 * float(line) for line in ours("tests/costs/first_line.py", str(children)).splitlines()
+    )
+    assert len(later) == children
+    assert min(later) > 0
+    if measuring:
+        show(f"first line of a child: {median(later):.1f} ms (goal: {FIRST_LINE_GOAL_MS} ms)")
+        assert median(later) < FIRST_LINE_LIMIT_MS
+
+
+def test_fixed_cost_of_a_case(measuring: bool, tmp_path: Path, show: Show) -> None:
     """The duration of a case less its warm-up and measurements."""
-    sizes, replicates = (10, 5) if MEASURING else (2, 1)
+    sizes, replicates = (10, 5) if measuring else (2, 1)
     sweep = [*SWEEP, f"shape.ops={','.join(str(size) for size in range(1, 1 + sizes))}"]
     ours("run.py", *sweep, f"replicates={replicates}", f"results_dir={tmp_path}")
     fixed_s = [
@@ -80,9 +92,19 @@ def test_fixed_cost_of_a_case(tmp_path: Path) -> None:
     ]
     assert len(fixed_s) == sizes * replicates
     assert min(fixed_s) > 0
-    if MEASURING:
-        print(f"fixed cost of a case: {median(fixed_s):.2f} s (goal: {FIXED_COST_GOAL_S} s)")
+    if measuring:
+        show(f"fixed cost of a case: {median(fixed_s):.2f} s (goal: {FIXED_COST_GOAL_S} s)")
         assert median(fixed_s) < FIXED_COST_LIMIT_S
+
+
+def test_writing_a_record(benchmark: BenchmarkFixture, tmp_path: Path, show: Show) -> None:
+    def fresh() -> tuple[tuple[Record, Path], dict[str, object]]:
+        return (record(rounds=ROUNDS), tmp_path), {}
+
+    benchmark.pedantic(parquet.write, setup=fresh, rounds=200)
+    assert len(list(tmp_path.glob("*.parquet"))) == (1 if benchmark.disabled else 200)
+    if benchmark.enabled:
+        show(f"writing a record: {benchmark.stats.stats.median * 1e3:.1f} ms")
 
 
 def timed(*words: str) -> tuple[str, float]:
@@ -112,8 +134,8 @@ def large(runs: int, cases: int) -> Iterator[Record]:
         yield record(mode, latency_s, gain, rounds=ROUNDS, **(passes | held | same))
 
 
-def test_reading_a_large_study(tmp_path: Path) -> None:
-    runs, cases = (10_000, 550) if MEASURING else (60, 44)
+def test_reading_a_large_study(measuring: bool, tmp_path: Path, show: Show) -> None:
+    runs, cases = (10_000, 550) if measuring else (60, 44)
     folder = save(large(runs, cases), tmp_path / "study", summarised=False)
     loose, loose_s = timed("-m", "analysis.table", str(folder))
     assert sum("×" in line for line in loose.splitlines()) > 30
@@ -122,7 +144,7 @@ def test_reading_a_large_study(tmp_path: Path) -> None:
     assert joined == loose
     page, report_s = timed("-m", "analysis.report", str(folder))
     assert Path(page.strip()).stat().st_size > 10_000
-    if MEASURING:
-        print(f"{runs:,} rows: table {loose_s:.0f} s or {joined_s:.0f} s, report {report_s:.0f} s")
+    if measuring:
+        show(f"{runs:,} rows: table {loose_s:.0f} s or {joined_s:.0f} s, report {report_s:.0f} s")
         assert loose_s < LOOSE_LIMIT_S
         assert joined_s < JOINED_LIMIT_S
