@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -48,34 +48,28 @@ KILLED = Outcome("crashed", None, "by SIGKILL")
 
 
 @pytest.mark.parametrize(
-    ("cache", "untuned", "processes", "status"),
+    ("cache", "processes", "status"),
     [
-        ("cold", None, [("run", MEASURED)], "failed"),
-        ("cold", "compile", [("trial", ended(True))], "skipped"),  # there is nothing to tune
-        ("cold", "compile", [("trial", ended(False)), ("run", MEASURED)], "failed"),
-        ("cold", "compile", [("trial", Outcome("timeout")), ("run", MEASURED)], "failed"),
+        ("cold", [("run", MEASURED)], "failed"),
         # another process fills an empty cache, and is not measured
-        ("warm", None, [("fill", FILLED), ("run", MEASURED)], "failed"),
-        ("warm", None, [("fill", MEASURED)], "failed"),
-        ("warm", None, [("fill", KILLED)], "crashed"),
+        ("warm", [("fill", FILLED), ("run", MEASURED)], "failed"),
+        ("warm", [("fill", MEASURED)], "failed"),
+        ("warm", [("fill", KILLED)], "crashed"),
     ],
 )
 def test_the_processes_of_an_attempt(
-    job: Prepare, monkeypatch: pytest.MonkeyPatch, cache: str, untuned: str | None,
+    job: Prepare, monkeypatch: pytest.MonkeyPatch, cache: str,
     processes: list[tuple[str, Outcome]], status: str,
 ) -> None:  # fmt: skip
     one = job("mode=max-autotune-no-cudagraphs", f"compile_cache={cache}")
     left, called = [outcome for _, outcome in processes], []
 
     def call(function: str, *arguments: Any, **options: Any) -> Outcome:
-        plan = arguments[1]
-        trial = function == "modescope.bench.case.tuning_trial:nothing_to_tune"
-        called.append("trial" if trial else "fill" if plan.fills_cache else "run")
+        called.append("fill" if arguments[1].fills_cache else "run")
         return left.pop(0)
 
     monkeypatch.setattr(isolation, "call", call)
-    planned = replace(one, plan=replace(one.plan, untuned=untuned))
-    assert attempt._result(planned, "20260302", lambda phase: None).status == status
+    assert attempt._result(one, "20260302", lambda phase: None).status == status
     assert called == [name for name, _ in processes]
 
 
