@@ -33,20 +33,15 @@ as close to float64 as eager count as right. A gradient that is missing has an e
 another batch about 1.4, half a gradient a scale error of 0.5."""
 
 
-def _unjudged_reason(eager: Deviation, dtype: str) -> str:
-    """No mode can be judged at `dtype`."""
-    return (
-        f"even eager at {dtype} has a relative error of {eager.error:.2g} against float64, so no "
-        f"mode can be judged at this dtype; use a wider dtype{_accept(eager.error)} ({GUIDE})"
-    )
+UNJUDGED = (
+    "even eager at {dtype} has a relative error of {error:.2g} against float64, so no mode can be "
+    f"judged at this dtype; use a wider dtype{{accept}} ({GUIDE})"
+)
 
-
-def _chaotic_reason(limit: Limit, dtype: str) -> str:
-    """Rounding alone changes gradients too much to judge any mode."""
-    return (
-        f"rounding at {dtype} alone can change the gradients of this model by {limit.error:.0%}, "
-        "so no error can be told from it; a larger batch or a wider dtype helps"
-    )
+CHAOTIC = (
+    "rounding at {dtype} alone can change the gradients of this model by {error:.0%}, so no error "
+    "can be told from it; a larger batch or a wider dtype helps"
+)
 
 
 def _wrong_reason(
@@ -73,13 +68,9 @@ def _accept(error: float) -> str:
     """How to accept `error`, as a clause; empty where the error is not finite."""
     if not math.isfinite(error):
         return ""
-    return f", or accept the error with max_error={_round_up(error):.2g}"
-
-
-def _round_up(error: float) -> float:
-    """Two digits that are not below `error`."""
     step: float = 10.0 ** (math.floor(math.log10(error)) - 1)
-    return math.ceil(error / step) * step
+    rounded_up = math.ceil(error / step) * step  # to two digits
+    return f", or accept the error with max_error={rounded_up:.2g}"
 
 
 def chaotic(rounding: Limit | None) -> bool:
@@ -110,8 +101,6 @@ class ExactJudge:
     plan: Plan
     device: Hardware
 
-    last_check = None
-
     def columns(self, findings: Findings) -> Findings:
         """What results are compared with, the error of eager, and the limit."""
         eager, seen = self.standard.eager, self.standard.check.seen
@@ -132,22 +121,19 @@ class ExactJudge:
         variant = self.case.variant
         found = self.standard.check.examine(built, variant)
         known = self.standard.rounding or self.standard.eager is None
-        if not (self._accepts(found) or known):
+        if not (self._accepts(found, self.standard.limit) or known):
             self.standard = add_rounding(self.standard, self.case, self.device)
             if self.standard.rounding:  # which may have examined other batches
                 findings = replace(findings, error=None, scale_error=None, scale_error_limit=None)
                 found = self.standard.check.examine(built, variant)
         findings = self.columns(self._add_larger(findings, found))
-        if not self._accepts(found):
+        if not self._accepts(found, self.standard.limit):
             return self._doubt(found, findings)
-        state = self.standard.check.examine_state(built)
         by_rounding = self.standard.rounding is not None and not chaotic(self.standard.rounding)
         notes = (BY_ROUNDING if by_rounding else None, self.standard.check.seen.note)
         note = "; ".join(filter(None, notes)) or None
-        findings = replace(findings, checked="exact", checked_note=note, **state.columns)
-        if state.reason:
-            raise Ended("wrong_result", state.reason, findings)
-        return findings
+        findings = replace(findings, checked="exact", checked_note=note)
+        return check_state(self.standard.check, built, findings)
 
     def _doubt(self, found: Deviation, findings: Findings) -> Findings:
         """Raises Ended, or says that rounding can do this to a model that amplifies it so."""
@@ -156,10 +142,12 @@ class ExactJudge:
         if standard.rounding and chaotic(standard.rounding):
             limit = standard.rounding
             if limit.accepts(found):
-                note = _chaotic_reason(limit, dtype)
+                note = CHAOTIC.format(dtype=dtype, error=limit.error)
                 return replace(findings, checked="not", checked_note=note)
         if standard.eager and limit == NOTHING:
-            raise Ended("wrong_result", _unjudged_reason(standard.eager, dtype), findings)
+            error = standard.eager.error
+            reason = UNJUDGED.format(dtype=dtype, error=error, accept=_accept(error))
+            raise Ended("wrong_result", reason, findings)
         by_user = replace(limit, error=max(limit.error, self.plan.max_error or 0.0))
         against = standard.check.seen.checked_against
         reason = _wrong_reason(found, against, standard.eager, by_user, dtype)
@@ -172,12 +160,11 @@ class ExactJudge:
         check = self.standard.check
         found = check.examine(built, variant)
         limit = Limit(EAGER_LIMIT * check.seen.tolerance(variant))
-        in_doubt = not (self._user_accepts(found) or limit.accepts(found))
-        if in_doubt and (seen := _rounding(check, variant)):
+        if not self._accepts(found, limit) and (seen := _rounding(check, variant)):
             found = seen.check.examine(built, variant)
             limit = replace(seen.limit, error=max(limit.error, seen.limit.error))
         columns = replace(findings, baseline_error=found.error, baseline_error_limit=limit.error)
-        return self._user_accepts(found) or limit.accepts(found), columns
+        return self._accepts(found, limit), columns
 
     def _add_larger(self, findings: Findings, found: Deviation) -> Findings:
         """`findings` with the larger of the errors there and found now; nan is the larger one."""
@@ -190,11 +177,18 @@ class ExactJudge:
             return findings
         return replace(findings, scale_error=seen.value, scale_error_limit=seen.limit)
 
-    def _accepts(self, found: Deviation) -> bool:
-        return self._user_accepts(found) or self.standard.limit.accepts(found)
+    def _accepts(self, found: Deviation, limit: Limit) -> bool:
+        by_user = self.plan.max_error is not None and found.error <= self.plan.max_error
+        return by_user or limit.accepts(found)
 
-    def _user_accepts(self, found: Deviation) -> bool:
-        return self.plan.max_error is not None and found.error <= self.plan.max_error
+
+def check_state(check: Check, built: Built, findings: Findings) -> Findings:
+    """Adds the columns about the state that a step leaves; raises Ended where it is wrong."""
+    state = check.examine_state(built)
+    findings = replace(findings, **state.columns)
+    if state.reason:
+        raise Ended("wrong_result", state.reason, findings)
+    return findings
 
 
 def judge(check: Check, subject: Subject, case: Case, plan: Plan, device: Hardware) -> ExactJudge:

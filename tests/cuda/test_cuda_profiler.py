@@ -46,7 +46,7 @@ def profiled(step: Step, device: Hardware) -> Profile:
 @pytest.mark.parametrize("ops", [4, 16, 64])
 def test_eager_launches_a_kernel_per_op(ops: int, device: Hardware) -> None:
     seen = profiled(warm(variant(grad="inference_mode"), device, ops=ops, **SMALL), device)
-    for step in seen.trace.steps:
+    for step in seen.steps:
         assert (step.kernels, step.launches, step.graph_launches) == (ops, ops, 0)
         assert step.ops_top == ops
         assert len(step.launch_delays_s) == ops

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from statistics import median
 
-from modescope.bench.case.profiler.facts import StepFacts, TraceFacts
+from modescope.bench.case.profiler.facts import StepFacts
 from modescope.bench.case.profiler.profiled_calls import ProfiledCalls
 from modescope.bench.records.columns import Profiled
 
@@ -23,7 +23,7 @@ where kernels are as short as their gaps."""
 
 CHECKS: tuple[ProfileCheck, ...] = (
     ("profile_busy_exceeds_span", lambda profile, step, device_s: step.busy_s > step.span_s),
-    ("profile_lost_events", lambda profile, step, device_s: profile.trace.left_out["lost"] > 0),
+    ("profile_lost_events", lambda profile, step, device_s: any(s.lost for s in profile.steps)),
     (
         "profile_contradicts_device_time",
         lambda profile, step, device_s: device_s is not None and not near(step, device_s),
@@ -36,8 +36,8 @@ CHECKS: tuple[ProfileCheck, ...] = (
 class Profile:
     """The profiler's record of steady steps."""
 
-    trace: TraceFacts
-    turns: ProfiledCalls  # beside each of its steps
+    steps: tuple[StepFacts, ...]
+    turns: ProfiledCalls  # beside each of the steps
     place: int | None  # of the typical step in both; None without any step
     overhead: float | None  # median latency under the profiler ÷ without it
     saved_steps: int | None  # in the file; None without a path
@@ -46,12 +46,12 @@ class Profile:
     @property
     def typical(self) -> StepFacts | None:
         """The typical step; all facts are of this one step."""
-        return None if self.place is None else self.trace.steps[self.place]
+        return None if self.place is None else self.steps[self.place]
 
     @property
     def typical_pace_s(self) -> float | None:
         """The pace of the machine beside that step."""
-        if self.place is None or not _complete(self.trace.steps, self.turns):
+        if self.place is None or not _complete(self.steps, self.turns):
             return None
         return self.turns.paces_s[self.place]
 
@@ -59,9 +59,9 @@ class Profile:
     def pairs(self) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
         """Time in kernels of each step, and of the unrecorded call beside it; None without."""
         alone_s = self.turns.unrecorded_s
-        if alone_s is None or not _complete(self.trace.steps, self.turns):
+        if alone_s is None or not _complete(self.steps, self.turns):
             return None
-        return tuple(step.kernels_s for step in self.trace.steps), alone_s
+        return tuple(step.kernels_s for step in self.steps), alone_s
 
 
 def typical(steps: Sequence[StepFacts], turns: ProfiledCalls) -> int | None:

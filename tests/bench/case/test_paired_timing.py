@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from modescope.bench.case import dispatch, runner
-from modescope.bench.case.dispatch import EmptyCall
 from modescope.bench.records.cases import Variant
 from modescope.bench.records.results import Findings
 from modescope.bench.steps.evidence import mode_effect
@@ -30,28 +29,13 @@ def measured(asked: Variant, baseline: Variant | None = EAGER) -> Findings:
     return result.findings
 
 
-@pytest.fixture
-def prepared(monkeypatch: pytest.MonkeyPatch) -> list[Variant]:
-    """The variants for which a call on an empty batch is built."""
-    variants: list[Variant] = []
-    prepare = dispatch.prepare
-
-    def watched(subject: Any, asked: Variant, *others: Any) -> EmptyCall:
-        variants.append(asked)
-        return prepare(subject, asked, *others)
-
-    monkeypatch.setattr(dispatch, "prepare", watched)
-    return variants
-
-
-@pytest.mark.parametrize("steady", [True, False])
-def test_warm_up_without_end_is_flagged(steady: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        comparison, "warm_up", lambda steps, *others: WarmUp(0.25, steady, (1e-5,) * len(steps))
-    )
-    found = measured(NO_GRAD)
-    assert found.warmup_s == 0.25
-    assert ("no_steady_state" in found.flags) is not steady
+def test_warm_up_without_end_is_flagged(monkeypatch: pytest.MonkeyPatch) -> None:
+    for steady in (True, False):
+        warm = WarmUp(0.25, steady, (1e-5, 1e-5))
+        monkeypatch.setattr(comparison, "warm_up", lambda *others, warm=warm: warm)
+        found = measured(NO_GRAD)
+        assert found.warmup_s == 0.25
+        assert ("no_steady_state" in found.flags) is not steady
 
 
 def test_a_compilation_while_timing_fails_the_case(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,10 +65,19 @@ def test_the_case_has_dispatch_where_its_baseline_has_none() -> None:
     assert (found.baseline_dispatch_rounds_s, found.dispatch_note) == (None, None)
 
 
-def test_a_case_without_dispatch_prepares_none_for_its_baseline(prepared: list[Variant]) -> None:
+def test_a_case_without_dispatch_prepares_none_for_its_baseline(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    prepared: list[Variant] = []
+    prepare = dispatch.prepare
+
+    def watched(subject: Any, asked: Variant, *others: Any) -> Any:
+        prepared.append(asked)
+        return prepare(subject, asked, *others)
+
+    monkeypatch.setattr(dispatch, "prepare", watched)
     found = measured(AMP)
-    assert found.dispatch_rounds_s is None
-    assert found.baseline_dispatch_rounds_s is None
+    assert (found.dispatch_rounds_s, found.baseline_dispatch_rounds_s) == (None, None)
     assert "autocast" in (found.dispatch_note or "")
     assert found.host_rounds_s is not None
     assert prepared == [AMP]

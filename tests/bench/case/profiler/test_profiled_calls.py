@@ -12,13 +12,12 @@ import numpy as np
 import pytest
 
 from modescope.bench.case.profiler import profiled_calls
-from modescope.bench.case.profiler.facts import StepFacts, TraceFacts
+from modescope.bench.case.profiler.facts import StepFacts
 from modescope.bench.case.profiler.profile import Profile, typical
 from modescope.bench.case.profiler.profiled_calls import (
     MOST_TURNS,
     QUEUED_STEPS,
     ProfiledCalls,
-    count,
     take,
 )
 from modescope.bench.stats import estimates
@@ -78,17 +77,10 @@ def test_only_a_profile_that_disagrees_is_flagged_while_the_pace_jumps(
 
 @pytest.mark.parametrize(
     ("queues", "expected_s", "profiled"),
-    [
-        (False, 0.0, MOST_TURNS),
-        (False, 0.04, 8),
-        (False, 30.0, 1),
-        (True, 0.1, QUEUED_STEPS),
-        (True, 0.3, 3),
-    ],
+    [(False, 0.0, MOST_TURNS), (False, 0.04, 8), (False, 30.0, 1), (True, 0.1, QUEUED_STEPS)],
 )
 def test_fewer_slow_steps_are_profiled(queues: bool, expected_s: float, profiled: int) -> None:
     device = SimulatedDevice(queues=queues)
-    assert count(device, expected_s) == profiled
     taken = take(lambda: device.launch(1.0, 0.0), device, expected_s)
     assert taken.latencies_s == (1.0,) * profiled
     assert len(taken.paces_s) == profiled
@@ -109,7 +101,7 @@ def test_each_profiled_call_has_the_mean_of_the_calls_around_it() -> None:
     assert taken.unrecorded_s == (3.5, 6.5, 9.5)
 
 
-FIRST = StepFacts(1.0, None, None, 1, 1, 1.0, 1, 1.0, 0, 0, 0, 0, 1.0, (), (), ())
+FIRST = StepFacts(1.0, None, None, 1, 1, 1.0, 1, 1.0, 0, 0, 0, 0, 0, 1.0, (), (), ())
 
 
 @pytest.mark.parametrize(
@@ -131,7 +123,7 @@ def test_steps_of_an_incomplete_trace_have_no_pace_and_no_pairs() -> None:
     steps = tuple(replace(FIRST, span_s=span_s) for span_s in (3.0, 1.0, 9.0, 2.0))
     taken = ProfiledCalls((1.0,) * 5, (1.0,) * 5, (0.1, 1.0, 1.0, 1.0, 1.0))
     place = typical(steps, taken)
-    partly = Profile(TraceFacts(steps, Counter()), taken, place, None, None, ())
+    partly = Profile(steps, taken, place, None, None, ())
     assert partly.typical is steps[3], "a measured one, of two in the middle the shorter"
     assert (partly.typical_pace_s, partly.pairs) == (None, None)
     assert typical((), taken) is None
