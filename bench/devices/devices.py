@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
@@ -90,21 +90,8 @@ class Device(Protocol):
         """Puts a mark at the end of the device's queue; only where `queues`."""
 
 
-class Observable(Protocol):
-    """A device that reports the conditions it works under; None where one is unknown."""
-
-    def clock_hz(self) -> float | None:
-        """Its present clock in cycles per second."""
-
-    def slowdowns(self) -> Mapping[str, int] | None:
-        """Counts of slowdowns by reason; only their growth has a meaning."""
-
-    def other_processes(self) -> int | None:
-        """The number of other processes that compute on it."""
-
-
-class Hardware(Device, Observable, Protocol):
-    """A device that can also run torch."""
+class Hardware(Device, Protocol):
+    """A device that can also run torch, and reports conditions: None where one is unknown."""
 
     torch_device: torch.device
     activities: Activities
@@ -127,6 +114,15 @@ class Hardware(Device, Observable, Protocol):
         self, module: torch.nn.Module, inputs: tuple[torch.Tensor, ...]
     ) -> torch.nn.Module:
         """`module` whose forward replays a CUDA graph, and whose backward another one."""
+
+    def clock_hz(self) -> float | None:
+        """Its present clock in cycles per second."""
+
+    def slowdowns(self) -> Mapping[str, int] | None:
+        """Counts of slowdowns by reason; only their growth has a meaning."""
+
+    def other_processes(self) -> int | None:
+        """The number of other processes that compute on it."""
 
 
 class Cpu:
@@ -191,24 +187,23 @@ class Conditions:
     other_processes: int | None
 
 
-def read_conditions(device: Observable) -> Conditions:
+def read_conditions(device: Hardware) -> Conditions:
     """The present conditions of `device`, which must have no work queued."""
     slowdowns = device.slowdowns()  # first, because reasons disappear on an idle device
     return Conditions(device.clock_hz(), slowdowns, device.other_processes())
 
 
-def device_state(samples: Sequence[Conditions]) -> DeviceState:
-    """All clock readings, new slowdown reasons, most processes; null where a sample has none."""
-    clocks = [each.clock_hz for each in samples if each.clock_hz is not None]
-    counts = [each.slowdowns for each in samples if each.slowdowns is not None]
-    others = [each.other_processes for each in samples if each.other_processes is not None]
-    complete = len(samples)
-    before, after = (counts[0], counts[-1]) if counts else ({}, {})
-    grown = tuple(name for name, count in after.items() if count > before.get(name, 0))
+def device_state(before: Conditions, after: Conditions) -> DeviceState:
+    """Both clocks, new slowdown reasons, most processes; null where one reading has none."""
+    clocks_hz = [each.clock_hz for each in (before, after) if each.clock_hz is not None]
+    others = [each.other_processes for each in (before, after) if each.other_processes is not None]
+    grown = None
+    if (earlier := before.slowdowns) is not None and after.slowdowns is not None:
+        grown = tuple(name for name, n in after.slowdowns.items() if n > earlier.get(name, 0))
     return DeviceState(
-        device_clock_hz=tuple(clocks) if len(clocks) == complete else None,
-        throttle_reasons=grown if len(counts) == complete else None,
-        gpu_processes=max(others) if len(others) == complete else None,
+        device_clock_hz=tuple(clocks_hz) if len(clocks_hz) == 2 else None,
+        throttle_reasons=grown,
+        gpu_processes=max(others) if len(others) == 2 else None,
     )
 
 

@@ -95,11 +95,11 @@ class SimulatedDevice:
         return self.CLOCK_HZ / self._slowdown(self.now_s) if self.queues else None
 
     def slowdowns(self) -> Mapping[str, int] | None:
-        """See `Observable`: unknown."""
+        """See `Hardware`: unknown."""
         return None
 
     def other_processes(self) -> int | None:
-        """See `Observable`: unknown."""
+        """See `Hardware`: unknown."""
         return None
 
     def launch(self, host_s: float, device_s: float) -> None:

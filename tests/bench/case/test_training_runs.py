@@ -52,11 +52,8 @@ def run(asked: Case, progress: Progress = silent) -> Result:
 @pytest.mark.parametrize("asked", [EAGER, AMP, HALF_AMP], ids=["fp32", "bf16", "fp16"])
 def test_an_ok_result_is_complete_and_of_the_checked_steps(asked: Variant, watch: Watch) -> None:
     phases: list[str] = []
-
-    def report(phase: str, keep: object = None) -> None:
-        phases.append(phase)
-
-    result = run(trained_models.case(small_mlp, asked), report)
+    asks = trained_models.case(small_mlp, asked)
+    result = run(asks, lambda phase, *kept: phases.append(phase))
     assert (result.status, result.reason) == ("ok", None)
     watch.assert_the_checked_steps_are_timed()
     found = result.findings
@@ -126,11 +123,10 @@ def of(target: str, **options: Any) -> Case:
 @pytest.mark.parametrize("checkpoint", ["none", pytest.param("children", marks=pytest.mark.full)])
 def test_a_model_with_dropout_is_timed_and_checked_without_it(checkpoint: str) -> None:
     phases: list[str] = []
-
-    def report(phase: str, keep: object = None) -> None:
-        phases.append(phase)
-
-    result = run(of("tests.helpers.published:recurrent", checkpoint=checkpoint), report)
+    result = run(
+        of("tests.helpers.published:recurrent", checkpoint=checkpoint),
+        lambda phase, *kept: phases.append(phase),
+    )
     found = result.findings
     assert (result.status, result.reason) == ("ok", None)
     assert found.checked == "without_randomness"
