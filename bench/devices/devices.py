@@ -85,9 +85,11 @@ class Device(Protocol):
 
     def hold(self, seconds: float) -> None:
         """Keeps the device's queue busy for about `seconds`; only where `queues`."""
+        raise AssertionError("this device has no queue to hold")
 
     def mark(self) -> Mark:
         """Puts a mark at the end of the device's queue; only where `queues`."""
+        raise AssertionError("this device has no queue to mark")
 
 
 class Hardware(Device, Protocol):
@@ -109,24 +111,32 @@ class Hardware(Device, Protocol):
 
     def capture(self, step: Step) -> Step:
         """`step` captured in a CUDA graph; the result replays it and returns its output."""
+        raise AssertionError("this device captures no graphs")
 
     def make_graph(
         self, module: torch.nn.Module, inputs: tuple[torch.Tensor, ...]
     ) -> torch.nn.Module:
         """`module` whose forward replays a CUDA graph, and whose backward another one."""
+        raise AssertionError("this device captures no graphs")
 
     def clock_hz(self) -> float | None:
         """Its present clock in cycles per second."""
+        return None
 
     def slowdowns(self) -> Mapping[str, int] | None:
         """Counts of slowdowns by reason; only their growth has a meaning."""
 
     def other_processes(self) -> int | None:
         """The number of other processes that compute on it."""
+        return None
 
 
-class Cpu:
-    """The host itself."""
+class Cpu(Hardware):
+    """The host itself.
+
+    Modes that capture are refused first. Its clock is unknown: each core has its own, and the
+    kernel may report the nominal one. `bench.timing.contention` measures what others use of it.
+    """
 
     type = "cpu"
     queues = False
@@ -146,36 +156,10 @@ class Cpu:
         """Of the host's generator."""
         return [torch.get_rng_state()]
 
-    def hold(self, seconds: float) -> None:
-        """Never called: nothing is queued on a CPU."""
-        raise AssertionError("a CPU has no queue to hold")
-
-    def mark(self) -> Mark:
-        """Never called: nothing is queued on a CPU."""
-        raise AssertionError("a CPU has no queue to mark")
-
-    def capture(self, step: Step) -> Step:
-        """Never called: modes that capture are refused first."""
-        raise AssertionError("a CPU captures no graphs")
-
-    def make_graph(
-        self, module: torch.nn.Module, inputs: tuple[torch.Tensor, ...]
-    ) -> torch.nn.Module:
-        """Never called: modes that capture are refused first."""
-        raise AssertionError("a CPU captures no graphs")
-
-    def clock_hz(self) -> float | None:
-        """Unknown: each core has its own clock, and the kernel may report the nominal one."""
-        return None
-
     def slowdowns(self) -> Mapping[str, int] | None:
         """How often cores or packages were too hot, where the kernel counts it."""
         count = processor.throttle_count()
         return None if count is None else {"cpu_thermal": count}
-
-    def other_processes(self) -> int | None:
-        """Unknown; `bench.timing.contention` measures what others use of the cores."""
-        return None
 
 
 @dataclass(frozen=True)

@@ -114,11 +114,11 @@ def _overhead(taken: ProfiledCalls, expected_s: float) -> float | None:
     return median(taken.latencies_s) / expected_s if expected_s > 0 else None
 
 
-def record_kernels(build: Callable[[], Step], calls: int = 3) -> Step:
+def record_kernels(build: Callable[[], Step]) -> Step:
     """The step of `build`, compiled once more so that a CPU's fused kernels show in a profile.
 
     Inductor's C++ kernels are invisible unless each opens a profiler record, which changes the code
-    that was timed. `build` must return an uncompiled step, which is called `calls` times here.
+    that was timed. `build` must return an uncompiled step, which is called a few times here.
     Everything compiled in this process before is dropped, and compiles again if it is called.
     """
     from torch._inductor import config as inductor  # here, because it takes seconds
@@ -126,7 +126,7 @@ def record_kernels(build: Callable[[], Step], calls: int = 3) -> Step:
     torch.compiler.reset()
     with inductor.patch({"cpp.enable_kernel_profile": True}):
         step = build()
-        for _ in range(calls):
+        for _ in range(3):
             step()
     return step
 

@@ -34,7 +34,7 @@ class ProfiledCalls:
 
 
 def take(step: Step, device: Device, expected_s: float) -> ProfiledCalls:
-    """Profiles `step`, which takes about `expected_s`, as often as `count` says.
+    """Profiles `step`, which takes about `expected_s`; 0.0: unknown. Slow steps fewer times.
 
     To be called while a profiler runs. Each profiled call is a range called `STEP`, is waited for,
     and stands between two calls that are not recorded. A device that queues has none of them: its
@@ -47,17 +47,13 @@ def take(step: Step, device: Device, expected_s: float) -> ProfiledCalls:
         if not device.queues:
             alone_s.append(_time_unrecorded(step, device))
 
+    most, calls = (QUEUED_STEPS, 1) if device.queues else (MOST_TURNS, CALLS_PER_TURN)
+    turns = max(1, min(most, int(LONGEST_S / (calls * expected_s)))) if expected_s > 0 else most
     look_beside()
-    for _ in range(count(device, expected_s)):
+    for _ in range(turns):
         latencies_s.append(_time_in_range(step, device))
         look_beside()
     return ProfiledCalls(tuple(latencies_s), _means(paces_s), _means(alone_s) or None)
-
-
-def count(device: Device, expected_s: float) -> int:
-    """The number of profiled calls of a step that takes about `expected_s`; 0.0: unknown."""
-    most, calls = (QUEUED_STEPS, 1) if device.queues else (MOST_TURNS, CALLS_PER_TURN)
-    return max(1, min(most, int(LONGEST_S / (calls * expected_s)))) if expected_s > 0 else most
 
 
 def _time_unrecorded(step: Step, device: Device) -> float:

@@ -65,17 +65,6 @@ def watched(subject: Subject, grad: str = "no_grad") -> Operators:
     return empty._operators(subject, variant(grad=grad), Cpu())
 
 
-@pytest.mark.parametrize("grad", GRADS)
-def test_an_empty_batch_dispatches_every_operator(grad: str) -> None:
-    shape = {"batch": 8, "width": 16, "depth": 3}
-    subject = build(Model("mlp", "modescope.models.mlp:build"), shape)
-    full, none = watched(subject, grad), watched(empty._empty(subject, 0), grad)
-    assert none.names == full.names
-    assert len(full.names) >= 5
-    assert full.working
-    assert none.working == []
-
-
 def test_a_transformer_has_dispatch_with_the_known_error() -> None:
     """From 2.12 torch sums queries, keys and values, in six scalars, in place of attention."""
     shape = {"batch": 2, "seq": 4, "width": 16, "heads": 2}

@@ -26,7 +26,7 @@ from modescope.bench.steps.subject import Built, Inputs, Subject
 from modescope.models import mlp
 from tests.helpers import probe_models, trained_models
 from tests.helpers.child_runs import findings_in_child
-from tests.helpers.probe_models import WIDTH, Counts, case, model, smoke, variant
+from tests.helpers.probe_models import WIDTH, case, model, smoke, variant
 from tests.helpers.trained_models import EAGER, GRAPH, Graphs, built, subject
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -221,15 +221,6 @@ def test_unknown_memory_has_a_reason() -> None:
     assert unknown == (None, None, None)
     assert found.input_bytes == 8
     assert found.memory_note == f"{memory.NO_STORAGE}; {memory.COMPILED_CASTS}"
-
-
-def test_reading_memory_restores_the_buffers_of_a_model() -> None:
-    built = called_before(
-        Subject(Counts(in_place=True), Inputs((torch.randn(2, 4),), {})), variant()
-    )
-    before = built.subject.module.get_buffer("calls").clone()
-    memory.read(built, variant(), CPU)
-    assert torch.equal(built.subject.module.get_buffer("calls"), before)
 
 
 # A step of training

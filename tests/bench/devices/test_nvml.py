@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
-from types import ModuleType, SimpleNamespace
+from functools import partial
+from types import SimpleNamespace
 
 import pytest
 
@@ -19,29 +20,21 @@ class Refused(Exception):
     """Like pynvml.NVMLError, which derives from Exception directly."""
 
 
-def pretend(monkeypatch: pytest.MonkeyPatch, **functions: Callable[..., object]) -> ModuleType:
+def pretend(monkeypatch: pytest.MonkeyPatch, **functions: Callable[[], object]) -> SimpleNamespace:
     """A `pynvml` with one GPU and these functions, which fail before nvmlInit."""
-    module = ModuleType("pynvml")
     initialised: list[bool] = []
-
-    def init() -> None:
-        initialised.append(True)
 
     def handle(uuid: str) -> object:
         if not initialised or uuid != GPU:
             raise Refused("Not Found")
         return "handle"
 
-    def asked(function: Callable[..., object]) -> Callable[..., object]:
-        def answer(device: object) -> object:
-            assert device == "handle"
-            return function()
-
-        return answer
-
-    answers = {name: asked(function) for name, function in functions.items()}
-    for name, value in {"nvmlInit": init, "nvmlDeviceGetHandleByUUID": handle, **answers}.items():
-        setattr(module, name, value)
+    answers = {
+        name: lambda device, function=function: function() if device == "handle" else refuses()
+        for name, function in functions.items()
+    }
+    init = partial(initialised.append, True)
+    module = SimpleNamespace(nvmlInit=init, nvmlDeviceGetHandleByUUID=handle, **answers)
     monkeypatch.setitem(sys.modules, "pynvml", module)
     return module
 

@@ -264,7 +264,7 @@ def test_a_pipelined_time_with_a_negative_median_is_unknown(
 RATIO = 1.75
 LATENCY_S, DISPATCH_S, GAIN = 2e-4, 6e-5, 1.25
 SHARE = DISPATCH_S / LATENCY_S
-SEEDS = range(170)  # of each of six machines: 2,040 intervals
+SEEDS = range(170)  # of each machine
 
 
 def two_speeds(seed: int, mean_s: float) -> Callable[[float], float]:
@@ -279,15 +279,9 @@ def two_speeds(seed: int, mean_s: float) -> Callable[[float], float]:
     return slowdown
 
 
-def alternating(mean_s: float) -> Callable[[int], Callable[[float], float]]:
-    return lambda seed: two_speeds(seed, mean_s)
-
-
 MACHINES: dict[str, Callable[[int], Callable[[float], float]]] = {
-    "3 ms": alternating(3e-3),
-    "10 ms": alternating(1e-2),
-    "100 ms": alternating(0.1),
-    "1 s": alternating(1.0),
+    "3 ms": lambda seed: two_speeds(seed, 3e-3),
+    "100 ms": lambda seed: two_speeds(seed, 0.1),
     "ramp": lambda seed: lambda now_s: 1 + 0.75 * min(now_s / 0.2, 1),
     "step": lambda seed: lambda now_s: 1.0 if now_s < 0.07 else RATIO,
 }

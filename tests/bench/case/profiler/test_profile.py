@@ -76,6 +76,33 @@ def test_a_trace_without_steps_leaves_nulls() -> None:
     assert profile.flags(taken, 1.0) == ("profile_empty",)
 
 
+def spans(*seconds: float) -> tuple[StepFacts, ...]:
+    return tuple(replace(TYPICAL, span_s=span_s) for span_s in seconds)
+
+
+@pytest.mark.parametrize(
+    ("unrecorded_s", "paces_s", "place"),
+    [
+        ((0.3, 0.1, 0.1), (1.0, 1.0, 1.0), 1),  # 10, 11 and 20 times the calls beside them
+        (None, (0.3, 0.1, 0.1), 1),
+        ((1.0, 1.0, 1.0), (0.3, 0.1, 0.1), 2),
+    ],
+)
+def test_the_typical_step_has_the_median_span_at_equal_pace(
+    unrecorded_s: tuple[float, ...] | None, paces_s: tuple[float, ...], place: int
+) -> None:
+    turns = ProfiledCalls((1.0,) * 3, paces_s, unrecorded_s)
+    assert typical(spans(3.0, 1.1, 2.0), turns) == place
+
+
+def test_steps_of_an_incomplete_trace_have_no_pace_and_no_pairs() -> None:
+    """Of two in the middle the shorter is typical."""
+    steps, turns = spans(3.0, 1.0, 9.0, 2.0), ProfiledCalls((1.0,) * 5, (1.0,) * 5, (1.0,) * 5)
+    partly = columns(Profile(steps, turns, typical(steps, turns), None, None, ()), launches=False)
+    assert (partly.profiled_span_s, partly.profiled_pace_s) == (2.0, None)
+    assert partly.profiled_kernels_rounds_s is partly.profiled_latency_rounds_s is None
+
+
 BUSY = replace(TYPICAL, kernels=100, launches=100, busy_s=1e-3, span_s=2e-3, copies=0, fills=0)
 
 
