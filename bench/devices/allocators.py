@@ -127,7 +127,7 @@ def storage_bytes(tensors: Iterable[torch.Tensor]) -> int:
 class CpuAllocator(Allocator):
     """The host's memory, as torch's CPU allocator reports it: sizes without what malloc adds.
 
-    Pools of malloc are unknown, torch caches no CPU memory, and writes no snapshots of it.
+    Pools of malloc are unknown, and torch writes no snapshots of CPU memory.
     """
 
     unreadable: str | None = None
@@ -170,6 +170,9 @@ class CpuAllocator(Allocator):
         """See `Allocator`. Only tensors that Python tracks: not those of C++, nor frozen ones."""
         gc.collect()
         return storage_bytes(_live_cpu_tensors())
+
+    def release_unused(self) -> None:
+        """See `Allocator`. Does nothing: torch caches no CPU memory."""
 
 
 def _changes_bytes(tree: Iterable[Any]) -> list[int]:

@@ -68,13 +68,6 @@ NULL_ON_A_CPU = {
     *("graph_pool_live_bytes", "snapshot", "gradient_bytes", "optimizer_state_bytes"),
     *("profile_note", "memory_note", "snapshot_note", "work_note", "subnormal"),
 }
-COLUMNS: dict[type, set[str]] = {
-    part: {column.name for column in fields(part)}
-    for part in (
-        *(GeneratedCode, Profiled, Setup, Memory, Snapshot, WorkCounts, CeilingRates),
-        *(Clocks, Compilations),
-    )
-}
 
 
 @pytest.fixture(autouse=True)
@@ -97,9 +90,12 @@ def chain(ops: int, asked: Variant) -> Case:
     return replace(case(asked_of, asked, baseline=None), shape_json=shape)
 
 
+def names(*parts: type) -> set[str]:
+    return {column.name for part in parts for column in fields(part)}
+
+
 def nulls(findings: Findings, *parts: type) -> set[str]:
-    names = {name for part in parts for name in COLUMNS[part]}
-    return {name for name in names if getattr(findings, name) is None}
+    return {name for name in names(*parts) if getattr(findings, name) is None}
 
 
 def trace_files(plan: Plan) -> list[Path]:
@@ -120,9 +116,8 @@ def test_all_passes_of_two_layers_in_inference_mode(plan: Plan) -> None:
     found = runner.run(report, case(model(probe_models.two_layers), EAGER), plan, RUN_ID).findings
     of_passes = (Profiled, Setup, Memory, Snapshot, WorkCounts, CeilingRates)
     assert nulls(found, *of_passes) == NULL_ON_A_CPU | {"guards_s", "compiled_wrapper_s"}
-    assert nulls(found, Compilations, GeneratedCode) == (
-        COLUMNS[Compilations] | COLUMNS[GeneratedCode]
-    )
+    nothing_compiled = names(Compilations, GeneratedCode)
+    assert nulls(found, Compilations, GeneratedCode) == nothing_compiled
     assert set(found.flags) <= {"no_steady_state"}
     assert (found.kernels, found.ops_dispatched) == (3, 3)
     assert found.ops_leaf > 3  # some call others
@@ -144,10 +139,8 @@ def test_all_passes_of_two_layers_in_inference_mode(plan: Plan) -> None:
     assert found.profiled_span_s * 1e6 in [pytest.approx(each) for each in spans_us]
 
     others = {"snapshot", "parts"}  # of a GPU, of training
-    names = [each.name for each in passes.PASSES]
-    assert [phase for phase in kept if phase in names] == [
-        name for name in names if name not in others
-    ]
+    order = [each.name for each in passes.PASSES if each.name not in others]
+    assert [phase for phase in kept if phase in order] == order
     notes = ("memory_note", "work_note", "profile_note")
     assert kept["clocks"].lost == ("pipelined_note", "device_note", "dispatch_note", *notes)
     assert kept["memory"].lost == notes
@@ -221,7 +214,7 @@ def test_a_second_copy_of_the_model_shows_in_resident_bytes() -> None:
     asked = case(model(probe_models.hoarded), variant())
     found = findings_in_child(asked, replace(smoke(), memory=True))
     assert nulls(found, Memory, Setup) <= NULL_ON_A_CPU
-    assert nulls(found, Profiled) == COLUMNS[Profiled]
+    assert nulls(found, Profiled) == names(Profiled)
     assert (found.weights_bytes, found.input_bytes) == (WEIGHT_BYTES, INPUT_BYTES)
     assert found.resident_bytes == 2 * WEIGHT_BYTES + INPUT_BYTES
     assert found.saved_activation_bytes == 2 * HIDDEN_BYTES
@@ -411,10 +404,10 @@ def raising(*arguments: Any, **options: Any) -> None:
 OF_CEILINGS = {"ceiling_flops_per_s", "ceiling_bytes_per_s"}
 OF_WORK = {"flops", "least_bytes", "eager_bytes", "ceiling_bytes_per_s"}
 FAILURES = {
-    "clocks": (clock_rounds, "read", "dispatch_note", COLUMNS[Clocks]),
-    "memory": (memory, "read", "memory_note", COLUMNS[Memory]),
+    "clocks": (clock_rounds, "read", "dispatch_note", names(Clocks)),
+    "memory": (memory, "read", "memory_note", names(Memory)),
     "work": (counting, "count", "work_note", OF_WORK),
-    "profile": (capture, "capture", "profile_note", COLUMNS[Profiled]),
+    "profile": (capture, "capture", "profile_note", names(Profiled)),
     "ceilings": (ceilings, "ceilings", "work_note", OF_CEILINGS),
 }
 

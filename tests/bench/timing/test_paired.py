@@ -126,16 +126,6 @@ def test_injected_load_moves_the_ratio_by_less_than_one_percent(load: str, seed:
     assert speedup(race(device, 1.05, sigma=0.01, seed=seed)) == pytest.approx(1.05, rel=0.01)
 
 
-def test_planted_ratio_lies_in_its_interval(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gc, "collect", lambda: 0)  # takes 0.1 s with torch loaded
-    budget = replace(BUDGET, block_s=2e-4, max_rounds=20)
-    runs = [race(SimulatedDevice(), 1.02, 0.02, seed, budget) for seed in range(500)]
-    estimates = [stats.speedup(run.latency_rounds_s, run.baseline_latency_rounds_s) for run in runs]
-    inside = [each.low < 1.02 < each.high for each in estimates]
-    assert len(inside) == 500
-    assert 0.93 <= sum(inside) / 500 <= 0.98
-
-
 def test_rounds_are_as_many_as_the_half_width_asks_for() -> None:
     quiet, noisy, wild = (
         race(SimulatedDevice(), 1.0, sigma=sigma, seed=4) for sigma in (0.001, 0.04, 1.0)
