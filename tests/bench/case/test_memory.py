@@ -189,24 +189,6 @@ def test_storages_count_once_and_views_of_weights_are_no_buffers() -> None:
 # All columns
 
 
-def test_all_memory_columns_of_two_layers() -> None:
-    """GELU saves its input, the second layer GELU's output. Inputs and weights exist anyway."""
-    asked = variant(grad="enabled")
-    found = memory.read(called_before(two_layers(), asked), asked, CPU)
-    assert found == Memory(
-        weights_bytes=WEIGHTS * FLOAT,
-        buffers_bytes=0,
-        input_bytes=INPUT_BYTES,
-        resident_bytes=found.resident_bytes,  # other tests' tensors are in it
-        saved_activation_bytes=2 * HIDDEN_BYTES,
-        autocast_copy_bytes=0,
-        step_peak_bytes=2 * HIDDEN_BYTES + OUT_BYTES,
-        step_left_bytes=0,
-        allocations_per_call=3,
-        allocated_bytes_per_call=2 * HIDDEN_BYTES + OUT_BYTES,
-    )
-
-
 def test_unknown_memory_has_a_reason() -> None:
     module = nn.Module()
     module.register_buffer("sparse", torch.eye(3).to_sparse())

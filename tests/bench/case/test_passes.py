@@ -20,7 +20,6 @@ from modescope.bench.case.profiler.capture import KEPT_STEPS
 from modescope.bench.case.profiler.traces import STEP
 from modescope.bench.case.roofline import ceilings, counting
 from modescope.bench.devices.allocators import CpuAllocator
-from modescope.bench.devices.devices import Cpu
 from modescope.bench.records.cases import Case, Model, Plan, Variant
 from modescope.bench.records.columns import (
     CeilingRates,
@@ -90,11 +89,11 @@ def chain(ops: int, asked: Variant) -> Case:
     return replace(case(asked_of, asked, baseline=None), shape_json=shape)
 
 
-def names(*parts: type) -> set[str]:
+def names(*parts: Any) -> set[str]:
     return {column.name for part in parts for column in fields(part)}
 
 
-def nulls(findings: Findings, *parts: type) -> set[str]:
+def nulls(findings: Findings, *parts: Any) -> set[str]:
     return {name for name in names(*parts) if getattr(findings, name) is None}
 
 
@@ -122,13 +121,9 @@ def test_all_passes_of_two_layers_in_inference_mode(plan: Plan) -> None:
     assert (found.kernels, found.ops_dispatched) == (3, 3)
     assert found.ops_leaf > 3  # some call others
     assert 0 < found.device_busy_s <= found.profiled_span_s
-    seconds = [each["seconds"] for each in json.loads(found.heaviest_kernels)]
-    assert seconds == sorted(seconds, reverse=True)
-    assert found.profiler_overhead > 0
     assert found.flops == 2 * (2 * ROWS * probe_models.WIDTH * HIDDEN)
     assert found.least_bytes == WEIGHT_BYTES + INPUT_BYTES + OUT_BYTES
     assert found.eager_bytes == found.least_bytes + 2 * 2 * HIDDEN_BYTES  # written, then read
-    assert found.ceiling_flops_per_s == 2e11
     assert found.ceiling_bytes_per_s == RATES.bytes_per_s(found.least_bytes) == 3e10
     assert (Path(plan.results_dir) / passes.CEILINGS).exists(), "for all studies"
 
@@ -384,14 +379,6 @@ def test_as_many_events_are_kept_as_fit(
     found = passes.keep_snapshot(lambda: calls.append(1), allocator, path, max_bytes)
     assert (found, allocator.asked, len(calls)) == (kept, asked, len(asked))
     assert [file.name for file in tmp_path.iterdir()] == ([path.name] if kept.snapshot else [])
-
-
-def test_a_row_names_its_snapshot(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Cpu, "allocator", Writing(100, 1_000))
-    plan = replace(plan, profile=False)
-    found = runner.run(silent, case(model(probe_models.linear), EAGER), plan, RUN_ID).findings
-    assert Snapshot(found.snapshot, found.snapshot_note) == Snapshot(f"{RUN_ID}.pickle", None)
-    assert [file.name for file in trace_files(plan)] == [found.snapshot]
 
 
 # Failures

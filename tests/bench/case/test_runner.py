@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import math
 import re
 import time
 from collections.abc import Callable, Iterator
@@ -20,7 +21,10 @@ from modescope.bench.devices.devices import Cpu, Step
 from modescope.bench.records.cases import Case, Model, Variant
 from modescope.bench.records.errors import Progress, UsageError
 from modescope.bench.records.results import CACHE_FILLED, Result
+from modescope.bench.steps.evidence import mode_effect
 from modescope.bench.steps.subject import Built
+from modescope.bench.timing import comparison, paired
+from modescope.bench.timing.comparison import WarmUp
 from tests.helpers import probe_models
 from tests.helpers.probe_models import (
     EAGER,
@@ -143,28 +147,17 @@ def test_a_first_call_that_fills_the_cache_ends_there(
     assert second.status == "ok"
 
 
-@pytest.mark.parametrize(
-    ("asked", "baseline", "weights", "of_baseline"),
-    [
-        (AMP, Variant(EAGER, "fp32"), torch.float32, torch.float32),
-        (BF16, BF16, torch.bfloat16, torch.bfloat16),
-    ],
-    ids=["autocast", "cast"],
-)
-def test_each_variant_is_built_as_asked(
-    asked: Variant, baseline: Variant, weights: Any, of_baseline: Any, watch: Watch
-) -> None:
-    found = run(case(model(linear), asked, baseline)).findings
-    assert found.seen_grad == asked.mode.grad
-    assert found.seen_autocast == ("bfloat16" if asked is AMP else "none")
-    assert found.seen_weight_dtype == str(weights).removeprefix("torch.")
+def test_each_variant_is_built_as_asked(watch: Watch) -> None:
+    found = run(case(model(linear), AMP, Variant(EAGER, "fp32"))).findings
+    seen = (found.seen_grad, found.seen_autocast, found.seen_weight_dtype)
+    assert seen == ("no_grad", "bfloat16", "float32")
     outputs = [torch.as_tensor(each.step()) for each in watch.built[:3]]
-    assert [each.dtype for each in outputs] == [torch.bfloat16, torch.bfloat16, of_baseline]
-    assert [each.requires_grad for each in outputs[1:]] == [asked is BF16, True]
-    for built in watch.built[:3]:
-        assert {each.dtype for each in built.subject.module.parameters()} == {weights}
-    assert found.error > 1e-4
-    assert (found.baseline_error > 1e-4) is (of_baseline is torch.bfloat16)
+    assert [each.dtype for each in outputs] == [torch.bfloat16, torch.bfloat16, torch.float32]
+    assert [each.requires_grad for each in outputs[1:]] == [False, True]
+    assert found.error > 1e-4 > found.baseline_error
+    found = run(case(model(linear), BF16, BF16)).findings
+    assert (found.seen_autocast, found.seen_weight_dtype) == ("none", "bfloat16")
+    assert min(found.error, found.baseline_error) > 1e-4
 
 
 @pytest.mark.parametrize(
@@ -296,6 +289,43 @@ def test_results_that_depend_on_earlier_calls_are_measured_and_not_checked() -> 
     assert (found.error, found.checked_inputs, found.checked_against) == (None, None, None)
     assert found.latency_rounds_s
     assert found.baseline_latency_rounds_s
+
+
+def test_a_warm_up_without_end_is_flagged_and_a_compilation_while_timing_fails_the_case(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As counted; that compiling is counted is a test of comparisons."""
+    warm = WarmUp(0.25, False, (1e-5, 1e-5))
+    monkeypatch.setattr(comparison, "warm_up", lambda *others: warm)
+    found = run(case(model(linear), NO_GRAD)).findings
+    assert found.warmup_s == 0.25
+    assert "no_steady_state" in found.flags
+    monkeypatch.setattr(mode_effect, "count_compilations", lambda: lambda: 2)
+    result = run(case(model(linear), NO_GRAD))
+    assert (result.status, result.findings.recompiles) == ("failed", 2)
+    assert result.findings.latency_rounds_s
+
+
+def test_a_clear_loss_has_clocks_for_as_many_rounds_as_a_pilot(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(paired, "SLOW", math.inf)
+    budget = replace(smoke().budget, pilot_rounds=12, min_rounds=12, clock_rounds=20)
+    budget = replace(budget, timed_max_s=5.0, slow_half_width=0.05)
+    plan = replace(smoke(), budget=budget)
+    found = runner.run(silent, case(model(linear), NO_GRAD), plan).findings
+    assert found.stopped_early
+    assert len(found.host_rounds_s or ()) == 12
+
+
+def test_the_case_has_dispatch_where_its_baseline_has_none_but_not_the_reverse() -> None:
+    found = run(case(model(linear), NO_GRAD, AMP)).findings
+    assert found.dispatch_rounds_s is not None
+    assert (found.baseline_dispatch_rounds_s, found.dispatch_note) == (None, None)
+    found = run(case(model(linear), AMP)).findings
+    assert (found.dispatch_rounds_s, found.baseline_dispatch_rounds_s) == (None, None)
+    assert "autocast" in (found.dispatch_note or "")
+    assert found.host_rounds_s is not None
 
 
 # Proof of effect

@@ -273,14 +273,6 @@ def test_an_effect_of_the_order_raises_no_flag_about_the_speedup() -> None:
     assert diagnostics.flags(np.ones(60), np.exp(ratios), None) == ("bimodal",)
 
 
-def test_flags_come_in_the_order_of_the_table() -> None:
-    first = np.arange(120) % 2 == 0
-    second = np.arange(120) >= 60
-    case = np.exp(np.where(second, 0.2, 0) + np.where(first, 0, 0.05))
-    flags = diagnostics.flags(case, np.ones(120), first)
-    assert flags == ("drift", "autocorrelated", "bimodal", "order_effect") == tuple(DIAGNOSTICS)
-
-
 QUIET = Contention(
     watched_s=2.0,
     cpu_wait_s=0.004,

@@ -131,14 +131,6 @@ def test_fewer_calls_are_queued_until_they_fit(
         assert device.holds_s[-6:] == pytest.approx([1.5 * 1e-6 * fitting + 1e-4] * 6)
 
 
-def test_blocks_are_long_enough_for_the_cost_of_reading_the_clock() -> None:
-    """Two readings take 1e-4 of a block at most, and 5e-4 of a short one of pipelined time."""
-    device = SimulatedDevice(queues=False, read_cost_s=1e-6)
-    found = read(step(device, (1e-4, 0.0)), device, 1e-4)
-    assert found.host_rounds_s == pytest.approx([1.01e-4] * 6)  # a sample has one reading in it
-    assert found.pipelined_rounds_s == pytest.approx([1e-4] * 6, rel=5.1e-4)
-
-
 @pytest.mark.parametrize(("queues", "calls"), [(True, 5 * 20 * 3), (False, 20)])
 def test_pipelined_blocks_together_have_the_length_of_a_slope(queues: bool, calls: int) -> None:
     """Blocks of 1 ms hold 20 calls: a slope needs five and ten, five short ones one in all."""
@@ -188,12 +180,6 @@ def test_a_slow_step_gets_fewer_rounds(cap_s: float, pilot: int, rounds: int) ->
     columns = (found.clocks_latency_rounds_s, found.host_rounds_s, found.pipelined_rounds_s)
     assert {*map(len, columns), len(found.device_rounds_s)} == {rounds}
     assert device.now_s == pytest.approx(21.25 + 64.25 * rounds, abs=0.01)
-
-
-def test_garbage_is_not_collected_while_reading() -> None:
-    seen: set[bool] = set()
-    read(lambda: seen.add(gc.isenabled()), SimulatedDevice(), 1.0)
-    assert seen == {False}
 
 
 def scripted(name: str, *seconds: float | None) -> Clock:

@@ -8,7 +8,6 @@ import pytest
 
 from modescope.bench.devices.devices import Device, Prepared, Series, Step
 from modescope.bench.timing import timers
-from modescope.bench.timing.timers import calibrate
 from tests.helpers.simulated import (
     SimulatedDevice,
     settling,
@@ -175,26 +174,6 @@ def test_calls_that_need_a_preparation_are_not_timed_in_a_row(
     device = SimulatedDevice()
     timing = timer(shrinking(device), device, CALLS)
     assert (timing.samples_s, timing.reason) == ((), timers.NOT_IN_A_ROW)
-
-
-class SlowToSynchronise(SimulatedDevice):
-    """A synchronise takes 5 us of the host's time, whether or not there is work."""
-
-    def _join(self) -> None:
-        super()._join()
-        self.now_s += 5e-6
-
-
-@pytest.mark.parametrize("queues", [True, False])
-def test_calibration_finds_planted_costs(queues: bool) -> None:
-    """An empty step is timed like every call: it includes what the harness adds to a latency."""
-    device = SlowToSynchronise(queues=queues, read_cost_s=4e-8, mark_s=1.5e-6)
-    device.launch(0.0, 3.0)
-    found = calibrate(device)
-    assert found.synchronize_s == pytest.approx(5.04e-6)  # and the reading that ends it
-    assert found.empty_step_s == pytest.approx(5.04e-6 if queues else 4e-8)
-    assert found.event_interval_s == (pytest.approx(1.5e-6) if queues else None)
-    assert device.holds_s == ([timers.MARKS_HOLD_S] if queues else [])
 
 
 def test_marks_are_read_behind_a_held_device() -> None:

@@ -80,24 +80,6 @@ def test_code_from_the_compiler_s_cache_is_counted_like_new_code() -> None:
     assert (found[0].generated_kernels, found[0].extern_calls) == (1, 0)
 
 
-@pytest.mark.full
-def test_in_a_compiled_mlp_only_the_gelu_is_a_generated_kernel() -> None:
-    """So a CPU shows no fusion of bias and GELU: each linear layer is one addmm, which adds the
-    bias itself, and the GELU between them is a kernel of its own. On a GPU the bias joins the GELU.
-    """
-    with generated_code.watch() as watch:
-        step = record_kernels(lambda: built("mlp", COMPILE, **MLP))
-    seen = profile(step)
-    code = watch.generated.columns
-    assert (code.generated_kernels, code.extern_calls) == (1, 2)
-    assert (seen.typical.kernels, seen.typical.ops_top) == (3, 2)
-    counts = heaviest(seen)
-    assert counts.pop("aten::addmm") == 2
-    ((name, number),) = counts.items()
-    assert "cpp_fused_gelu" in name
-    assert number == 1
-
-
 def test_kernels_of_a_backward_pass_are_seen() -> None:
     """y = w * x; the sum; then in backward: ones_like, and one multiplication for w's gradient."""
     weight, x = torch.rand(4, requires_grad=True), torch.rand(4)

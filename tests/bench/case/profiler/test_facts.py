@@ -183,23 +183,10 @@ def test_work_belongs_to_the_step_that_launched_it() -> None:
     assert (first.lost, second.lost) == (0, 0)
 
 
-def test_streams_that_overlap_are_busy_once() -> None:
-    """Stream 7: 10 to 30 and 50 to 60. Stream 9: 20 to 40, and 52 to 55 within another."""
-    one = only(
-        step(0, 80),
-        *(call("cudaLaunchKernel", n, n) for n in (1, 2, 3, 4)),
-        kernel("a", 1, 10, 20),
-        kernel("b", 2, 20, 20, stream=9),
-        kernel("a", 3, 50, 10),
-        kernel("b", 4, 52, 3, stream=9),
-    )
-    assert (one.kernels_s, one.busy_s) == (at(20 + 20 + 10 + 3), at(30 + 10))
-
-
 def test_a_replayed_graph_is_one_launch_of_many_kernels() -> None:
     """All kernels of a replay carry its correlation; the delay is that of the first.
 
-    Copies and fills are no kernels.
+    Copies and fills are no kernels. Streams that overlap are busy once.
     """
     one = only(
         step(0, 50),
@@ -210,12 +197,12 @@ def test_a_replayed_graph_is_one_launch_of_many_kernels() -> None:
         call("cudaGraphLaunch", 9, 5, 20),
         kernel("a", 9, 12, 3),
         kernel("b", 9, 16, 3),
-        kernel("c", 9, 20, 3, stream=9),
+        kernel("c", 9, 17, 3, stream=9),
     )
     assert (one.kernels, one.copies, one.fills) == (3, 1, 1)
     assert (one.launches, one.graph_launches) == (0, 1)
     assert one.launch_delays_s == us(3, 4, 7)
-    assert (one.kernels_s, one.busy_s) == (at(9), at(2 + 1 + 9))
+    assert (one.kernels_s, one.busy_s) == (at(9), at(2 + 1 + 3 + 4))
     assert {heavy.name for heavy in one.heaviest_kernels} == {"a", "b", "c"}
 
 
