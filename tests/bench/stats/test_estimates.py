@@ -209,6 +209,11 @@ def test_equal_steps_seldom_get_a_verdict(n: int) -> None:
     assert np.mean([verdict in ("faster", "slower") for verdict in verdicts]) <= 0.02
 
 
+def test_equal_steps_with_little_noise_are_called_equivalent() -> None:
+    verdicts = [estimates.verdict(ratio) for ratio in ratios(1.0, 20, seed=6, sigma=0.002)]
+    assert np.mean([verdict == "equivalent" for verdict in verdicts]) >= 0.99
+
+
 def test_mde_by_hand() -> None:
     # ln of the interval: +-0.02, so 1.43 * 0.02 = 0.0286, as a relative change exp(0.0286) - 1
     ratio = Estimate(1.0, math.exp(-0.02), math.exp(0.02))
