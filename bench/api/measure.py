@@ -189,7 +189,7 @@ def race(
         speedup=speedup.value,
         speedup_ci_low=speedup.low,
         speedup_ci_high=speedup.high,
-        verdict=estimates.verdict(speedup, estimates.MARGIN),
+        verdict=estimates.verdict(speedup),
         mde=estimates.mde(speedup),
         latency_s=median(ours_s) / calls,
         baseline_latency_s=median(theirs_s) / calls,

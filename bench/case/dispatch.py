@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from statistics import median
 
@@ -45,47 +45,41 @@ def objection(variant: Variant, device: Hardware, model: Model) -> str | None:
     return None
 
 
-@dataclass(frozen=True)
-class EmptyCall:
-    """A warm call on an empty batch, or the reason why it would not show dispatch."""
+def prepare(
+    subject: Subject, variant: Variant, model: Model, device: Hardware
+) -> tuple[Step | None, str | None]:
+    """A warm call of `variant` on an empty batch, and what to know about its time.
 
-    step: Step | None
-    note: str | None  # that reason, or what to know about its time
-
-
-def prepare(subject: Subject, variant: Variant, model: Model, device: Hardware) -> EmptyCall:
-    """Builds the call of `variant` on an empty batch and calls it for the first time.
-
-    A compiled mode compiles once more for the empty shape. A forward that cannot take an empty
-    batch, or runs other operators on it, has no step. The call has the subject's weights and its
-    own copy of the buffers, because an empty batch may change them: moments become nan.
+    Without a step where its time would not show dispatch; then the text says why. A compiled mode
+    compiles once more for the empty shape. The call has the subject's weights and its own copy of
+    the buffers, because an empty batch may change them: moments become nan.
     """
     if reason := objection(variant, device, model):
-        return EmptyCall(None, reason)
+        return None, reason
     assert model.batch_dim is not None
     if not any(_has(tensor, model.batch_dim) for tensor in subject.inputs.tensors()):
-        return EmptyCall(None, f"no input has a dimension {model.batch_dim} (model.batch_dim)")
+        return None, f"no input has a dimension {model.batch_dim} (model.batch_dim)"
     with keep_state(subject.module):
         try:
             real = _operators(subject, variant, device)
         except Exception as error:
-            reason = f"torch cannot list the operators of a call ({one_line(error, 120)})"
-            return EmptyCall(None, reason)
+            return None, f"torch cannot list the operators of a call ({one_line(error, 120)})"
     try:
         emptied = _empty(subject, model.batch_dim)
         empty = _operators(emptied, variant, device)
         if empty.working:
             names = ", ".join(dict.fromkeys(empty.working))
-            return EmptyCall(None, f"{names} works on an empty batch too")
+            return None, f"{names} works on an empty batch too"
         compared = operator_comparison.compare(real.names, empty.names)
-        if reason := _other_program(compared, variant):
-            return EmptyCall(None, reason)
+        usable, note = _judge(compared, variant)
+        if not usable:
+            return None, note
         step = modes.build(emptied, variant, model.fullgraph, device, ONE_CALL).step
         for _ in range(WARM_UP_CALLS):
             step()
     except Exception as error:
-        return EmptyCall(None, f"the model cannot take an empty batch ({one_line(error, 120)})")
-    return EmptyCall(step, _remark(compared, variant))
+        return None, f"the model cannot take an empty batch ({one_line(error, 120)})"
+    return step, note
 
 
 def clock(steps: Sequence[Step], device: Hardware, budget: Budget) -> Clock:
@@ -103,26 +97,17 @@ def clock(steps: Sequence[Step], device: Hardware, budget: Budget) -> Clock:
     return Clock("dispatch", tuple(sides), partial(memory_layout.heap, random.Random(0)))
 
 
-def _other_program(compared: OperatorComparison, variant: Variant) -> str | None:
-    """Why the time of an empty batch would not be the dispatch of the real one, or None."""
+def _judge(compared: OperatorComparison, variant: Variant) -> tuple[bool, str | None]:
+    """Whether the time of an empty batch is dispatch of the real one, and what to know of it."""
     if compared.unknown:
-        return f"an empty batch runs other operators than the real one: {compared.unknown}"
-    if compared.error > operator_comparison.LARGEST_ERROR and not variant.mode.compiles:
-        return _detour(compared, "would change")
-    return None
-
-
-def _remark(compared: OperatorComparison, variant: Variant) -> str | None:
-    """What to know about the samples, or None."""
+        return False, f"an empty batch runs other operators than the real one: {compared.unknown}"
     if variant.mode.compiles:
-        return NO_LAUNCHES
-    return _detour(compared, "changes") if compared.detours else None
-
-
-def _detour(compared: OperatorComparison, changes: str) -> str:
-    return (
+        return True, NO_LAUNCHES
+    if not compared.detours:
+        return True, None
+    return compared.error <= operator_comparison.LARGEST_ERROR, (
         f"torch takes another route on an empty batch ({', '.join(compared.detours)}), which "
-        f"{changes} dispatch by about {compared.error:.0%}"
+        f"changes dispatch by about {compared.error:.0%}"
     )
 
 

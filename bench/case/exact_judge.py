@@ -33,53 +33,24 @@ as close to float64 as eager count as right. A gradient that is missing has an e
 another batch about 1.4, half a gradient a scale error of 0.5."""
 
 
-def _unjudged_reason(eager: Deviation, dtype: str) -> str:
-    """No mode can be judged at `dtype`."""
-    return (
-        f"even eager at {dtype} has a relative error of {eager.error:.2g} against float64, so no "
-        f"mode can be judged at this dtype; use a wider dtype{_accept(eager.error)} ({GUIDE})"
-    )
+UNJUDGED = (
+    "even eager at {dtype} has a relative error of {error:.2g} against float64, so no mode can be "
+    f"judged at this dtype; use a wider dtype{{accept}} ({GUIDE})"
+)
 
-
-def _chaotic_reason(limit: Limit, dtype: str) -> str:
-    """Rounding alone changes gradients too much to judge any mode."""
-    return (
-        f"rounding at {dtype} alone can change the gradients of this model by {limit.error:.0%}, "
-        "so no error can be told from it; a larger batch or a wider dtype helps"
-    )
-
-
-def _wrong_reason(
-    found: Deviation, against: str, eager: Deviation | None, limit: Limit, dtype: str
-) -> str:
-    """An error is beyond its limit; which, where, and how it compares with eager's."""
-    reference, scale = REFERENCE[against], limit.worst_scale(found)
-    if found.error <= limit.error:
-        what = (
-            f"the scale of the {scale.place} is off by {scale.value:.2g} of it against {reference}"
-        )
-        usual, accepted = eager and f", eager's by {eager.scale:.2g} at {dtype}", scale.limit
-    else:
-        at = f" in {found.place}" if found.place else ""
-        what = f"relative error {found.error:.2g} against {reference}{at}"
-        usual, accepted = eager and f", eager's is {eager.error:.2g} at {dtype}", limit.error
-    return (
-        f"{what}{usual or ''}; accepted is {accepted:.2g}; check whether seed=1 and another dtype "
-        f"or mode show it too{_accept(found.error)} ({GUIDE})"
-    )
+CHAOTIC = (
+    "rounding at {dtype} alone can change the gradients of this model by {error:.0%}, so no error "
+    "can be told from it; a larger batch or a wider dtype helps"
+)
 
 
 def _accept(error: float) -> str:
     """How to accept `error`, as a clause; empty where the error is not finite."""
     if not math.isfinite(error):
         return ""
-    return f", or accept the error with max_error={_round_up(error):.2g}"
-
-
-def _round_up(error: float) -> float:
-    """Two digits that are not below `error`."""
     step: float = 10.0 ** (math.floor(math.log10(error)) - 1)
-    return math.ceil(error / step) * step
+    rounded_up = math.ceil(error / step) * step  # to two digits
+    return f", or accept the error with max_error={rounded_up:.2g}"
 
 
 def chaotic(rounding: Limit | None) -> bool:
@@ -87,39 +58,30 @@ def chaotic(rounding: Limit | None) -> bool:
     return rounding is not None and not CHAOS.covers(rounding)
 
 
-@dataclass(frozen=True)
-class Standard:
-    """What results are held against."""
+@dataclass
+class ExactJudge:
+    """Holds a case and its baseline against the reference of `check`.
 
+    The effects of rounding are added as soon as an error is in doubt, because perturbed runs of the
+    reference take long.
+    """
+
+    case: Case
+    plan: Plan
+    device: Hardware
     check: Check
     eager: Deviation | None  # the errors of plain eager; None where that is the reference
     limit: Limit  # the largest errors accepted; NOTHING where eager's are too large to judge any
     rounding: Limit | None = None  # the most that rounding can do; None where not examined
 
-
-@dataclass
-class ExactJudge:
-    """Holds a case and its baseline against the reference of `check`.
-
-    `standard` is replaced by one that knows the effects of rounding as soon as an error is in
-    doubt, because perturbed runs of the reference take long.
-    """
-
-    standard: Standard
-    case: Case
-    plan: Plan
-    device: Hardware
-
-    last_check = None
-
     def columns(self, findings: Findings) -> Findings:
         """What results are compared with, the error of eager, and the limit."""
-        eager, seen = self.standard.eager, self.standard.check.seen
+        eager, seen = self.eager, self.check.seen
         return replace(
             findings,
             checked_inputs=seen.checked_inputs,
             checked_against=seen.checked_against,
-            error_limit=self.standard.limit.error,
+            error_limit=self.limit.error,
             eager_error=eager.error if eager else None,
             eager_scale_error=eager.scale if eager and eager.scales else None,
         )
@@ -130,71 +92,113 @@ class ExactJudge:
         Raises Ended where results are wrong, or where eager's error is too large to judge any.
         """
         variant = self.case.variant
-        found = self.standard.check.examine(built, variant)
-        known = self.standard.rounding or self.standard.eager is None
-        if not (self._accepts(found) or known):
-            self.standard = add_rounding(self.standard, self.case, self.device)
-            if self.standard.rounding:  # which may have examined other batches
+        found = self.check.examine(built, variant)
+        known = self.rounding or self.eager is None
+        if not (self._accepts(found, self.limit) or known):
+            self.add_rounding()
+            if self.rounding:  # which may have examined other batches
                 findings = replace(findings, error=None, scale_error=None, scale_error_limit=None)
-                found = self.standard.check.examine(built, variant)
+                found = self.check.examine(built, variant)
         findings = self.columns(self._add_larger(findings, found))
-        if not self._accepts(found):
+        if not self._accepts(found, self.limit):
             return self._doubt(found, findings)
-        state = self.standard.check.examine_state(built)
-        by_rounding = self.standard.rounding is not None and not chaotic(self.standard.rounding)
-        notes = (BY_ROUNDING if by_rounding else None, self.standard.check.seen.note)
+        by_rounding = self.rounding is not None and not chaotic(self.rounding)
+        notes = (BY_ROUNDING if by_rounding else None, self.check.seen.note)
         note = "; ".join(filter(None, notes)) or None
-        findings = replace(findings, checked="exact", checked_note=note, **state.columns)
-        if state.reason:
-            raise Ended("wrong_result", state.reason, findings)
-        return findings
+        findings = replace(findings, checked="exact", checked_note=note)
+        return check_state(self.check, built, findings)
 
     def _doubt(self, found: Deviation, findings: Findings) -> Findings:
         """Raises Ended, or says that rounding can do this to a model that amplifies it so."""
-        standard, dtype = self.standard, self.case.variant.dtype
-        limit = standard.limit
-        if standard.rounding and chaotic(standard.rounding):
-            limit = standard.rounding
+        limit, dtype = self.limit, self.case.variant.dtype
+        if self.rounding and chaotic(self.rounding):
+            limit = self.rounding
             if limit.accepts(found):
-                note = _chaotic_reason(limit, dtype)
+                note = CHAOTIC.format(dtype=dtype, error=limit.error)
                 return replace(findings, checked="not", checked_note=note)
-        if standard.eager and limit == NOTHING:
-            raise Ended("wrong_result", _unjudged_reason(standard.eager, dtype), findings)
+        if self.eager and limit == NOTHING:
+            error = self.eager.error
+            reason = UNJUDGED.format(dtype=dtype, error=error, accept=_accept(error))
+            raise Ended("wrong_result", reason, findings)
         by_user = replace(limit, error=max(limit.error, self.plan.max_error or 0.0))
-        against = standard.check.seen.checked_against
-        reason = _wrong_reason(found, against, standard.eager, by_user, dtype)
-        raise Ended("wrong_result", reason, findings)
+        raise Ended("wrong_result", self._wrong_reason(found, by_user), findings)
+
+    def _wrong_reason(self, found: Deviation, limit: Limit) -> str:
+        """An error is beyond its limit; which, where, and how it compares with eager's."""
+        dtype, eager = self.case.variant.dtype, self.eager
+        reference, scale = REFERENCE[self.check.seen.checked_against], limit.worst_scale(found)
+        if found.error <= limit.error:
+            what = (
+                f"the scale of the {scale.place} is off by {scale.value:.2g} of it against "
+                f"{reference}"
+            )
+            usual, accepted = eager and f", eager's by {eager.scale:.2g} at {dtype}", scale.limit
+        else:
+            at = f" in {found.place}" if found.place else ""
+            what = f"relative error {found.error:.2g} against {reference}{at}"
+            usual, accepted = eager and f", eager's is {eager.error:.2g} at {dtype}", limit.error
+        return (
+            f"{what}{usual or ''}; accepted is {accepted:.2g}; check whether seed=1 and another "
+            f"dtype or mode show it too{_accept(found.error)} ({GUIDE})"
+        )
 
     def baseline_is_right(
         self, built: Built, variant: Variant, findings: Findings
     ) -> tuple[bool, Findings]:
         """Whether the results of the baseline are right, and the columns that say so."""
-        check = self.standard.check
-        found = check.examine(built, variant)
-        limit = Limit(EAGER_LIMIT * check.seen.tolerance(variant))
-        in_doubt = not (self._user_accepts(found) or limit.accepts(found))
-        if in_doubt and (seen := _rounding(check, variant)):
+        found = self.check.examine(built, variant)
+        limit = Limit(EAGER_LIMIT * self.check.seen.tolerance(variant))
+        if not self._accepts(found, limit) and (seen := _rounding(self.check, variant)):
             found = seen.check.examine(built, variant)
             limit = replace(seen.limit, error=max(limit.error, seen.limit.error))
         columns = replace(findings, baseline_error=found.error, baseline_error_limit=limit.error)
-        return self._user_accepts(found) or limit.accepts(found), columns
+        return self._accepts(found, limit), columns
 
     def _add_larger(self, findings: Findings, found: Deviation) -> Findings:
         """`findings` with the larger of the errors there and found now; nan is the larger one."""
         if findings.error is None or not found.error <= findings.error:
             findings = replace(findings, error=found.error, error_place=found.place)
-        seen = self.standard.limit.worst_scale(found)
+        seen = self.limit.worst_scale(found)
         known = findings.scale_error_limit
         before = Scale(None, findings.scale_error or 0.0, math.inf if known is None else known)
         if seen.place is None or seen.share < before.share:
             return findings
         return replace(findings, scale_error=seen.value, scale_error_limit=seen.limit)
 
-    def _accepts(self, found: Deviation) -> bool:
-        return self._user_accepts(found) or self.standard.limit.accepts(found)
+    def _accepts(self, found: Deviation, limit: Limit) -> bool:
+        by_user = self.plan.max_error is not None and found.error <= self.plan.max_error
+        return by_user or limit.accepts(found)
 
-    def _user_accepts(self, found: Deviation) -> bool:
-        return self.plan.max_error is not None and found.error <= self.plan.max_error
+    def add_rounding(self) -> None:
+        """Adds the effects of rounding, which may be examined on other batches.
+
+        Where they are not known, only sane errors of eager give a limit.
+        """
+        variant, seen = self.case.variant, _rounding(self.check, self.case.variant)
+        assert self.eager is not None
+        if seen is not None:
+            plain = plain_eager(seen.subject, self.case, self.device)
+            self.check, self.rounding = seen.check, seen.limit
+            self.eager = self.check.examine(plain, variant)
+        sane = eager_is_sane(self.eager.error, variant.dtype)
+        if seen is None:
+            self.limit = self.limit if sane else NOTHING
+            return
+        usual = self.check.limit(self.eager, variant)
+        self.limit = seen.limit.widen(usual) if sane else seen.limit
+        if chaotic(seen.limit):
+            self.limit = usual if CHAOS.covers(usual) else NOTHING
+        if not (sane or seen.limit.accepts(self.eager)):
+            self.limit = NOTHING
+
+
+def check_state(check: Check, built: Built, findings: Findings) -> Findings:
+    """Adds the columns about the state that a step leaves; raises Ended where it is wrong."""
+    state = check.examine_state(built)
+    findings = replace(findings, **state.columns)
+    if state.reason:
+        raise Ended("wrong_result", state.reason, findings)
+    return findings
 
 
 def judge(check: Check, subject: Subject, case: Case, plan: Plan, device: Hardware) -> ExactJudge:
@@ -202,30 +206,10 @@ def judge(check: Check, subject: Subject, case: Case, plan: Plan, device: Hardwa
     variant, eager = case.variant, None
     if check.seen.is_exact:
         eager = check.examine(plain_eager(subject, case, device), variant)
-    standard = Standard(check, eager, check.limit(eager, variant))
+    judge = ExactJudge(case, plan, device, check, eager, check.limit(eager, variant))
     if eager and not eager_is_sane(eager.error, variant.dtype):
-        standard = add_rounding(standard, case, device)
-    return ExactJudge(standard, case, plan, device)
-
-
-def add_rounding(standard: Standard, case: Case, device: Hardware) -> Standard:
-    """The standard with the effects of rounding, which may be examined on other batches.
-
-    Where they are not known, only sane errors of eager give a limit.
-    """
-    variant, seen = case.variant, _rounding(standard.check, case.variant)
-    assert standard.eager is not None
-    if seen is None:
-        sane = eager_is_sane(standard.eager.error, variant.dtype)
-        return standard if sane else replace(standard, limit=NOTHING)
-    eager = seen.check.examine(plain_eager(seen.subject, case, device), variant)
-    usual, sane = seen.check.limit(eager, variant), eager_is_sane(eager.error, variant.dtype)
-    limit = seen.limit.widen(usual) if sane else seen.limit
-    if chaotic(seen.limit):
-        limit = usual if CHAOS.covers(usual) else NOTHING
-    if not (sane or seen.limit.accepts(eager)):
-        limit = NOTHING
-    return Standard(seen.check, eager, limit, seen.limit)
+        judge.add_rounding()
+    return judge
 
 
 def _rounding(check: Check, variant: Variant) -> RoundingCheck | None:

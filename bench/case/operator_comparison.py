@@ -14,7 +14,8 @@ from typing import Any
 
 import torch
 
-from modescope.bench.case.roofline.counting import storage_key, tensors
+from modescope.bench.case.roofline.counting import storage_key
+from modescope.bench.steps import trees
 from modescope.bench.steps.compiler import OperatorMode
 
 ALLOCATIONS = (torch.ops.aten.empty, torch.ops.aten.empty_like, torch.ops.aten.empty_strided)
@@ -37,13 +38,9 @@ class Detour:
     minus that of the real one on a few elements, where computing takes no time.
     """
 
-    real: re.Pattern[str]
-    empty: re.Pattern[str]
+    real: str
+    empty: str
     error_us: float
-
-
-def _detour(real: str, empty: str, error_us: float) -> Detour:
-    return Detour(re.compile(real), re.compile(empty), error_us)
 
 
 STRIDED = "(strided)"
@@ -57,13 +54,13 @@ BATCH_NORM = r"aten.\w*batch_norm\w* "
 
 DETOURS = {
     # Zeros, plus the inputs' sums times 0 for gradients (github.com/pytorch/pytorch/pull/175063)
-    "scaled_dot_product_attention": _detour(
+    "scaled_dot_product_attention": Detour(
         f"(?:aten.scalar_tensor aten.scalar_tensor aten.where )?{ATTENTION}(?:aten.detach )*",
         "aten.zeros aten.sum aten.sum aten.sum aten.add aten.add aten.mul aten.add ",
         4.0,
     ),
     # A copy of the input times the first weight, for the gradients (Normalization.cpp)
-    "batch_norm": _detour(
+    "batch_norm": Detour(
         f"{BATCH_NORM}(?:aten.detach )*",
         "(?:aten.empty )*aten.clone (?:aten.select aten.mul (?:aten.detach )*)?"
         "(?:aten.select aten.add )?",
@@ -71,12 +68,12 @@ DETOURS = {
     ),
     # An empty tensor is always contiguous, so it is never copied to become contiguous. Any other
     # clone is the model's, and runs on an empty batch too.
-    "linear on a transposed input": _detour(
+    "linear on a transposed input": Detour(
         f"aten.t {COPIED}aten.mm {VIEW}aten.add_? ", f"{VIEW}aten.t aten.addmm {VIEW}", -1.8
     ),
-    "reshape of a transposed tensor": _detour(COPIED, VIEW, -1.0),
-    "copy of a transposed tensor": _detour(COPY, "", -1.3),
-    "chunk along the batch": _detour("aten.split ", "aten.split_with_sizes ", 0.0),
+    "reshape of a transposed tensor": Detour(COPIED, VIEW, -1.0),
+    "copy of a transposed tensor": Detour(COPY, "", -1.3),
+    "chunk along the batch": Detour("aten.split ", "aten.split_with_sizes ", 0.0),
 }
 """A longer pattern comes before one that is part of it."""
 
@@ -94,9 +91,9 @@ class Operators(OperatorMode):
     ) -> Any:
         results = func(*args, **(kwargs or {}))
         self.names.append(_name(func, args, kwargs or {}))
-        known = {storage_key(tensor) for tensor in tensors((args, kwargs))}
+        known = {storage_key(tensor) for tensor in trees.tensors((args, kwargs))}
         computes = func.overloadpacket not in ALLOCATIONS
-        made = [each for each in tensors(results) if each.numel() > 1]
+        made = [each for each in trees.tensors(results) if each.numel() > 1]
         if computes and any(storage_key(each) not in known for each in made):
             self.working.append(str(func.overloadpacket))
         return results
@@ -144,7 +141,10 @@ def _explain(real: str, empty: str) -> Counter[str] | None:
             at, to = at + len(name), to + len(name)
             continue
         for detour, each in DETOURS.items():
-            here, there = each.real.match(real, at), each.empty.match(empty, to)
+            here, there = (
+                re.compile(each.real).match(real, at),
+                re.compile(each.empty).match(empty, to),
+            )
             if here and there:
                 taken[detour] += 1
                 at, to = here.end(), there.end()

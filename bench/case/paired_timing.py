@@ -122,8 +122,8 @@ def _dispatch(
         dispatch.prepare(each.built.subject, each.facts.variant, case.model, device)
         for each in contenders
     )
-    of_case = next(calls)
-    if of_case.step is None:
-        return [], of_case.note
-    steps = [of_case.step, *(each.step for each in calls if each.step is not None)]
-    return [dispatch.clock(steps, device, plan.budget)], of_case.note
+    step, note = next(calls)
+    if step is None:
+        return [], note
+    steps = [step, *(each for each, _ in calls if each is not None)]
+    return [dispatch.clock(steps, device, plan.budget)], note

@@ -16,7 +16,7 @@ from statistics import median
 
 from modescope.bench.case import memory
 from modescope.bench.case.first_call import Contender
-from modescope.bench.case.profiler import capture, profile, traces
+from modescope.bench.case.profiler import capture, profile
 from modescope.bench.case.roofline import ceilings, counting
 from modescope.bench.devices.allocators import Allocator
 from modescope.bench.devices.devices import Device, Hardware, Step, ready
@@ -44,9 +44,6 @@ SNAPSHOT_ENTRIES = (20_000, 2_000, 200)
 """How many of the last events of a call are kept: the most whose file is small enough, which
 depends on their Python stacks."""
 
-NO_SNAPSHOT_ROOM = (
-    "no snapshot is kept: the study's files take traces_max_mb already; delete some, or increase it"
-)
 SNAPSHOT_TOO_LARGE = (
     "no snapshot is kept: even its last {} events take more than the allowed {:g} MB; increase "
     "trace_max_mb or traces_max_mb"
@@ -57,9 +54,7 @@ SNAPSHOT_CUT = (
 
 ONE_GRAPH = "the whole step is one captured graph, whose parts cannot be timed"
 
-NO_ROOM = (
-    "no trace is kept: the study's files take traces_max_mb already; delete some, or increase it"
-)
+NO_ROOM = "no {} is kept: the study's files take traces_max_mb already; delete some, or increase it"
 
 CEILINGS = "ceilings.json"
 """In results_dir: the highest rates of each device and dtype, measured when first needed."""
@@ -68,21 +63,20 @@ CEILINGS = "ceilings.json"
 def keep_snapshot(step: Step, allocator: Allocator, path: Path, max_bytes: int) -> Snapshot:
     """Writes a snapshot of a warm `step` to `path`, if one fits into `max_bytes`.
 
-    Calls `step` once for each number of `ENTRIES` that it tries. May raise OSError.
+    Calls `step` once for each number of `SNAPSHOT_ENTRIES` that it tries. May raise OSError.
     """
     if not max_bytes:
-        return Snapshot(None, NO_SNAPSHOT_ROOM)
+        return Snapshot(None, NO_ROOM.format("snapshot"))
     with files.atomic_write(path) as partial:
         for entries in SNAPSHOT_ENTRIES:
             with allocator.record(partial, entries):
                 step()
             if partial.stat().st_size <= max_bytes:
-                cut = entries < SNAPSHOT_ENTRIES[0]
-                return Snapshot(
-                    path.name, SNAPSHOT_CUT.format(entries, max_bytes / 1e6) if cut else None
-                )
+                whole = entries == SNAPSHOT_ENTRIES[0]
+                note = None if whole else SNAPSHOT_CUT.format(entries, max_bytes / 1e6)
+                return Snapshot(path.name, note)
         partial.unlink()
-    return Snapshot(None, SNAPSHOT_TOO_LARGE.format(SNAPSHOT_ENTRIES[-1], max_bytes / 1e6))
+    return Snapshot(None, SNAPSHOT_TOO_LARGE.format(entries, max_bytes / 1e6))
 
 
 def read_step_parts(
@@ -153,7 +147,9 @@ class Scene:
         if self.run_id is None or plan.replicate > 0 or plan.trace_max_bytes == 0:
             return None, 0
         folder = plan.study_folder / "traces"
-        room = traces.room_bytes(folder, plan.trace_max_bytes, plan.traces_max_bytes)
+        # No file is removed to make room, because rows name them. Half-written ones have a dot.
+        taken = sum(each.stat().st_size for each in folder.glob("[!.]*"))
+        room = max(0, min(plan.trace_max_bytes, plan.traces_max_bytes - taken))
         return folder / f"{self.run_id}{suffix}", room
 
 
@@ -169,9 +165,9 @@ class Pass:
 
 def run(progress: Progress, scene: Scene, findings: Findings) -> Findings:
     """Runs all passes that apply. Partial findings are sent before each, in case it crashes."""
-    applying = [each for each in PASSES if each.applies(scene)]
-    for position, each in enumerate(applying):
-        progress(each.name, Result("ok", None, findings, _notes(applying[position:])))
+    passes = applicable(scene)
+    for position, each in enumerate(passes):
+        progress(each.name, Result("ok", None, findings, notes(passes[position:])))
         findings = guard(each.name, [each.note], partial(each.run, scene), findings)
     return findings
 
@@ -187,13 +183,14 @@ def guard(
         return add_note(findings, notes, f"the {name} pass failed ({one_line(error, 160)})")
 
 
-def notes(scene: Scene) -> tuple[str, ...]:
-    """The columns that explain why those of the passes that apply are null."""
-    return _notes(each for each in PASSES if each.applies(scene))
+def applicable(scene: Scene) -> list[Pass]:
+    """The passes that apply, in order."""
+    return [each for each in PASSES if each.applies(scene)]
 
 
-def _notes(of: Iterable[Pass]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(each.note for each in of))
+def notes(passes: Iterable[Pass]) -> tuple[str, ...]:
+    """The columns that explain why those of the passes are null."""
+    return tuple(dict.fromkeys(each.note for each in passes))
 
 
 def _memory(scene: Scene, findings: Findings) -> Findings:
@@ -218,14 +215,14 @@ def _work(scene: Scene, findings: Findings) -> Findings:
 
 def _ceilings(scene: Scene, findings: Findings) -> Findings:
     file = Path(scene.plan.results_dir) / CEILINGS
-    measured = ceilings.ceilings(scene.device, scene.case.variant.dtype, file)
-    rates, moved_bytes = measured.ceilings, findings.least_bytes
+    rates, note = ceilings.ceilings(scene.device, scene.case.variant.dtype, file)
+    moved_bytes = findings.least_bytes
     findings = replace(
         findings,
         ceiling_flops_per_s=rates.flops_per_s,
         ceiling_bytes_per_s=None if moved_bytes is None else rates.bytes_per_s(moved_bytes),
     )
-    return add_note(findings, ["work_note"], measured.note)
+    return add_note(findings, ["work_note"], note)
 
 
 def _profile(scene: Scene, findings: Findings) -> Findings:
@@ -239,7 +236,7 @@ def _profile(scene: Scene, findings: Findings) -> Findings:
     name = path.name if path else None
     findings = add_columns(findings, profile.columns(captured, scene.device.queues, name))
     if path and not room:
-        findings = add_note(findings, ["profile_note"], NO_ROOM)
+        findings = add_note(findings, ["profile_note"], NO_ROOM.format("trace"))
     if findings.graph_launches is None and captured.typical:
         findings = replace(findings, graph_launches=captured.typical.graph_launches)
     device_s = median(findings.device_rounds_s) if findings.device_rounds_s else None

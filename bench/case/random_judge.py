@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
 
 from modescope.bench.case import exact_judge
 from modescope.bench.case.exact_judge import ExactJudge
+from modescope.bench.case.first_call import enter
 from modescope.bench.devices.devices import Hardware
 from modescope.bench.records.cases import EPS, Case, Plan, Variant
 from modescope.bench.records.errors import one_line
@@ -48,15 +48,13 @@ DEPENDS = "its result depends on earlier calls"
 FROZEN = 1e-6
 """Of eager's variance: results that differ less from call to call are the same."""
 
-Build = Callable[[Subject, Variant, Case, Hardware, Plan], Built]
-"""Calls a variant for the first time, as the timed one was called."""
-
-LastCheck = Callable[[Build, Case, Plan, Hardware, Findings], Findings]
-
 
 @dataclass(frozen=True)
 class RandomJudge:
-    """Holds the randomness of the timed step against eager's."""
+    """Holds the randomness of the timed step against eager's.
+
+    `check_without_randomness` is left to do when all is measured.
+    """
 
     check: Check
     kept: Subject  # on the host, to leave the GPU's memory alone
@@ -64,11 +62,6 @@ class RandomJudge:
     case: Case
     plan: Plan
     device: Hardware
-
-    @property
-    def last_check(self) -> LastCheck:
-        """What is left to check when all is measured; it needs nothing of the judge."""
-        return check_without_randomness
 
     def columns(self, findings: Findings) -> Findings:
         """Nothing is known before the end."""
@@ -88,11 +81,7 @@ class RandomJudge:
         findings = replace(findings, drawn_spread=seen.spread)
         if differs(seen) and differs(seen, self._shift_by_rounding(usual)):
             raise Ended("wrong_result", _other_randomness_reason(seen), findings)
-        state = self.check.examine_state(built)
-        findings = replace(findings, **state.columns)
-        if state.reason:
-            raise Ended("wrong_result", state.reason, findings)
-        return findings
+        return exact_judge.check_state(self.check, built, findings)
 
     def baseline_is_right(
         self, built: Built, variant: Variant, findings: Findings
@@ -118,7 +107,7 @@ class RandomJudge:
 
 
 def check_without_randomness(
-    build: Build, case: Case, plan: Plan, device: Hardware, findings: Findings
+    case: Case, plan: Plan, device: Hardware, findings: Findings
 ) -> Findings:
     """Checks the mode on a copy without randomness; raises Ended where its results are wrong.
 
@@ -126,7 +115,7 @@ def check_without_randomness(
     """
     torch._dynamo.reset()
     try:
-        return _quietly(build, case, plan, device, findings)
+        return _check_quiet_copy(case, plan, device, findings)
     except Ended:
         raise
     except Exception as error:
@@ -135,9 +124,7 @@ def check_without_randomness(
         return replace(findings, checked="not", checked_note=note)
 
 
-def _quietly(
-    build: Build, case: Case, plan: Plan, device: Hardware, findings: Findings
-) -> Findings:
+def _check_quiet_copy(case: Case, plan: Plan, device: Hardware, findings: Findings) -> Findings:
     phase = phase_of(case.options)
     torch.manual_seed(plan.seed)
     subject = phase.prepare(plain_call.build_drawn(case, device), plan.seed)
@@ -156,20 +143,12 @@ def _quietly(
         return replace(findings, checked="not", checked_note=DEPENDS)
     subject = replace(subject, own_dtypes=check.seen.checked_against == "own")
     judge = exact_judge.judge(check, subject, case, plan, device)
-    built = build(subject, case.variant, case, device, plan)
+    built = enter(subject, case.variant, case, device, plan).built
     findings = judge.judge(built, judge.columns(findings))
     if findings.checked == "not":
         return findings
     notes = filter(None, (f"in a copy in which {' and '.join(off)}", findings.checked_note))
     return replace(findings, checked="without_randomness", checked_note="; ".join(notes))
-
-
-def judge(check: Check, subject: Subject, case: Case, plan: Plan, device: Hardware) -> RandomJudge:
-    """Judges by the spread of plain eager's results with the case's dtype and autocast."""
-    plain = exact_judge.plain_eager(subject, case, device)
-    usual = randomness.take(check, plain, CALLS, plan.seed + 1)
-    kept = subject.cast(None).to(torch.device("cpu"))
-    return RandomJudge(check, kept, usual, case, plan, device)
 
 
 def differs(seen: randomness.Comparison, by_rounding: float = 0.0) -> bool:
@@ -189,7 +168,6 @@ class NoJudge:
     """Accepts all results: those of different calls cannot be compared."""
 
     reason: str
-    last_check = None
 
     def columns(self, findings: Findings) -> Findings:
         """Says that nothing is checked, and why."""
@@ -215,7 +193,10 @@ def judge_of(check: Check, subject: Subject, case: Case, plan: Plan, device: Har
     if check.seen.depends:
         return NoJudge(DEPENDS)
     if check.seen.random:
-        return judge(check, subject, case, plan, device)
+        plain = exact_judge.plain_eager(subject, case, device)
+        usual = randomness.take(check, plain, CALLS, plan.seed + 1)
+        kept = subject.cast(None).to(torch.device("cpu"))
+        return RandomJudge(check, kept, usual, case, plan, device)
     return exact_judge.judge(check, subject, case, plan, device)
 
 

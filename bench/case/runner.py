@@ -8,13 +8,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import torch
 
 from modescope.bench.case import mixed_calls, paired_timing, passes, steady_work
 from modescope.bench.case.first_call import Contender, enter
-from modescope.bench.case.random_judge import Judge, LastCheck, judge_of
+from modescope.bench.case.random_judge import Judge, RandomJudge, check_without_randomness, judge_of
 from modescope.bench.devices.allocators import is_out_of_memory
 from modescope.bench.devices.cuda import find
 from modescope.bench.devices.devices import Hardware
@@ -32,7 +31,7 @@ from modescope.bench.steps import backends, compiler, modes, plain_call, torch_s
 from modescope.bench.steps.arguments import find_changes
 from modescope.bench.steps.evidence import mode_effect
 from modescope.bench.steps.phases import phase_of
-from modescope.bench.steps.subject import Built, Subject
+from modescope.bench.steps.subject import Subject
 from modescope.bench.timing.timers import calibrate
 
 NEEDS_GRADIENTS = (
@@ -76,20 +75,15 @@ def _compilers_reason(error: Exception, case: Case) -> str | None:
 def _measure(progress: Progress, case: Case, plan: Plan, run_id: str | None) -> Result:
     device = find(case.device)
     settle(case, plan)
-    candidate, last_check, findings = _time(progress, case, device, plan)
+    candidate, random, findings = _time(progress, case, device, plan)
     # Baseline and reference are freed here: passes need the candidate alone in the process.
     scene = passes.Scene(candidate, case, device, plan, run_id)
     findings = passes.run(progress, scene, findings)
-    if last_check is None:
+    if not random:
         return Result("ok", None, findings)
     progress("last check", Result("ok", None, findings, ("checked_note",)))
     del candidate, scene
-    return Result("ok", None, last_check(call_first, case, plan, device, findings))
-
-
-def call_first(*asked: Any) -> Built:
-    """The step that `enter` has called for the first time."""
-    return enter(*asked).built
+    return Result("ok", None, check_without_randomness(case, plan, device, findings))
 
 
 def settle(case: Case, plan: Plan) -> None:
@@ -125,8 +119,11 @@ def _needs_gradients(subject: Subject, variant: Variant) -> str | None:
 
 def _time(
     progress: Progress, case: Case, device: Hardware, plan: Plan
-) -> tuple[Contender, LastCheck | None, Findings]:
-    """The candidate after checks of correctness and effect, with everything that is timed."""
+) -> tuple[Contender, bool, Findings]:
+    """The candidate after checks of correctness and effect, with everything that is timed.
+
+    And whether it draws random numbers, so that a copy without them is left to check.
+    """
     progress("reference")
     phase, settings = phase_of(case.options), torch_settings.read()
     subject = plain_call.build_drawn(case, device)
@@ -199,7 +196,8 @@ def _time(
     if not replays:
         progress("evidence")
         findings = _prove(candidate, baseline, device, findings)
-    notes = passes.notes(passes.Scene(candidate, case, device, plan, run_id=None))
+    scene = passes.Scene(candidate, case, device, plan, run_id=None)
+    notes = passes.notes(passes.applicable(scene))
     unproven = ("in_effect_note",) if replays else ()
     partial_result = Result("ok", None, findings, (*paired_timing.CLOCK_NOTES, *unproven, *notes))
     progress("clocks", partial_result)  # which is kept if the process dies of an empty batch
@@ -210,7 +208,7 @@ def _time(
     if replays:  # proved last, because that profiles, which may slow down what is timed later
         progress("evidence")
         findings = _prove(candidate, baseline, device, findings)
-    return candidate, judge.last_check, findings
+    return candidate, isinstance(judge, RandomJudge), findings
 
 
 def _add_settings(findings: Findings, put_back: Iterable[str], in_calls: Sequence[str]) -> Findings:

@@ -70,7 +70,7 @@ class Pools:
 
 
 class Allocator(Protocol):
-    """The allocator of a device's tensors."""
+    """The allocator of a device's tensors. It has no pools and no snapshots unless it says so."""
 
     @property
     def unreadable(self) -> str | None:
@@ -79,6 +79,7 @@ class Allocator(Protocol):
     @property
     def snapshots(self) -> bool:
         """Whether it supports `record`."""
+        return False
 
     def watch(self) -> AbstractContextManager[Watched[Allocations]]:
         """Counts what is allocated and released within the block.
@@ -95,12 +96,14 @@ class Allocator(Protocol):
 
     def pools(self) -> Pools:
         """Bytes that it has from the system now."""
+        return Pools(reserved_bytes=None, graph_pool_bytes=None, graph_pool_live_bytes=None)
 
     def release_unused(self) -> None:
         """Returns unused memory to the system."""
 
     def record(self, path: Path, entries: int) -> AbstractContextManager[None]:
         """Writes a snapshot of the block's last `entries` events to `path`. Needs `snapshots`."""
+        raise AssertionError("this allocator has no snapshots")
 
 
 def tally(changes_bytes: Iterable[int]) -> Allocations:
@@ -121,11 +124,13 @@ def storage_bytes(tensors: Iterable[torch.Tensor]) -> int:
     return sum({storage._cdata: storage.nbytes() for storage in storages}.values())
 
 
-class CpuAllocator:
-    """The host's memory, as torch's CPU allocator reports it: sizes without what malloc adds."""
+class CpuAllocator(Allocator):
+    """The host's memory, as torch's CPU allocator reports it: sizes without what malloc adds.
+
+    Pools of malloc are unknown, and torch writes no snapshots of CPU memory.
+    """
 
     unreadable: str | None = None
-    snapshots = False  # torch writes snapshots of CUDA memory only
 
     @contextmanager
     def watch(self) -> Iterator[Watched[Allocations]]:
@@ -166,16 +171,8 @@ class CpuAllocator:
         gc.collect()
         return storage_bytes(_live_cpu_tensors())
 
-    def pools(self) -> Pools:
-        """See `Allocator`. Those of malloc are unknown, and a CPU has no CUDA graphs."""
-        return Pools(reserved_bytes=None, graph_pool_bytes=None, graph_pool_live_bytes=None)
-
     def release_unused(self) -> None:
         """See `Allocator`. Does nothing: torch caches no CPU memory."""
-
-    def record(self, path: Path, entries: int) -> AbstractContextManager[None]:
-        """Never called: see `snapshots`."""
-        raise AssertionError("a CPU's memory has no snapshots")
 
 
 def _changes_bytes(tree: Iterable[Any]) -> list[int]:

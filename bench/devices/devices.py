@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
@@ -85,26 +85,15 @@ class Device(Protocol):
 
     def hold(self, seconds: float) -> None:
         """Keeps the device's queue busy for about `seconds`; only where `queues`."""
+        raise AssertionError("this device has no queue to hold")
 
     def mark(self) -> Mark:
         """Puts a mark at the end of the device's queue; only where `queues`."""
+        raise AssertionError("this device has no queue to mark")
 
 
-class Observable(Protocol):
-    """A device that reports the conditions it works under; None where one is unknown."""
-
-    def clock_hz(self) -> float | None:
-        """Its present clock in cycles per second."""
-
-    def slowdowns(self) -> Mapping[str, int] | None:
-        """Counts of slowdowns by reason; only their growth has a meaning."""
-
-    def other_processes(self) -> int | None:
-        """The number of other processes that compute on it."""
-
-
-class Hardware(Device, Observable, Protocol):
-    """A device that can also run torch."""
+class Hardware(Device, Protocol):
+    """A device that can also run torch, and reports conditions: None where one is unknown."""
 
     torch_device: torch.device
     activities: Activities
@@ -122,15 +111,32 @@ class Hardware(Device, Observable, Protocol):
 
     def capture(self, step: Step) -> Step:
         """`step` captured in a CUDA graph; the result replays it and returns its output."""
+        raise AssertionError("this device captures no graphs")
 
     def make_graph(
         self, module: torch.nn.Module, inputs: tuple[torch.Tensor, ...]
     ) -> torch.nn.Module:
         """`module` whose forward replays a CUDA graph, and whose backward another one."""
+        raise AssertionError("this device captures no graphs")
+
+    def clock_hz(self) -> float | None:
+        """Its present clock in cycles per second."""
+        return None
+
+    def slowdowns(self) -> Mapping[str, int] | None:
+        """Counts of slowdowns by reason; only their growth has a meaning."""
+
+    def other_processes(self) -> int | None:
+        """The number of other processes that compute on it."""
+        return None
 
 
-class Cpu:
-    """The host itself."""
+class Cpu(Hardware):
+    """The host itself.
+
+    Modes that capture are refused first. Its clock is unknown: each core has its own, and the
+    kernel may report the nominal one. `bench.timing.contention` measures what others use of it.
+    """
 
     type = "cpu"
     queues = False
@@ -150,36 +156,10 @@ class Cpu:
         """Of the host's generator."""
         return [torch.get_rng_state()]
 
-    def hold(self, seconds: float) -> None:
-        """Never called: nothing is queued on a CPU."""
-        raise AssertionError("a CPU has no queue to hold")
-
-    def mark(self) -> Mark:
-        """Never called: nothing is queued on a CPU."""
-        raise AssertionError("a CPU has no queue to mark")
-
-    def capture(self, step: Step) -> Step:
-        """Never called: modes that capture are refused first."""
-        raise AssertionError("a CPU captures no graphs")
-
-    def make_graph(
-        self, module: torch.nn.Module, inputs: tuple[torch.Tensor, ...]
-    ) -> torch.nn.Module:
-        """Never called: modes that capture are refused first."""
-        raise AssertionError("a CPU captures no graphs")
-
-    def clock_hz(self) -> float | None:
-        """Unknown: each core has its own clock, and the kernel may report the nominal one."""
-        return None
-
     def slowdowns(self) -> Mapping[str, int] | None:
         """How often cores or packages were too hot, where the kernel counts it."""
         count = processor.throttle_count()
         return None if count is None else {"cpu_thermal": count}
-
-    def other_processes(self) -> int | None:
-        """Unknown; `bench.timing.contention` measures what others use of the cores."""
-        return None
 
 
 @dataclass(frozen=True)
@@ -191,24 +171,23 @@ class Conditions:
     other_processes: int | None
 
 
-def read_conditions(device: Observable) -> Conditions:
+def read_conditions(device: Hardware) -> Conditions:
     """The present conditions of `device`, which must have no work queued."""
     slowdowns = device.slowdowns()  # first, because reasons disappear on an idle device
     return Conditions(device.clock_hz(), slowdowns, device.other_processes())
 
 
-def device_state(samples: Sequence[Conditions]) -> DeviceState:
-    """All clock readings, new slowdown reasons, most processes; null where a sample has none."""
-    clocks = [each.clock_hz for each in samples if each.clock_hz is not None]
-    counts = [each.slowdowns for each in samples if each.slowdowns is not None]
-    others = [each.other_processes for each in samples if each.other_processes is not None]
-    complete = len(samples)
-    before, after = (counts[0], counts[-1]) if counts else ({}, {})
-    grown = tuple(name for name, count in after.items() if count > before.get(name, 0))
+def device_state(before: Conditions, after: Conditions) -> DeviceState:
+    """Both clocks, new slowdown reasons, most processes; null where one reading has none."""
+    clocks_hz = [each.clock_hz for each in (before, after) if each.clock_hz is not None]
+    others = [each.other_processes for each in (before, after) if each.other_processes is not None]
+    grown = None
+    if (earlier := before.slowdowns) is not None and after.slowdowns is not None:
+        grown = tuple(name for name, n in after.slowdowns.items() if n > earlier.get(name, 0))
     return DeviceState(
-        device_clock_hz=tuple(clocks) if len(clocks) == complete else None,
-        throttle_reasons=grown if len(counts) == complete else None,
-        gpu_processes=max(others) if len(others) == complete else None,
+        device_clock_hz=tuple(clocks_hz) if len(clocks_hz) == 2 else None,
+        throttle_reasons=grown,
+        gpu_processes=max(others) if len(others) == 2 else None,
     )
 
 

@@ -46,8 +46,8 @@ class Estimate:
     high: float | None
 
 
-def median_interval(values: Samples, alpha: float = ALPHA) -> Estimate | None:
-    """The median of `values`, with its interval at confidence 1 - alpha, in their unit.
+def median_interval(values: Samples) -> Estimate | None:
+    """The median of `values`, with its interval, in their unit.
 
     None if there are no values or one of them is not finite.
     """
@@ -56,26 +56,24 @@ def median_interval(values: Samples, alpha: float = ALPHA) -> Estimate | None:
     ordered = np.sort(numbers)
     n = len(ordered)
     value = float(ordered[(n - 1) // 2] + ordered[n // 2]) / 2
-    k = interval_rank(n, alpha) if n >= MIN_ROUNDS else 0
+    k = interval_rank(n) if n >= MIN_ROUNDS else 0
     if k == 0:
         return Estimate(value, None, None)
     return Estimate(value, float(ordered[k - 1]), float(ordered[n - k]))
 
 
 @cache
-def interval_rank(n: int, alpha: float) -> int:
-    """The largest k with P(Bin(n, 1/2) <= k - 1) <= alpha / 2, exactly; 0 where there is none."""
+def interval_rank(n: int) -> int:
+    """The largest k with P(Bin(n, 1/2) <= k - 1) <= ALPHA / 2, exactly; 0 where there is none."""
     k, term, tail = 0, 1, 1  # tail = the sum of C(n, i) for i = 0 ... k
-    while k < n and tail / 2**n <= alpha / 2:
+    while k < n and tail / 2**n <= ALPHA / 2:
         term = term * (n - k) // (k + 1)
         tail += term
         k += 1
     return k
 
 
-def speedup(
-    case_s: Samples, baseline_s: Samples, case_first: Order = None, alpha: float = ALPHA
-) -> Estimate | None:
+def speedup(case_s: Samples, baseline_s: Samples, case_first: Order = None) -> Estimate | None:
     """How many times as fast as the baseline the case is. Above 1: faster.
 
     `case_s[i]` and `baseline_s[i]` come from the same round, so whatever slowed that round cancels
@@ -87,7 +85,7 @@ def speedup(
     log_ratios = _log_ratios(case_s, baseline_s)
     if log_ratios is None:
         return None
-    log_ratio = median_interval(remove_order_effect(log_ratios, case_first), alpha)
+    log_ratio = median_interval(remove_order_effect(log_ratios, case_first))
     if log_ratio is None:
         return None
     if log_ratio.low is None or log_ratio.high is None:
@@ -95,7 +93,7 @@ def speedup(
     return Estimate(*map(math.exp, (log_ratio.value, log_ratio.low, log_ratio.high)))
 
 
-def ratio(top_s: Samples, bottom_s: Samples, alpha: float = ALPHA) -> Estimate | None:
+def ratio(top_s: Samples, bottom_s: Samples) -> Estimate | None:
     """The median of `top_s[i]` ÷ `bottom_s[i]`, both from round i, with its interval.
 
     The longer of the two is cut, because a clock may end before the last round. Values of `top_s`
@@ -108,17 +106,17 @@ def ratio(top_s: Samples, bottom_s: Samples, alpha: float = ALPHA) -> Estimate |
     top, bottom = finite(top_s[:pairs]), finite(bottom_s[:pairs])
     if top is None or bottom is None or bottom.min() <= 0:
         return None
-    return median_interval(top / bottom, alpha)
+    return median_interval(top / bottom)
 
 
-def verdict(ratio: Estimate | None, margin: float = MARGIN) -> str | None:
+def verdict(ratio: Estimate | None) -> str | None:
     """`faster`, `slower`, `equivalent` or `inconclusive`; None without an interval.
 
-    The limits are 1 + margin and its reciprocal: swapping case and baseline mirrors the verdict.
+    The limits are 1 + MARGIN and its reciprocal: swapping case and baseline mirrors the verdict.
     """
     if ratio is None or ratio.low is None or ratio.high is None:
         return None
-    upper = 1 + margin
+    upper = 1 + MARGIN
     lower = 1 / upper
     if ratio.low > upper:
         return "faster"
@@ -136,7 +134,7 @@ def mde(ratio: Estimate | None) -> float | None:
     return None if half_width is None else math.expm1(DETECTABLE_HALF_WIDTHS * half_width)
 
 
-def slope(x: Samples, y: Samples, alpha: float = ALPHA) -> Estimate | None:
+def slope(x: Samples, y: Samples) -> Estimate | None:
     """The slope of y over x, in units of y per unit of x.
 
     Weighted least squares with weights 1 / y**2, which suit noise proportional to y, as that of
@@ -157,11 +155,11 @@ def slope(x: Samples, y: Samples, alpha: float = ALPHA) -> Estimate | None:
     residuals = values - np.sum(weights * values) - per_unit * (places - middle)
     freedom = len(values) - 2
     error = math.sqrt(np.sum(weights * residuals**2) / freedom / moment)
-    half_width = student_quantile(freedom, alpha) * error
+    half_width = student_quantile(freedom, ALPHA) * error
     return Estimate(per_unit, per_unit - half_width, per_unit + half_width)
 
 
-def combine(estimates: Sequence[Estimate | None], alpha: float = ALPHA) -> Estimate | None:
+def combine(estimates: Sequence[Estimate | None]) -> Estimate | None:
     """The combined estimate of a case's replicate processes; a single one is returned unchanged.
 
     Rounds of one process share its memory layout and thread placement, so they are never pooled:
@@ -185,7 +183,7 @@ def combine(estimates: Sequence[Estimate | None], alpha: float = ALPHA) -> Estim
     if len(known) == 2:
         return Estimate(math.exp(middle), min(lows), max(highs))
     error = float(logs.std(ddof=1)) / math.sqrt(len(known))
-    half_width = student_quantile(len(known) - 1, alpha) * error
+    half_width = student_quantile(len(known) - 1, ALPHA) * error
     return Estimate(math.exp(middle), math.exp(middle - half_width), math.exp(middle + half_width))
 
 

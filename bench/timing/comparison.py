@@ -126,9 +126,8 @@ def measure(
     counters, before = contention.read(), devices.read_conditions(device)
     comparison = compare(case, baseline, device, budget, seed, redraw, on_phase, count_compilations)
     watched = contention.between(counters, contention.read())
-    return Measurement(
-        comparison, watched, devices.device_state([before, devices.read_conditions(device)])
-    )
+    after = devices.read_conditions(device)
+    return Measurement(comparison, watched, devices.device_state(before, after))
 
 
 def flags(

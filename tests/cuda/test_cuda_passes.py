@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import pickle
 from dataclasses import replace
 from pathlib import Path
@@ -66,7 +68,8 @@ def test_trace_and_snapshot_files_are_written(plan: Plan) -> None:
     names = sorted(path.name for path in folder.iterdir())
     assert names == [f"{RUN_ID}.json.gz", f"{RUN_ID}.pickle"]
     assert (seen.trace, seen.snapshot, seen.snapshot_note) == (*names, None)
-    assert [step.launches for step in facts.read(folder / names[0]).steps] == [OPS] * 5
+    trace = json.loads(gzip.decompress((folder / names[0]).read_bytes()))
+    assert [step.launches for step in facts.read(trace)] == [OPS] * 5
     snapshot = pickle.loads((folder / names[1]).read_bytes())
     assert any(trace for trace in snapshot["device_traces"])
     assert sum(path.stat().st_size for path in folder.iterdir()) < 2 * plan.trace_max_bytes

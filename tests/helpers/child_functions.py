@@ -33,6 +33,11 @@ def imports(progress: Progress, module: str) -> bool:
     return module in sys.modules
 
 
+def moment(progress: Progress) -> float:
+    """Now, on a clock that all processes of a Linux machine share."""
+    return time.monotonic()
+
+
 def process_id(progress: Progress) -> int:
     return os.getpid()
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from modescope.bench.case import exact_judge, random_judge, runner
+from modescope.bench.case import exact_judge, random_judge
 from modescope.bench.devices.devices import Cpu
 from modescope.bench.records.cases import Case, Inference, Model, PhaseOptions, Training
 from modescope.bench.records.results import Ended, Findings, Result
@@ -202,8 +202,8 @@ def verdict(
         with built.keep_state():
             built.step()
         findings = judge.judge(built, judge.columns(Findings()))
-        if judge.last_check:
-            findings = judge.last_check(runner.call_first, case, plan, device, findings)
+        if check.seen.random:
+            findings = random_judge.check_without_randomness(case, plan, device, findings)
     except Ended as ended:
         return ended.result
     return Result("ok", None, findings)

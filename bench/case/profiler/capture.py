@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import json
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from operator import truediv
 from pathlib import Path
@@ -14,7 +15,7 @@ import torch
 from torch._library.custom_ops import OPDEFS
 
 from modescope.bench.case.profiler import facts, profiled_calls, traces
-from modescope.bench.case.profiler.facts import WORKING_OPERATORS, TraceFacts
+from modescope.bench.case.profiler.facts import StepFacts
 from modescope.bench.case.profiler.operators import find_working
 from modescope.bench.case.profiler.profile import Profile, typical
 from modescope.bench.case.profiler.profiled_calls import ProfiledCalls
@@ -68,9 +69,9 @@ def capture(
     """Profiles a warm `step` that takes about `expected_s` when a caller waits for it.
 
     It is profiled in turns (`profiled_calls.take`). `settling_calls` come before; the first of them
-    allocates the profiler's buffers. The trace is written to `path`, a .json.gz for Perfetto or
-    `facts.read`, with the typical step and as many of its neighbours as are kept and fit into
-    `max_bytes`. May raise OSError.
+    allocates the profiler's buffers. The trace is written to `path`, a .json.gz for Perfetto, with
+    the typical step and as many of its neighbours as are kept and fit into `max_bytes`. May raise
+    OSError.
     """
     profiling = torch.profiler.profile(activities=list(device.activities))
     without = _hide_inductor()
@@ -83,19 +84,16 @@ def capture(
             device.synchronize()
         taken = profiled_calls.take(step, device, expected_s)
     trace = _export(profiler)
-    intervals, _ = traces.intervals(trace)
-    names = {each.name for each in intervals if each.category in traces.OPERATIONS}
-    if not device.queues:
-        trace[WORKING_OPERATORS] = find_working(names)
-    read = facts.read(trace)
-    place = typical(read.steps, taken)
+    names = {e.name for e in traces.intervals(trace) if e.category in traces.OPERATIONS}
+    steps = facts.read(trace, None if device.queues else find_working(names))
+    place = typical(steps, taken)
     saved_steps = None
     if path:
         saved_steps = 0 if place is None else traces.save(trace, path, max_bytes, place, KEPT_STEPS)
-    notes = _notes(read, len(taken.latencies_s), saved_steps, max_bytes)
+    notes = list(_notes(steps, len(taken.latencies_s), saved_steps, max_bytes))
     if rerouted & names:
         notes.append(REROUTED.format(torch.__version__, ", ".join(sorted(rerouted & names))))
-    return Profile(read, taken, place, _overhead(taken, expected_s), saved_steps, tuple(notes))
+    return Profile(steps, taken, place, _overhead(taken, expected_s), saved_steps, tuple(notes))
 
 
 def _hide_inductor() -> AbstractContextManager[object]:
@@ -116,11 +114,11 @@ def _overhead(taken: ProfiledCalls, expected_s: float) -> float | None:
     return median(taken.latencies_s) / expected_s if expected_s > 0 else None
 
 
-def record_kernels(build: Callable[[], Step], calls: int = 3) -> Step:
+def record_kernels(build: Callable[[], Step]) -> Step:
     """The step of `build`, compiled once more so that a CPU's fused kernels show in a profile.
 
     Inductor's C++ kernels are invisible unless each opens a profiler record, which changes the code
-    that was timed. `build` must return an uncompiled step, which is called `calls` times here.
+    that was timed. `build` must return an uncompiled step, which is called a few times here.
     Everything compiled in this process before is dropped, and compiles again if it is called.
     """
     from torch._inductor import config as inductor  # here, because it takes seconds
@@ -128,7 +126,7 @@ def record_kernels(build: Callable[[], Step], calls: int = 3) -> Step:
     torch.compiler.reset()
     with inductor.patch({"cpp.enable_kernel_profile": True}):
         step = build()
-        for _ in range(calls):
+        for _ in range(3):
             step()
     return step
 
@@ -137,21 +135,20 @@ def _export(profiler: torch.profiler.profile) -> traces.Trace:
     with temporary_folder() as folder:
         path = folder / "trace.json"
         profiler.export_chrome_trace(str(path))
-        trace = traces.load(path)
+        trace: traces.Trace = json.loads(path.read_text(encoding="utf-8"))
     trace.pop("traceName", None)  # the temporary file's
     return trace
 
 
-def _notes(trace: TraceFacts, count: int, saved: int | None, max_bytes: int) -> list[str]:
-    steps, notes = len(trace.steps), []
-    if steps < count:
-        notes.append(f"{steps} of {count} profiled steps are in the trace")
-    kept = min(steps, KEPT_STEPS)
+def _notes(
+    steps: Sequence[StepFacts], count: int, saved: int | None, max_bytes: int
+) -> Iterator[str]:
+    if len(steps) < count:
+        yield f"{len(steps)} of {count} profiled steps are in the trace"
+    kept = min(len(steps), KEPT_STEPS)
     if saved is not None and saved < kept:
-        held = f"{saved} of {kept} steps fit" if saved else "not even one step fits"
-        notes.append(f"{held} into a trace file of {max_bytes / 1e6:g} MB")
+        yield f"{saved} of {kept} steps fit into a trace file of {max_bytes / 1e6:g} MB"
     for name in ("ops_top", "kernels", "launches", "graph_launches"):
-        values = sorted({getattr(step, name) for step in trace.steps})
+        values = sorted({getattr(step, name) for step in steps})
         if len(values) > 1:
-            notes.append(f"{name} differs between steps: {', '.join(map(str, values))}")
-    return notes
+            yield f"{name} differs between steps: {', '.join(map(str, values))}"

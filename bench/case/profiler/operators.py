@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,83 +35,46 @@ IDLE = frozenset(
 """aten operators that make or take a tensor without computing anything, despite their schemas."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Operation:
     """An operation of the host and its place among the others of its thread."""
 
     event: Event
     dispatched: bool  # an operator; otherwise a range that torch records around some
-    top: bool  # no operator around it
-    leaf: bool  # no operator inside it
+    works: bool  # does work of its own
+    top: bool  # an operator, and none around it
     kernel: bool  # does work of its own, and no operation around it does
+    leaf: bool  # an operator, and none inside it
     self_ns: int  # its time without that of operations directly inside it
 
 
-def operations(
-    events: Iterable[Event], works: Collection[str]
-) -> tuple[list[Operation], list[Event]]:
-    """The operations of all threads, and those that only partly overlap another.
+def operations(events: Iterable[Event], working: Collection[str]) -> list[Operation]:
+    """The operations of all threads, in order of their start, without those that cannot be placed.
 
-    The latter, which arise where an end was lost, cannot be placed. `works`: names of operators
+    These only partly overlap another one, because an end was lost. `working`: names of operators
     that do work of their own; fused kernels always do.
     """
-    threads: dict[tuple[str, str], list[Event]] = defaultdict(list)
-    for event in events:
-        threads[event.process, event.thread].append(event)
     placed: list[Operation] = []
-    misplaced: list[Event] = []
-    for thread in threads.values():
-        nested, parents, lost = _nest(thread)
-        placed += _describe(nested, parents, lambda name: name in works or bool(IS_FUSED(name)))
-        misplaced += lost
-    return placed, misplaced
-
-
-def _nest(thread: list[Event]) -> tuple[list[Event], list[int], list[Event]]:
-    """Events with outer ones first, the positions of their parents (-1: none), and misfits."""
-    nested: list[Event] = []
-    parents: list[int] = []
-    misfits: list[Event] = []
-    around: list[int] = []
-    for event in sorted(thread, key=lambda e: (e.start_ns, -e.end_ns)):
-        while around and nested[around[-1]].end_ns <= event.start_ns:
+    of_threads: dict[int | str, list[Operation]] = defaultdict(list)
+    for event in sorted(events, key=lambda e: (e.start_ns, -e.end_ns)):
+        around = of_threads[event.thread]
+        while around and around[-1].event.end_ns <= event.start_ns:
             around.pop()
-        if around and event.end_ns > nested[around[-1]].end_ns:
-            misfits.append(event)
+        if around and event.end_ns > around[-1].event.end_ns:
             continue
-        parents.append(around[-1] if around else -1)
-        around.append(len(nested))
-        nested.append(event)
-    return nested, parents, misfits
-
-
-def _describe(
-    nested: list[Event], parents: list[int], works: Callable[[str], bool]
-) -> list[Operation]:
-    count = len(nested)
-    dispatched = [bool(IS_OPERATOR(event.name)) for event in nested]
-    find_working = [works(event.name) for event in nested]
-    below_operator, inside_work = [False] * count, [False] * count
-    above_operator, self_ns = [False] * count, [event.length_ns for event in nested]
-    for i, parent in enumerate(parents):
-        if parent >= 0:
-            below_operator[i] = dispatched[parent] or below_operator[parent]
-            inside_work[i] = find_working[parent] or inside_work[parent]
-            self_ns[parent] -= nested[i].length_ns
-    for i in reversed(range(count)):
-        if parents[i] >= 0 and (dispatched[i] or above_operator[i]):
-            above_operator[parents[i]] = True
-    return [
-        Operation(
-            event,
-            dispatched[i],
-            top=dispatched[i] and not below_operator[i],
-            leaf=dispatched[i] and not above_operator[i],
-            kernel=find_working[i] and not inside_work[i],
-            self_ns=self_ns[i],
-        )
-        for i, event in enumerate(nested)
-    ]
+        dispatched = bool(IS_OPERATOR(event.name))
+        works = event.name in working or bool(IS_FUSED(event.name))
+        top = dispatched and not any(each.dispatched for each in around)
+        kernel = works and not any(each.works for each in around)
+        found = Operation(event, dispatched, works, top, kernel, dispatched, event.length_ns)
+        if around:
+            around[-1].self_ns -= event.length_ns
+        if dispatched:
+            for each in around:
+                each.leaf = False
+        around.append(found)
+        placed.append(found)
+    return placed
 
 
 def find_working(names: Iterable[str]) -> list[str]:

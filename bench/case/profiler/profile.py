@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from statistics import median
 
-from modescope.bench.case.profiler.facts import StepFacts, TraceFacts
+from modescope.bench.case.profiler.facts import StepFacts
 from modescope.bench.case.profiler.profiled_calls import ProfiledCalls
 from modescope.bench.records.columns import Profiled
 
@@ -23,7 +23,7 @@ where kernels are as short as their gaps."""
 
 CHECKS: tuple[ProfileCheck, ...] = (
     ("profile_busy_exceeds_span", lambda profile, step, device_s: step.busy_s > step.span_s),
-    ("profile_lost_events", lambda profile, step, device_s: profile.trace.left_out["lost"] > 0),
+    ("profile_lost_events", lambda profile, step, device_s: any(s.lost for s in profile.steps)),
     (
         "profile_contradicts_device_time",
         lambda profile, step, device_s: device_s is not None and not near(step, device_s),
@@ -36,8 +36,8 @@ CHECKS: tuple[ProfileCheck, ...] = (
 class Profile:
     """The profiler's record of steady steps."""
 
-    trace: TraceFacts
-    turns: ProfiledCalls  # beside each of its steps
+    steps: tuple[StepFacts, ...]
+    turns: ProfiledCalls  # beside each of the steps
     place: int | None  # of the typical step in both; None without any step
     overhead: float | None  # median latency under the profiler ÷ without it
     saved_steps: int | None  # in the file; None without a path
@@ -46,22 +46,7 @@ class Profile:
     @property
     def typical(self) -> StepFacts | None:
         """The typical step; all facts are of this one step."""
-        return None if self.place is None else self.trace.steps[self.place]
-
-    @property
-    def typical_pace_s(self) -> float | None:
-        """The pace of the machine beside that step."""
-        if self.place is None or not _complete(self.trace.steps, self.turns):
-            return None
-        return self.turns.paces_s[self.place]
-
-    @property
-    def pairs(self) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
-        """Time in kernels of each step, and of the unrecorded call beside it; None without."""
-        alone_s = self.turns.unrecorded_s
-        if alone_s is None or not _complete(self.trace.steps, self.turns):
-            return None
-        return tuple(step.kernels_s for step in self.trace.steps), alone_s
+        return None if self.place is None else self.steps[self.place]
 
 
 def typical(steps: Sequence[StepFacts], turns: ProfiledCalls) -> int | None:
@@ -88,12 +73,13 @@ def columns(profile: Profile, launches: bool, trace: str | None = None) -> Profi
     launches: whether work is launched on the device; a CPU has no launches to count.
     trace: name of the file, if one was requested.
     """
-    step = profile.typical
-    note = "; ".join(profile.notes) or None
-    if step is None:
+    place, note = profile.place, "; ".join(profile.notes) or None
+    if place is None:
         return Profiled(profiler_overhead=profile.overhead, profile_note=note)
-    delays_s = step.launch_delays_s
-    kernels_s, alone_s = profile.pairs or (None, None)
+    step = profile.steps[place]
+    delays_s, alone_s = step.launch_delays_s, profile.turns.unrecorded_s
+    whole = _complete(profile.steps, profile.turns)
+    pairs = whole and alone_s is not None
     return Profiled(
         ops_dispatched=step.ops_top,
         ops_leaf=step.ops_leaf,
@@ -104,9 +90,9 @@ def columns(profile: Profile, launches: bool, trace: str | None = None) -> Profi
         copies=step.copies if launches else None,
         fills=step.fills if launches else None,
         device_busy_s=step.busy_s,
-        profiled_kernels_rounds_s=kernels_s,
-        profiled_latency_rounds_s=alone_s,
-        profiled_pace_s=profile.typical_pace_s,
+        profiled_kernels_rounds_s=tuple(s.kernels_s for s in profile.steps) if pairs else None,
+        profiled_latency_rounds_s=alone_s if pairs else None,
+        profiled_pace_s=profile.turns.paces_s[place] if whole else None,
         guards_s=step.guards_s,
         compiled_wrapper_s=step.compiled_wrapper_s,
         profiled_span_s=step.span_s,

@@ -6,8 +6,7 @@ start took 10 % longer, those of the second 6 %. Recording is switched off for t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
@@ -34,56 +33,38 @@ class ProfiledCalls:
     unrecorded_s: tuple[float, ...] | None  # the same call beside it; None where the device queues
 
 
-@dataclass(frozen=True)
-class _Beside:
-    pace_s: float
-    unrecorded_s: float | None
-
-
 def take(step: Step, device: Device, expected_s: float) -> ProfiledCalls:
-    """Profiles `step`, which takes about `expected_s`, as often as `count` says.
+    """Profiles `step`, which takes about `expected_s`; 0.0: unknown. Slow steps fewer times.
 
     To be called while a profiler runs. Each profiled call is a range called `STEP`, is waited for,
     and stands between two calls that are not recorded. A device that queues has none of them: its
     work is traced apart from the host's, by a tracer that cannot be switched off in between.
     """
-    latencies_s = []
-    between = [_beside(step, device)]
-    for _ in range(count(device, expected_s)):
-        latencies_s.append(_time_in_range(step, device))
-        between.append(_beside(step, device))
-    alone = [each.unrecorded_s for each in between if each.unrecorded_s is not None]
-    return ProfiledCalls(
-        tuple(latencies_s),
-        _means([each.pace_s for each in between]),
-        _means(alone) if alone else None,
-    )
+    latencies_s, paces_s, alone_s = list[float](), list[float](), list[float]()
 
+    def look_beside() -> None:
+        paces_s.append(median(pace.time_of(pace.work, device, pace.CALLS).samples_s))
+        if not device.queues:
+            alone_s.append(_time_unrecorded(step, device))
 
-def count(device: Device, expected_s: float) -> int:
-    """The number of profiled calls of a step that takes about `expected_s`; 0.0: unknown."""
     most, calls = (QUEUED_STEPS, 1) if device.queues else (MOST_TURNS, CALLS_PER_TURN)
-    return max(1, min(most, int(LONGEST_S / (calls * expected_s)))) if expected_s > 0 else most
+    turns = max(1, min(most, int(LONGEST_S / (calls * expected_s)))) if expected_s > 0 else most
+    look_beside()
+    for _ in range(turns):
+        latencies_s.append(_time_in_range(step, device))
+        look_beside()
+    return ProfiledCalls(tuple(latencies_s), _means(paces_s), _means(alone_s) or None)
 
 
-def _beside(step: Step, device: Device) -> _Beside:
-    pace_s = median(pace.time_of(pace.work, device, pace.CALLS).samples_s)
-    if device.queues:
-        return _Beside(pace_s, None)
-    with _pause_recording():
+def _time_unrecorded(step: Step, device: Device) -> float:
+    """A running profiler records nothing of it, and costs nothing."""
+    _enable_record_function(False)
+    try:
         step()
         call = ready(step)
         start = device.clock()
         call()
-        return _Beside(pace_s, device.clock() - start)
-
-
-@contextmanager
-def _pause_recording() -> Iterator[None]:
-    """Within it, a running profiler records nothing of this thread and costs nothing."""
-    _enable_record_function(False)
-    try:
-        yield
+        return device.clock() - start
     finally:
         _enable_record_function(True)
 

@@ -10,12 +10,10 @@ from __future__ import annotations
 import gzip
 import json
 import math
-import zlib
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any
 
 from modescope.bench.records.files import atomic_write
 
@@ -31,10 +29,6 @@ CATEGORIES = frozenset((*OPERATIONS, *RANGES, *LAUNCHES, *DEVICE_WORK))
 STEP = "modescope.step"
 """The name of the range around each profiled step."""
 
-UNREAD_PHASES = frozenset("BEbenstfiPC")
-"""Halves of intervals, async events, flow arrows, instants and counters. Kineto's arrows from
-launches to work ("ac2g") repeat the correlation; "M" names processes and threads."""
-
 
 @dataclass(frozen=True, slots=True)
 class Event:
@@ -42,8 +36,7 @@ class Event:
 
     category: str
     name: str
-    process: str
-    thread: str
+    thread: int | str
     start_ns: int
     end_ns: int
     correlation: int | None = None
@@ -57,67 +50,33 @@ class Event:
 Trace = dict[str, Any]
 
 
-def load(source: Path | str) -> Trace:
-    """The trace in a .json or .json.gz file. Raises OSError; ValueError if it is incomplete."""
-    path = Path(source)
-    opened = gzip.open if path.suffix == ".gz" else open
-    try:
-        with opened(path, "rt", encoding="utf-8") as file:
-            trace = json.load(file)
-    except (EOFError, zlib.error, json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(
-            f"{path} is not a complete JSON file ({error}); profile the case again"
-        ) from error
-    if not (isinstance(trace, dict) and isinstance(trace.get("traceEvents"), list)):
-        raise ValueError(f"{path} is not a trace: it must be an object with a list traceEvents")
-    return trace
+def intervals(trace: Trace) -> list[Event]:
+    """The intervals of `CATEGORIES`, in file order.
 
-
-def intervals(trace: Trace) -> tuple[list[Event], Counter[str]]:
-    """The intervals of `CATEGORIES` in file order, and how many events were left out, by reason.
-
-    Reasons: `unfinished` (still running when the profiler stopped: Kineto writes the end of the
-    recording as their end, with "finished": false), `broken` (start or length missing, negative, or
-    both zero, as in dropped activity records), `unread` (of `UNREAD_PHASES`).
+    Without those that were still running when the profiler stopped (Kineto ends them with the
+    recording, and adds "finished": false), and without dropped records, which start at 0 and have
+    no length.
     """
-    intervals: list[Event] = []
-    left_out: Counter[str] = Counter()
-    for raw in trace["traceEvents"]:
-        if not isinstance(raw, dict):
-            left_out["broken"] += 1
-        elif raw.get("ph") != "X":
-            left_out["unread"] += raw.get("ph") in UNREAD_PHASES
-        elif raw.get("cat") in CATEGORIES:
-            event = _event(raw)
-            if isinstance(event, str):
-                left_out[event] += 1
-            else:
-                intervals.append(event)
-    return intervals, left_out
+    return [
+        _event(raw)
+        for raw in trace["traceEvents"]
+        if raw["ph"] == "X"
+        and raw.get("cat") in CATEGORIES
+        and raw.get("args", {}).get("finished") is not False
+        and (raw["ts"] or raw["dur"])
+    ]
 
 
-def _event(raw: dict[str, Any]) -> Event | str:
-    args = raw["args"] if isinstance(raw.get("args"), dict) else {}
-    start, length = raw.get("ts"), raw.get("dur")
-    if args.get("finished") is False:
-        return "unfinished"
-    if not (_is_time(start) and _is_time(length)) or start == length == 0:
-        return "broken"
-    start_ns, length_ns = round(start * 1000), round(length * 1000)
-    correlation = args.get("correlation")
+def _event(raw: dict[str, Any]) -> Event:
+    start_ns = round(raw["ts"] * 1000)
     return Event(
         raw["cat"],
-        str(raw.get("name", "")),
-        str(raw.get("pid")),
-        str(raw.get("tid")),
+        raw["name"],
+        raw["tid"],
         start_ns,
-        start_ns + length_ns,
-        correlation if isinstance(correlation, int) and correlation > 0 else None,
+        start_ns + round(raw["dur"] * 1000),
+        raw.get("args", {}).get("correlation") or None,  # 0: it caused no work
     )
-
-
-def _is_time(value: object) -> TypeGuard[float]:
-    return isinstance(value, (int, float)) and math.isfinite(value) and value >= 0
 
 
 def save(trace: Trace, path: Path, max_bytes: int, place: int, most: int) -> int:
@@ -141,23 +100,6 @@ def save(trace: Trace, path: Path, max_bytes: int, place: int, most: int) -> int
             return steps
         steps = min(steps - 1, int(steps * max_bytes / len(data)))
     return 0
-
-
-def room_bytes(folder: Path, file_bytes: int, folder_bytes: int) -> int:
-    """The largest size of a new file, given limits for a file and for all files in `folder`.
-
-    No file is removed to make room, because rows name their files. Half-written files, whose names
-    begin with a dot, do not count.
-    """
-    taken = sum(_bytes(file) for file in folder.glob("[!.]*"))
-    return max(0, min(file_bytes, folder_bytes - taken))
-
-
-def _bytes(file: Path) -> int:
-    try:
-        return file.stat().st_size
-    except FileNotFoundError:  # deleted since it was listed
-        return 0
 
 
 def _part(trace: Trace, starts_us: Sequence[float], place: int, steps: int) -> Trace:

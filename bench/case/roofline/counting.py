@@ -10,14 +10,13 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from typing import Any
 from unittest import mock
 
 import torch
-from torch.utils import _pytree as pytree
 from torch.utils import flop_counter
 from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop_count, sdpa_flop_count
 
@@ -86,52 +85,59 @@ PLAIN_NAMESPACES = frozenset({"aten", "prim", "prims", "profiler"})
 """Operators from other namespaces may do any work."""
 
 
-class Traffic(OperatorMode):
-    """Counts all bytes that operators read and write, and those of given tensors separately.
+class _Work(OperatorMode):
+    """Adds up what operators read and write, and notes unknown FLOPs and subnormal numbers.
 
     An operator reads its arguments and writes its results, each once. Views move nothing; neither
     do operators that only allocate or pass memory on.
     """
 
-    def __init__(self, given: Iterable[torch.Tensor]) -> None:
+    def __init__(self, given: Iterable[torch.Tensor], formulas: Container[Any]) -> None:
         super().__init__()
         self.total_bytes = 0  # of all operators, one after the other
+        self.unknown: set[str] = set()  # operators that may do matrix work and have no formula
+        self.subnormal: dict[str, float] = {}  # shares of numbers, by place
+        self._formulas = formulas
         self._sizes = {storage_key(tensor): tensor.untyped_storage().nbytes() for tensor in given}
-        self._read: dict[int, int] = {}
+        self._read: dict[int, int] = {}  # the largest read of each given storage
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
-        result = func(*args, **(kwargs or {}))
-        if _works(func.overloadpacket._qualified_op_name):
+        result, operator = func(*args, **(kwargs or {})), func.overloadpacket
+        if _works(operator._qualified_op_name):
             read, written = _moved_bytes(func, args, kwargs or {}, result)
             self.total_bytes += sum(size for _, size in read + written)
-            self._note(read)
+            for tensor, size in read:
+                storage = storage_key(tensor)
+                if storage in self._sizes:
+                    self._read[storage] = max(self._read.get(storage, 0), size)
+        words = operator.__name__.split("_")
+        plain = func.namespace in PLAIN_NAMESPACES and MATRIX_WORDS.isdisjoint(words)
+        if not plain and operator not in self._formulas:
+            self.unknown.add(str(operator))
+        for tensor in trees.tensors(result):
+            self.note_subnormal(f"results of {operator}", tensor)
         return result
 
-    def _note(self, read: Amounts) -> None:
-        """Keeps the largest read of each given storage, as several operators may read the same."""
-        for tensor, size in read:
+    def note_subnormal(self, place: str, tensor: torch.Tensor) -> None:
+        """Some kernels of a CPU take many times longer for such numbers."""
+        usual = tensor.device.type == "cpu" and tensor.layout == torch.strided and tensor.numel()
+        if usual and tensor.dtype in SUBNORMAL_DTYPES:
+            size = tensor.detach().abs()
+            share = float(((size > 0) & (size < torch.finfo(tensor.dtype).tiny)).double().mean())
+            if share >= LEAST_SUBNORMAL:
+                self.subnormal[place] = max(share, self.subnormal.get(place, 0.0))
+
+    def least_bytes(self, outputs: Iterable[torch.Tensor]) -> int:
+        """Reads of the given tensors and writes of new `outputs`: each storage once."""
+        written: dict[int, int] = {}
+        for tensor in outputs:
             storage = storage_key(tensor)
-            if storage in self._sizes:
-                self._read[storage] = max(self._read.get(storage, 0), size)
-
-    def read_bytes(self) -> int:
-        """The least bytes read of the given tensors: each storage once."""
-        return sum(min(size, self._sizes[storage]) for storage, size in self._read.items())
-
-    def written_bytes(self, outputs: Iterable[torch.Tensor]) -> int:
-        """The least bytes written for `outputs`: each storage once, without the given ones."""
-        new = [tensor for tensor in outputs if storage_key(tensor) not in self._sizes]
-        sizes: dict[int, int] = {}
-        for tensor in new:
-            sizes[storage_key(tensor)] = max(sizes.get(storage_key(tensor), 0), _size(tensor))
-        return sum(sizes.values())
-
-
-def tensors(tree: object) -> list[torch.Tensor]:
-    """All tensors in a nest of tuples, lists and mappings."""
-    return [leaf for leaf in pytree.tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
+            if storage not in self._sizes:
+                written[storage] = max(written.get(storage, 0), _size(tensor))
+        read = sum(min(size, self._sizes[storage]) for storage, size in self._read.items())
+        return read + sum(written.values())
 
 
 @lru_cache
@@ -143,12 +149,12 @@ def _moved_bytes(
     func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: object
 ) -> tuple[Amounts, Amounts]:
     """The bytes that one operator read and wrote; its schema marks what it changes in place."""
-    results, arguments = tensors(result), func._schema.arguments
+    results, arguments = trees.tensors(result), func._schema.arguments
     named = {argument.name: argument for argument in arguments}
     by_position = zip(args, arguments, strict=False)  # the last ones have defaults
     given = [*by_position, *((value, named[name]) for name, value in kwargs.items())]
-    changed = tensors([value for value, argument in given if _changes(argument)])
-    used = tensors([value for value, argument in given if _reads(func, argument)])
+    changed = trees.tensors([value for value, argument in given if _changes(argument)])
+    used = trees.tensors([value for value, argument in given if _reads(func, argument)])
     read = [(tensor, _size(tensor)) for tensor in _distinct(used)]
     written = [(tensor, _size(tensor)) for tensor in _distinct([*results, *changed])]
     if func.overloadpacket in LOOKUPS:
@@ -199,22 +205,26 @@ def count(built: Built) -> WorkCounts:
     try:
         with built.keep_state():
             changed = built.state.written(built.live)
-        traffic = Traffic([*built.subject.tensors(), *changed])
-        unknown = _UnknownWork(set(counter.flop_registry))
-        call, subnormal = ready(built.live), _Subnormal(built)
+        work = _Work([*built.subject.tensors(), *changed], set(counter.flop_registry))
+        module, inputs = built.subject.module, built.subject.inputs
+        for name, tensor in (*module.named_parameters(), *module.named_buffers()):
+            work.note_subnormal(name, tensor)
+        for place, leaf in trees.leaves((*inputs.args, inputs.kwargs)):
+            if isinstance(leaf, torch.Tensor):
+                work.note_subnormal(f"input {place}", leaf)
+        call = ready(built.live)
         # The counter is innermost: it decomposes compositions, which inference mode does not.
-        with built.keep_state(), _hide_compiler(), subnormal, traffic, unknown, counter:
+        with built.keep_state(), _hide_compiler(), work, counter:
             output = call()
-        least_bytes = traffic.read_bytes() + traffic.written_bytes(trees.tensors(output))
-        least_bytes += storage_bytes(changed)
+        least_bytes = work.least_bytes(trees.tensors(output)) + storage_bytes(changed)
     except Exception as error:
         return WorkCounts(work_note=f"torch cannot count this call: {one_line(error, 120)}")
-    names = ", ".join(sorted(unknown.names))
+    names = ", ".join(sorted(work.unknown))
     return WorkCounts(
         flops=None if names else int(counter.get_total_flops()),
         least_bytes=least_bytes,
-        eager_bytes=traffic.total_bytes,
-        subnormal=json.dumps(subnormal.shares) if subnormal.shares else None,
+        eager_bytes=work.total_bytes,
+        subnormal=json.dumps(work.subnormal) if work.subnormal else None,
         work_note=f"the FLOPs of these operators are unknown: {names}" if names else None,
     )
 
@@ -226,53 +236,3 @@ def _hide_compiler() -> AbstractContextManager[object]:
     if plain is None or compiler.is_imported():
         return nullcontext()
     return mock.patch.object(mode, "__torch_dispatch__", plain)
-
-
-class _Subnormal(OperatorMode):
-    """Finds subnormal numbers on a CPU, on which some kernels take many times longer."""
-
-    def __init__(self, built: Built) -> None:
-        super().__init__()
-        self.shares: dict[str, float] = {}  # by place
-        module, inputs = built.subject.module, built.subject.inputs
-        for name, tensor in (*module.named_parameters(), *module.named_buffers()):
-            self._note(name, tensor)
-        for place, leaf in trees.leaves((*inputs.args, inputs.kwargs)):
-            if isinstance(leaf, torch.Tensor):
-                self._note(f"input {place}", leaf)
-
-    def _note(self, place: str, tensor: torch.Tensor) -> None:
-        usual = tensor.device.type == "cpu" and tensor.layout == torch.strided and tensor.numel()
-        if usual and tensor.dtype in SUBNORMAL_DTYPES:
-            size = tensor.detach().abs()
-            share = float(((size > 0) & (size < torch.finfo(tensor.dtype).tiny)).double().mean())
-            if share >= LEAST_SUBNORMAL:
-                self.shares[place] = max(share, self.shares.get(place, 0.0))
-
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
-    ) -> Any:
-        results = func(*args, **(kwargs or {}))
-        for tensor in trees.tensors(results):
-            self._note(f"results of {func.overloadpacket}", tensor)
-        return results
-
-
-class _UnknownWork(OperatorMode):
-    """Notes operators that may do matrix work and have no formula."""
-
-    def __init__(self, counted: set[Any]) -> None:
-        super().__init__()
-        self.counted = counted
-        self.names: set[str] = set()
-
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
-    ) -> Any:
-        operator = func.overloadpacket
-        plain = func.namespace in PLAIN_NAMESPACES
-        if operator not in self.counted and not (
-            plain and MATRIX_WORDS.isdisjoint(operator.__name__.split("_"))
-        ):
-            self.names.add(str(operator))
-        return func(*args, **(kwargs or {}))

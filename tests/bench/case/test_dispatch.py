@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
-import random
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import pytest
@@ -55,45 +53,27 @@ def dispatch(
 
 def timed(subject: Subject, asked: Variant, of: Model = MODEL) -> Timing:
     """The clock's values in some rounds, and the note about them."""
-    made = empty.prepare(subject, asked, of, Cpu())
-    if made.step is None:
-        return Timing((), made.note)
-    clock = empty.clock([made.step], Cpu(), BUDGET)
+    step, note = empty.prepare(subject, asked, of, Cpu())
+    if step is None:
+        return Timing((), note)
+    clock = empty.clock([step], Cpu(), BUDGET)
     played = rounds.play([clock], [((0, 0),)] * BUDGET.clock_rounds, Cpu(), math.inf)
-    return Timing(rounds.medians(played, 0, 0), made.note)
+    return Timing(rounds.medians(played, 0, 0), note)
 
 
 def watched(subject: Subject, grad: str = "no_grad") -> Operators:
     return empty._operators(subject, variant(grad=grad), Cpu())
 
 
-@pytest.mark.parametrize("grad", GRADS)
-@pytest.mark.parametrize(
-    ("name", "shape"),
-    [
-        ("pointwise", {"batch": 8, "width": 16, "ops": 12}),
-        ("mlp", {"batch": 8, "width": 16, "depth": 3}),
-    ],
-)
-def test_an_empty_batch_dispatches_every_operator(name: str, shape: Any, grad: str) -> None:
-    subject = build(Model(name, f"modescope.models.{name}:build"), shape)
-    full, none = watched(subject, grad), watched(empty._empty(subject, 0), grad)
-    assert none.names == full.names
-    assert len(full.names) >= 5
-    assert full.working
-    assert none.working == []
-
-
-@pytest.mark.parametrize("grad", GRADS)
-def test_a_transformer_has_dispatch_with_the_known_error(grad: str) -> None:
+def test_a_transformer_has_dispatch_with_the_known_error() -> None:
     """From 2.12 torch sums queries, keys and values, in six scalars, in place of attention."""
     shape = {"batch": 2, "seq": 4, "width": 16, "heads": 2}
     of = Model("transformer", "modescope.models.transformer:build")
     subject = build(of, shape)
-    full, none = watched(subject, grad), watched(empty._empty(subject, 0), grad)
+    full, none = watched(subject), watched(empty._empty(subject, 0))
     lost = Counter(full.names) - Counter(none.names)
     assert all("attention" in name or name == "aten.detach" for name in lost)
-    timing = timed(subject, variant(grad=grad), of)
+    timing = timed(subject, NO_GRAD, of)
     assert len(timing.samples_s) == 5
     assert (timing.reason is not None) is bool(lost)
     assert not lost or timing.reason.endswith("changes dispatch by about 7%")
@@ -116,13 +96,13 @@ def branches(x: Tensor) -> Tensor:
     return x + 1
 
 
-def copies(x: Tensor, transposed: bool) -> Tensor:
-    """Copies a tensor, dense or not, where the batch is not empty."""
+def copies(x: Tensor) -> Tensor:
+    """Copies a tensor that is not dense where the batch is not empty."""
     for _ in range(40):
         x = x * 1.01
     if x.mean() > 0:
         for _ in range(6):
-            x = (x.T if transposed else x).clone()
+            x = x.T.clone()
     return x
 
 
@@ -144,8 +124,7 @@ def last(layer: nn.Module) -> nn.Module:
     ("function", "shape", "reason"),
     [
         (branches, (4, WIDTH), "other operators than the real one: without 7 × aten.mul"),
-        (partial(copies, transposed=False), (WIDTH, WIDTH), "6 × aten.clone"),
-        (partial(copies, transposed=True), (WIDTH, WIDTH), "6 × aten.clone"),
+        (copies, (WIDTH, WIDTH), "6 × aten.clone"),
         (loops_over_rows, (4, WIDTH), "without 4 × aten.mul, aten.unbind, aten.stack"),
         (lambda x: x / x.max(), (2, 2), "the model cannot take an empty batch ("),
         (works_on_weights, (4, WIDTH), " works on an empty batch too"),
@@ -162,11 +141,10 @@ def test_where_an_empty_batch_does_something_else_there_is_no_dispatch(
 
 
 @pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="needs oneDNN's LSTM")
-@pytest.mark.parametrize("grad", GRADS)
-def test_a_layer_that_torch_decomposes_for_an_empty_batch_gives_no_dispatch(grad: str) -> None:
+def test_a_layer_that_torch_decomposes_for_an_empty_batch_gives_no_dispatch() -> None:
     """Inference mode shows an LSTM as one operator, though others run below it."""
     layer = last(nn.LSTM(WIDTH, WIDTH, batch_first=True))
-    timing = dispatch(layer, torch.ones(4, 5, WIDTH), asked=variant(grad=grad))
+    timing = dispatch(layer, torch.ones(4, 5, WIDTH), asked=variant(grad="inference_mode"))
     assert not timing.samples_s
     assert "aten.mkldnn_rnn_layer" in timing.reason
 
@@ -178,7 +156,7 @@ def test_a_known_detour_that_dominates_the_call_gives_no_dispatch() -> None:
         assert timing.reason is None  # torch 2.11 runs attention on an empty batch
     else:
         assert not timing.samples_s
-        assert timing.reason.endswith("would change dispatch by about 200%")
+        assert timing.reason.endswith("changes dispatch by about 200%")
 
 
 def _convolves() -> nn.Module:
@@ -197,32 +175,26 @@ def _transposes() -> nn.Module:
     return Calls(forward)
 
 
-def _recurs() -> nn.Module:
-    return last(nn.GRU(4, 4, batch_first=True))
-
-
-def _layers() -> nn.Module:
-    return nn.Sequential(nn.Linear(5, 5), nn.LayerNorm(5), nn.Softmax(-1), nn.Dropout(0.1))
-
-
 TRANSPOSED = "linear on a transposed input"
 COPIES = {TRANSPOSED, "reshape of a transposed tensor", "copy of a transposed tensor"}
-KNOWN: dict[str, tuple[Any, tuple[int, ...], set[str]]] = {
-    "batch norm": (_convolves, (4, 3, 8, 8), {"batch_norm"}),
-    "copies": (_transposes, (4, 5, 3), COPIES),
-    "gru": (_recurs, (4, 5, 4), {TRANSPOSED}),
-    "layers": (_layers, (4, 3, 5), set()),
-}
 
 
 @pytest.mark.parametrize("grad", GRADS)
-@pytest.mark.parametrize("name", KNOWN)
-def test_detours_of_common_layers_are_known(name: str, grad: str) -> None:
-    module, shape, detours = KNOWN[name]
-    timing = dispatch(module(), torch.randn(shape), asked=variant(grad=grad))
+@pytest.mark.parametrize(
+    ("build", "shape", "detours"),
+    [
+        (_convolves, (4, 3, 8, 8), {"batch_norm"}),
+        (_transposes, (4, 5, 3), COPIES),
+        (lambda: last(nn.GRU(4, 4, batch_first=True)), (4, 5, 4), {TRANSPOSED}),
+    ],
+    ids=["batch norm", "copies", "gru"],
+)
+def test_detours_of_common_layers_are_known(
+    build: Callable[[], nn.Module], shape: tuple[int, ...], detours: set[str], grad: str
+) -> None:
+    timing = dispatch(build(), torch.randn(shape), asked=variant(grad=grad))
     assert timing.samples_s, timing.reason
     assert all(detour in str(timing.reason) for detour in detours)
-    assert detours or timing.reason is None
 
 
 def test_a_call_whose_operators_cannot_be_listed_gives_no_dispatch(
@@ -251,9 +223,7 @@ class Rows(nn.Module):
         return x
 
 
-@pytest.mark.parametrize(
-    ("dim", "shape"), [(0, (0, 7, 5)), (1, (50, 0, 5)), (2, (50, 7, 0)), (-1, (50, 7, 0))]
-)
+@pytest.mark.parametrize(("dim", "shape"), [(0, (0, 7, 5)), (1, (50, 0, 5)), (-1, (50, 7, 0))])
 def test_dispatch_excludes_work_that_grows_with_the_batch_in_any_dimension(
     dim: int, shape: tuple[int, ...]
 ) -> None:
@@ -270,13 +240,7 @@ def test_every_block_of_dispatch_has_a_state_of_the_heap_of_its_own(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     drawn: list[object] = []
-    heap = memory_layout.heap
-
-    def watched(draw: random.Random) -> object:
-        drawn.append(draw.getstate())
-        return heap(draw)
-
-    monkeypatch.setattr(memory_layout, "heap", watched)
+    monkeypatch.setattr(memory_layout, "heap", lambda draw: drawn.append(draw.random()))
     assert dispatch(Rows(), torch.ones(2, WIDTH)).samples_s
     assert len(set(drawn)) == BUDGET.clock_rounds
 
@@ -326,22 +290,15 @@ class Fails(Counts):
         return y / y.max()
 
 
-@pytest.mark.parametrize(
-    "asked",
-    [
-        pytest.param(NO_GRAD, id="eager"),
-        pytest.param(COMPILE, id="compiled", marks=pytest.mark.full),
-    ],
-)
+@pytest.mark.parametrize("asked", [NO_GRAD, pytest.param(COMPILE, marks=pytest.mark.full)])
 @pytest.mark.parametrize(
     ("module", "measured"),
     [
         (Normalises, True),
         (lambda: Counts(in_place=True), True),
-        (lambda: Counts(in_place=False), True),
         (lambda: Fails(in_place=True), False),
     ],
-    ids=["moments", "in place", "replaced", "fails"],
+    ids=["moments", "counts", "fails"],
 )
 def test_measuring_dispatch_restores_state_and_inputs(
     asked: Variant, module: Any, measured: bool

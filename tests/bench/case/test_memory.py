@@ -14,7 +14,6 @@ from torch._dynamo.utils import counters
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from modescope.bench.case import memory
-from modescope.bench.case.first_call import enter
 from modescope.bench.devices import allocators, cuda_allocator
 from modescope.bench.devices.allocators import Allocations, CpuAllocator, Peak, Pools
 from modescope.bench.devices.cuda_allocator import CudaAllocator
@@ -24,11 +23,11 @@ from modescope.bench.records.columns import Memory
 from modescope.bench.steps import modes
 from modescope.bench.steps.phases import ONE_CALL, TrainingPhase
 from modescope.bench.steps.subject import Built, Inputs, Subject
-from modescope.models import decoder, mlp
+from modescope.models import mlp
 from tests.helpers import probe_models, trained_models
 from tests.helpers.child_runs import findings_in_child
-from tests.helpers.probe_models import WIDTH, Counts, case, model, smoke, variant
-from tests.helpers.trained_models import EAGER, GRAPH, Graphs, built, small_mlp, subject
+from tests.helpers.probe_models import WIDTH, case, model, smoke, variant
+from tests.helpers.trained_models import EAGER, GRAPH, Graphs, built, subject
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -61,56 +60,38 @@ def of(function: Callable[[Tensor], Any], x: Tensor) -> tuple[Step, Subject]:
     return lambda: function(x), Subject(nn.Identity(), Inputs((x,), {}))
 
 
-def called(step: Callable[[], object]) -> Allocations:
-    return memory.steady_call(step, CPU)
-
-
 # Allocations of a call
 
 KEPT: list[Tensor] = []
-STATE = {"cache": torch.empty(1000, dtype=torch.uint8)}
-IN_PLACE = torch.zeros(1000)
 
 
-def empty(size: int = 1000) -> Tensor:
-    return torch.empty(size, dtype=torch.uint8)
+def empty() -> Tensor:
+    return torch.empty(1000, dtype=torch.uint8)
+
+
+STATE = {"cache": empty()}
 
 
 @pytest.mark.parametrize(
     ("step", "found"),
     [
-        (lambda: [empty(4096) for _ in range(7)], Allocations(7, 7, 28672, 28672, 28672)),
         (lambda: [None for _ in range(7) if empty() is None], Allocations(7, 7, 7000, 7000, 1000)),
         (lambda: KEPT.append(empty()), Allocations(1, 0, 1000, 0, 1000)),
         # the one before the first watched call was allocated unseen, so its release is unseen too
         (lambda: STATE.update(cache=empty()), Allocations(1, 1, 1000, 1000, 1000)),
-        (lambda: IN_PLACE.relu_(), Allocations(0, 0, 0, 0, 0)),
     ],
-    ids=["at once", "freed in turn", "kept", "replaced", "in place"],
+    ids=["freed in turn", "kept", "replaced"],
 )
 def test_allocations_of_a_call(step: Step, found: Allocations) -> None:
-    assert called(step) == found
+    assert memory.steady_call(step, CPU) == found
 
 
-@pytest.mark.parametrize(
-    ("changes", "found"),
-    [
-        ([4, 2, -4, 8, -2], Allocations(3, 2, 14, 6, 10)),
-        ([-5, 3], Allocations(1, 1, 3, 5, 0)),  # never above where it began
-    ],
-)
-def test_the_tally_of_changes_by_hand(changes: list[int], found: Allocations) -> None:
-    assert allocators.tally(changes) == found
+def test_the_tally_of_changes_by_hand() -> None:
+    assert allocators.tally([4, 2, -4, 8, -2]) == Allocations(3, 2, 14, 6, 10)
+    assert allocators.tally([-5, 3]) == Allocations(1, 1, 3, 5, 0)  # never above where it began
 
 
 # Saved activations
-
-
-@pytest.mark.parametrize(("dtype", "grad"), [("fp32", "no_grad"), ("bf16", "inference_mode")])
-def test_without_gradients_nothing_is_saved_for_backward(dtype: str, grad: str) -> None:
-    subject = two_layers()
-    asked = variant(dtype, grad=grad, autocast=dtype == "bf16")
-    assert memory.saved_activation_bytes(stepping(subject, asked), subject) == 0
 
 
 def test_saved_bytes_of_compiled_code_are_counted_without_recompiling() -> None:
@@ -128,7 +109,7 @@ def test_saved_bytes_of_compiled_code_are_counted_without_recompiling() -> None:
 @pytest.mark.parametrize(
     ("function", "saved"),
     [
-        (lambda x: x.exp(), 1),  # its output
+        (lambda x: x.detach().exp(), 0),
         (lambda x: (y := x.exp()) * y, 1),  # one storage, saved three times
         (lambda x: x.exp().view(-1)[:10].square(), 1),  # a view keeps the whole storage
         (lambda x: x.exp().exp(), 2),
@@ -136,7 +117,7 @@ def test_saved_bytes_of_compiled_code_are_counted_without_recompiling() -> None:
         (lambda x: (x.exp().sum(), None)[1], 1),  # dropped with the call, but kept within it
         (lambda x: [None for _ in range(3) if x.exp() is None], 1),  # freed in turn
     ],
-    ids=["output", "shared", "view", "two", "input", "dropped", "in turn"],
+    ids=["no gradient", "shared", "view", "two", "input", "dropped", "in turn"],
 )
 def test_saved_storages_count_once(function: Callable[[Tensor], Any], saved: int) -> None:
     x = torch.randn(10, 25, requires_grad=True)
@@ -193,52 +174,19 @@ def buffered() -> nn.Module:
     return module
 
 
-@pytest.mark.parametrize(
-    ("module", "weights", "buffers"),
-    [
+def test_storages_count_once_and_views_of_weights_are_no_buffers() -> None:
+    for module, weights, buffers in (
         (two_layers().module, WEIGHTS * FLOAT, 0),
         (tied(), 8 * 8 * FLOAT, 0),
         (buffered(), 8 * 8 * FLOAT + 3 * FLOAT, 3 * FLOAT),
         (nn.ReLU(), 0, 0),
-    ],
-    ids=["layers", "tied", "buffers", "none"],
-)
-def test_weights_count_once_and_buffers_without_views_of_them(
-    module: nn.Module, weights: int, buffers: int
-) -> None:
-    assert (memory.weights_bytes(module), memory.buffers_bytes(module)) == (weights, buffers)
-
-
-def test_the_cache_of_a_decoder_counts_as_buffers() -> None:
-    module, _ = decoder.decode(batch=2, seq=10, width=16, heads=2, depth=3, vocab=20)
-    cache, rotations, places = 3 * 2 * (2 * 10 * 16) * FLOAT, 10 * 8 * FLOAT, 10 * 8
-    assert memory.buffers_bytes(module) == cache + rotations + places
-
-
-def test_inputs_that_share_storage_count_once() -> None:
+    ):
+        assert (memory.weights_bytes(module), memory.buffers_bytes(module)) == (weights, buffers)
     x = torch.zeros(6, 5)
     assert memory.input_bytes(Inputs((x, x[2:], x.t()), {"mask": torch.zeros(7)})) == 148
 
 
 # All columns
-
-
-def test_all_memory_columns_of_two_layers() -> None:
-    """GELU saves its input, the second layer GELU's output. Inputs and weights exist anyway."""
-    asked = variant(grad="enabled")
-    found = memory.read(called_before(two_layers(), asked), asked, CPU)
-    assert found == Memory(
-        weights_bytes=WEIGHTS * FLOAT,
-        buffers_bytes=0,
-        input_bytes=INPUT_BYTES,
-        resident_bytes=found.resident_bytes,  # other tests' tensors are in it
-        saved_activation_bytes=2 * HIDDEN_BYTES,
-        autocast_copy_bytes=0,
-        step_peak_bytes=2 * HIDDEN_BYTES + OUT_BYTES,
-        step_left_bytes=0,
-        allocations_per_call=3,
-        allocated_bytes_per_call=2 * HIDDEN_BYTES + OUT_BYTES,
-    )
 
 
 def test_unknown_memory_has_a_reason() -> None:
@@ -257,16 +205,7 @@ def test_unknown_memory_has_a_reason() -> None:
     assert found.memory_note == f"{memory.NO_STORAGE}; {memory.COMPILED_CASTS}"
 
 
-def test_reading_memory_restores_the_buffers_of_a_model() -> None:
-    built = called_before(
-        Subject(Counts(in_place=True), Inputs((torch.randn(2, 4),), {})), variant()
-    )
-    before = built.subject.module.get_buffer("calls").clone()
-    memory.read(built, variant(), CPU)
-    assert torch.equal(built.subject.module.get_buffer("calls"), before)
-
-
-# A step of training, in eager; compiled code is in test_compiled.py
+# A step of training
 
 
 def layers() -> Subject:
@@ -306,17 +245,12 @@ def test_casts_needed_for_backward_are_saved_activations() -> None:
     assert found.gradient_bytes == FLOAT * WEIGHTS
 
 
-@pytest.mark.parametrize("implementation", ["for_loop", "fused"])
-def test_adamw_state_has_two_moments_and_step_counts(implementation: str) -> None:
-    found = trained(layers(), optimizer="adamw", implementation=implementation)
-    assert found.optimizer_state_bytes == FLOAT * (2 * WEIGHTS + 4)
-
-
 def test_gradients_are_of_trained_parameters_only() -> None:
     width = trained_models.WIDTH
     found = trained(subject(trained_models.frozen), optimizer="adamw")
     assert found.gradient_bytes == FLOAT * (width + width * width + width)
-    assert found.optimizer_state_bytes == 2 * found.gradient_bytes + 3 * FLOAT
+    moments = 2 * found.gradient_bytes
+    assert found.optimizer_state_bytes == moments + 3 * FLOAT, "three step counts"
     assert trained(subject(trained_models.partly_used)).gradient_bytes == FLOAT * (
         width * width + width
     )
@@ -336,27 +270,6 @@ def test_recomputed_activations_are_not_kept() -> None:
         "children": 2 * layer + output,  # into each child but the first
         "model": output,
     }
-
-
-def test_a_timed_variant_recomputes_as_configured() -> None:
-    asked = trained_models.case(small_mlp, checkpoint="model")
-    of = subject(small_mlp)
-    for each in (asked.variant, asked.baseline):
-        own = enter(of, each, asked, Cpu(), smoke()).built
-        assert memory.saved_activation_bytes(own.live, own.subject) == FLOAT * 4 * 16
-
-
-def test_activations_count_in_the_peak_beyond_the_gradients() -> None:
-    """Gradients of the step before are freed first, so a small step does not exceed them."""
-
-    def of(rows: int) -> Memory:
-        return trained(subject(lambda: (probe_models.two_layers()[0], (torch.randn(rows, WIDTH),))))
-
-    small, large = of(1), of(512)
-    assert max(small.saved_activation_bytes, small.step_peak_bytes) < small.gradient_bytes
-    above = large.saved_activation_bytes - large.gradient_bytes
-    most = large.saved_activation_bytes + 2 * FLOAT * 512 * (HIDDEN + WIDTH)
-    assert above <= large.step_peak_bytes <= most
 
 
 class OfAGpu(CpuAllocator):
@@ -417,7 +330,6 @@ def test_cuda_statistics_become_allocations() -> None:
     after = dict(zip(names, (24, 13, 24 * 512, 13 * 512, 11 * 512, 13 * 512), strict=True))
     found = cuda_allocator.since(before, after)
     assert found == Allocations(4, 3, 4 * 512, 3 * 512, 3 * 512)
-    assert found.left_bytes == 512
 
 
 SEGMENTS = [

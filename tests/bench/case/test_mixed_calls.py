@@ -30,7 +30,7 @@ class Net(nn.Module):
     def __init__(self, function: Callable[[Net, Tensor], Any]) -> None:
         super().__init__()
         self.linear = nn.Linear(WIDTH, WIDTH)
-        self.function, self.number = function, 0
+        self.function = function
 
     def forward(self, x: Tensor) -> Any:
         return self.function(self, self.linear(x))
@@ -46,31 +46,16 @@ def _too_large(net: Net, y: Tensor) -> Tensor:
     return y
 
 
-def _counting(net: Net, y: Tensor) -> Tensor:
-    net.number += 1
-    return y + net.number * 0
-
-
-def _keeping(net: Any, y: Tensor) -> Tensor:
-    result: Tensor = y + net.kept * 0
-    net.kept = result
-    return result
-
-
 FUNCTIONS: dict[str, Callable[[Net, Tensor], Tensor]] = {
     "plain": lambda net, y: y.relu(),
     "wrong at one size": _wrong,
     "too large at one size": _too_large,
-    "counts its calls": _counting,
-    "keeps its result": _keeping,
     "changes its argument": lambda net, y: y,
 }
 
 
 def built(name: str, seq: int) -> tuple[nn.Module, tuple[Tensor]]:
     net = Net(FUNCTIONS[name])
-    if name == "keeps its result":
-        net.kept = torch.zeros(2, seq, WIDTH)  # made outside inference mode, then within
     if name == "changes its argument":
         net.linear.register_forward_pre_hook(lambda linear, given: (given[0].mul_(2),))
     return net, (torch.randn(2, seq, WIDTH),)
@@ -185,15 +170,3 @@ def test_dynamic_code_compiles_once_or_twice(
     assert [one["call"] for one in compiled(result)] == calls
     assert (result.findings.gave_up_at_call, result.findings.eager_calls) == (None, None)
     assert result.findings.in_effect
-
-
-@pytest.mark.full
-@pytest.mark.parametrize(
-    ("name", "word"), [("counts its calls", "number"), ("keeps its result", "dispatch key")]
-)
-def test_what_else_makes_torch_compile_again_is_told(
-    few_compilations: int, name: str, word: str
-) -> None:
-    result = run(asked(name, [5, 5, 5, 5, 5, 5], STATIC, dynamic=False))
-    reasons = [one["reason"] for one in compiled(result) if one["reason"]]
-    assert any(word in each for each in reasons), (result.status, result.reason, reasons)

@@ -27,20 +27,12 @@ FILL = " relu" * 20  # the same on both sides: detours are a small part of the c
         ("t addmm gelu", "t addmm gelu", []),
         ("mul add", "add mul", []),  # the same operators in another order cost the same
         (f"mul {FLASH} add", f"mul {SUMS} add", ["scaled_dot_product_attention"]),
-        (f"{FLASH} detach", SUMS, ["scaled_dot_product_attention"]),
-        (f"scalar_tensor scalar_tensor where {FLASH}", SUMS, ["scaled_dot_product_attention"]),
         (
-            "empty native_batch_norm relu",
-            "empty empty empty clone select mul select add relu",
-            ["batch_norm"],
+            f"scalar_tensor scalar_tensor where {FLASH} detach",
+            SUMS,
+            ["scaled_dot_product_attention"],
         ),
         ("cudnn_batch_norm relu", "empty empty empty clone select mul relu", ["batch_norm"]),
-        (
-            "transpose t clone(strided) _unsafe_view mm _unsafe_view add",
-            "transpose view t addmm view",
-            ["linear on a transposed input"],
-        ),
-        ("clone(strided) _unsafe_view mm", "view mm", ["reshape of a transposed tensor"]),
         ("clone(strided) clone(strided) mul", "mul", ["copy of a transposed tensor"] * 2),
         ("clone(strided) mul", "clone mul", []),  # the same operator for any copy
         ("split mul mul", "split_with_sizes mul mul", ["chunk along the batch"]),
@@ -56,15 +48,11 @@ def test_detours_of_torch_are_known(real: str, empty: str, detours: list[str]) -
     ("real", "empty", "unknown"),
     [
         ("mean gt mul mul add", "mean gt add", "without 2 × aten.mul"),
-        ("mean add", "mean exp", "without aten.add, with aten.exp"),
         ("", "mul", "with aten.mul"),
         ("add", "add add", "with aten.add"),
-        ("mul clone", "clone", "without aten.mul"),
         ("mul clone clone", "mul", "without 2 × aten.clone"),  # due to the model: torch skips none
         ("clone _unsafe_view", "view", "without aten.clone, aten._unsafe_view, with aten.view"),
-        ("mul clone(strided)", "", "without aten.mul, aten.clone"),
         (FLASH, "zeros", f"without aten.{FLASH}, with aten.zeros"),
-        ("cloned add", "add_", "without aten.cloned, aten.add, with aten.add_"),
         ("a b c d e f f", "", "without 2 × aten.f, aten.a, aten.b, aten.c and 2 other operators"),
     ],
 )

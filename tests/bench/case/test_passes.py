@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,13 +14,12 @@ import pytest
 import torch
 
 from modescope.bench.case import memory, passes, runner
-from modescope.bench.case.passes import NO_SNAPSHOT_ROOM, SNAPSHOT_CUT, SNAPSHOT_TOO_LARGE
-from modescope.bench.case.profiler import capture, facts, traces
+from modescope.bench.case.passes import NO_ROOM, SNAPSHOT_CUT, SNAPSHOT_TOO_LARGE
+from modescope.bench.case.profiler import capture
 from modescope.bench.case.profiler.capture import KEPT_STEPS
 from modescope.bench.case.profiler.traces import STEP
 from modescope.bench.case.roofline import ceilings, counting
 from modescope.bench.devices.allocators import CpuAllocator
-from modescope.bench.devices.devices import Cpu
 from modescope.bench.records.cases import Case, Model, Plan, Variant
 from modescope.bench.records.columns import (
     CeilingRates,
@@ -67,13 +67,6 @@ NULL_ON_A_CPU = {
     *("graph_pool_live_bytes", "snapshot", "gradient_bytes", "optimizer_state_bytes"),
     *("profile_note", "memory_note", "snapshot_note", "work_note", "subnormal"),
 }
-COLUMNS: dict[type, set[str]] = {
-    part: {column.name for column in fields(part)}
-    for part in (
-        *(GeneratedCode, Profiled, Setup, Memory, Snapshot, WorkCounts, CeilingRates),
-        *(Clocks, Compilations),
-    )
-}
 
 
 @pytest.fixture(autouse=True)
@@ -96,13 +89,20 @@ def chain(ops: int, asked: Variant) -> Case:
     return replace(case(asked_of, asked, baseline=None), shape_json=shape)
 
 
-def nulls(findings: Findings, *parts: type) -> set[str]:
-    names = {name for part in parts for name in COLUMNS[part]}
-    return {name for name in names if getattr(findings, name) is None}
+def names(*parts: Any) -> set[str]:
+    return {column.name for part in parts for column in fields(part)}
+
+
+def nulls(findings: Findings, *parts: Any) -> set[str]:
+    return {name for name in names(*parts) if getattr(findings, name) is None}
 
 
 def trace_files(plan: Plan) -> list[Path]:
     return sorted((plan.study_folder / "traces").glob("*"))
+
+
+def events_in(path: Path) -> list[dict[str, Any]]:
+    return [*json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]]
 
 
 def test_all_passes_of_two_layers_in_inference_mode(plan: Plan) -> None:
@@ -115,34 +115,27 @@ def test_all_passes_of_two_layers_in_inference_mode(plan: Plan) -> None:
     found = runner.run(report, case(model(probe_models.two_layers), EAGER), plan, RUN_ID).findings
     of_passes = (Profiled, Setup, Memory, Snapshot, WorkCounts, CeilingRates)
     assert nulls(found, *of_passes) == NULL_ON_A_CPU | {"guards_s", "compiled_wrapper_s"}
-    assert nulls(found, Compilations, GeneratedCode) == (
-        COLUMNS[Compilations] | COLUMNS[GeneratedCode]
-    )
+    nothing_compiled = names(Compilations, GeneratedCode)
+    assert nulls(found, Compilations, GeneratedCode) == nothing_compiled
     assert set(found.flags) <= {"no_steady_state"}
     assert (found.kernels, found.ops_dispatched) == (3, 3)
     assert found.ops_leaf > 3  # some call others
     assert 0 < found.device_busy_s <= found.profiled_span_s
-    seconds = [each["seconds"] for each in json.loads(found.heaviest_kernels)]
-    assert seconds == sorted(seconds, reverse=True)
-    assert found.profiler_overhead > 0
     assert found.flops == 2 * (2 * ROWS * probe_models.WIDTH * HIDDEN)
     assert found.least_bytes == WEIGHT_BYTES + INPUT_BYTES + OUT_BYTES
     assert found.eager_bytes == found.least_bytes + 2 * 2 * HIDDEN_BYTES  # written, then read
-    assert found.ceiling_flops_per_s == 2e11
     assert found.ceiling_bytes_per_s == RATES.bytes_per_s(found.least_bytes) == 3e10
     assert (Path(plan.results_dir) / passes.CEILINGS).exists(), "for all studies"
 
     (path,) = trace_files(plan)
     assert path.name == found.trace == f"{RUN_ID}.json.gz"
-    read = facts.read(path)
-    assert [step.kernels for step in read.steps] == [3] * KEPT_STEPS
-    assert found.profiled_span_s in [step.span_s for step in read.steps]
+    spans_us = [each["dur"] for each in events_in(path) if each["name"] == STEP]
+    assert len(spans_us) == KEPT_STEPS
+    assert found.profiled_span_s * 1e6 in [pytest.approx(each) for each in spans_us]
 
     others = {"snapshot", "parts"}  # of a GPU, of training
-    names = [each.name for each in passes.PASSES]
-    assert [phase for phase in kept if phase in names] == [
-        name for name in names if name not in others
-    ]
+    order = [each.name for each in passes.PASSES if each.name not in others]
+    assert [phase for phase in kept if phase in order] == order
     notes = ("memory_note", "work_note", "profile_note")
     assert kept["clocks"].lost == ("pipelined_note", "device_note", "dispatch_note", *notes)
     assert kept["memory"].lost == notes
@@ -159,7 +152,6 @@ def test_all_passes_of_two_layers_in_inference_mode(plan: Plan) -> None:
 
 @pytest.mark.full
 def test_a_compiled_chain_is_one_kernel_in_a_divided_call(plan: Plan) -> None:
-    """The profiler has the lookup, the Python around the graph, and the call of the graph."""
     found = runner.run(silent, chain(16, COMPILE), plan, RUN_ID).findings
     assert (found.kernels, found.ops_dispatched) == (1, 0)
     assert (found.generated_kernels, found.extern_calls) == (1, 0)
@@ -171,19 +163,7 @@ def test_a_compiled_chain_is_one_kernel_in_a_divided_call(plan: Plan) -> None:
     assert "cpp_fused" in kernel["name"]
     assert kernel["count"] == 1
     assert min(found.guards_s, found.compiled_wrapper_s) > 0
-
-    recorded = traces.load(trace_files(plan)[0])["traceEvents"]
-    (call,) = [
-        each for each in recorded
-        if each["name"] == STEP and each["dur"] == pytest.approx(found.profiled_span_s * 1e6)
-    ]  # fmt: skip
-    (graph,) = [
-        each for each in recorded
-        if each["name"].startswith("## Call CompiledFxGraph")
-        and call["ts"] < each["ts"] < call["ts"] + call["dur"]
-    ]  # fmt: skip
-    rest_s = found.profiled_span_s - found.guards_s - found.compiled_wrapper_s
-    assert found.kernels_s < graph["dur"] / 1e6 <= rest_s
+    assert found.kernels_s < found.profiled_span_s - found.guards_s - found.compiled_wrapper_s
 
 
 @pytest.mark.parametrize(
@@ -192,16 +172,15 @@ def test_a_compiled_chain_is_one_kernel_in_a_divided_call(plan: Plan) -> None:
         ({"replicate": 1}, False),
         ({"trace_max_bytes": 0}, False),
         ({"trace_max_bytes": 100}, True),  # not even one step fits
-        ({"profile": False}, False),
     ],
 )
-def test_no_trace_is_kept_without_profiling_or_room(
+def test_no_trace_is_kept_of_replicates_or_without_room(
     changes: dict[str, Any], noted: bool, plan: Plan
 ) -> None:
     found = runner.run(silent, chain(4, EAGER), replace(plan, **changes), RUN_ID).findings
     assert (found.trace, found.profile_note is not None) == (None, noted)
     assert trace_files(plan) == []
-    assert (found.kernels is None) == (changes == {"profile": False})
+    assert found.kernels == 4
 
 
 def test_traces_of_a_study_stay_within_their_limit(plan: Plan) -> None:
@@ -218,18 +197,8 @@ def test_traces_of_a_study_stay_within_their_limit(plan: Plan) -> None:
     assert used <= tight.traces_max_bytes
     full = replace(plan, traces_max_bytes=used)
     found = runner.run(silent, chain(64, EAGER), full, "20260303").findings
-    assert (found.trace, found.profile_note, found.kernels) == (None, passes.NO_ROOM, 64)
+    assert (found.trace, found.profile_note, found.kernels) == (None, NO_ROOM.format("trace"), 64)
     assert trace_files(plan) == kept
-
-
-def test_room_counts_complete_files_only(tmp_path: Path) -> None:
-    """60 bytes of 100 are used; a deleted file and an unfinished one do not count."""
-    (tmp_path / "one.json.gz").write_bytes(b"x" * 60)
-    (tmp_path / ".two.json.gz.host-1.partial").write_bytes(b"x" * 30)
-    (tmp_path / "gone.pickle").symlink_to(tmp_path / "nowhere")
-    room = [traces.room_bytes(tmp_path, allowed, 100) for allowed in (10, 50)]
-    assert room == [10, 40]
-    assert traces.room_bytes(tmp_path / "not yet there", 10, 100) == 10
 
 
 # Memory, in a process of its own as in a sweep
@@ -240,7 +209,7 @@ def test_a_second_copy_of_the_model_shows_in_resident_bytes() -> None:
     asked = case(model(probe_models.hoarded), variant())
     found = findings_in_child(asked, replace(smoke(), memory=True))
     assert nulls(found, Memory, Setup) <= NULL_ON_A_CPU
-    assert nulls(found, Profiled) == COLUMNS[Profiled]
+    assert nulls(found, Profiled) == names(Profiled)
     assert (found.weights_bytes, found.input_bytes) == (WEIGHT_BYTES, INPUT_BYTES)
     assert found.resident_bytes == 2 * WEIGHT_BYTES + INPUT_BYTES
     assert found.saved_activation_bytes == 2 * HIDDEN_BYTES
@@ -277,20 +246,16 @@ class Takes:
     device: SimulatedDevice
     seen: list[str]
 
-    def take(self, name: str) -> None:
+    def take(self, name: str) -> Takes:
         self.seen.append(name)
         self.device.launch(*HOST_AND_DEVICE_S[name])
-
-    def forward(self) -> Takes:
-        self.take("forward")
         return self
 
     def backward(self) -> None:
         self.take("backward")
 
     def scale(self, loss: Takes) -> Takes:
-        self.take("scale")
-        return loss
+        return self.take("scale")
 
     def unscale_(self, optimizer: Any) -> None:
         self.take("unscale")
@@ -309,21 +274,21 @@ class Takes:
 
 
 def simulated(
-    queues: bool, scaled: bool = False, unscales: bool = False
+    queues: bool = True, scaled: bool = False, unscales: bool = False
 ) -> tuple[Built, SimulatedDevice, list[str]]:
     takes: Any = Takes(SimulatedDevice(queues), [])
     optimizer: Any = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
     optimizer._step_supports_amp_scaling = unscales
     optimizer.zero_grad = lambda set_to_none=True: takes.take("zero_grad")
     optimizer.step = lambda closure=None: takes.take("step")
-    scaler = takes if scaled else None
-    trainer = Trainer(optimizer, scaler, takes.forward, Start((torch.zeros(1),)))
+    scaler, start = takes if scaled else None, Start((torch.zeros(1),))
+    trainer = Trainer(optimizer, scaler, lambda: takes.take("forward"), start)
     of = subject(small_mlp)
     return Built(of, of.module, trainer.step, trainer.step, trainer), takes.device, takes.seen
 
 
-def read(made: Built, device: SimulatedDevice, seed: int = 0, **budget: Any) -> StepParts:
-    return passes.read_step_parts(made, device, replace(BUDGET, **budget), seed, latency_s=5.0)
+def read(made: Built, device: SimulatedDevice, **budget: Any) -> StepParts:
+    return passes.read_step_parts(made, device, replace(BUDGET, **budget), 0, latency_s=5.0)
 
 
 @pytest.mark.parametrize(("queues", "latency_s"), [(True, 8.125), (False, 8.875)])
@@ -342,7 +307,7 @@ def test_the_device_is_synchronised_after_every_part(queues: bool, latency_s: fl
 
 
 def test_a_scaler_has_its_own_part() -> None:
-    made, device, seen = simulated(queues=True, scaled=True)
+    made, device, seen = simulated(scaled=True)
     found = read(made, device)
     assert found.scaler_rounds_s == (0.0625 + 0.5 + 0.25,) * 4
     assert found.optimizer_rounds_s == (1.375,) * 4
@@ -353,36 +318,21 @@ def test_a_scaler_has_its_own_part() -> None:
         assert seen[place - 4 : place + 3] == calls
     assert seen.count("restored") == 2 * 4 + 1, "before each block, and once at the end"
 
-
-def test_unscaling_by_a_fused_optimizer_counts_as_optimizer_time() -> None:
-    made, device, seen = simulated(queues=True, scaled=True, unscales=True)
+    made, device, seen = simulated(scaled=True, unscales=True)  # a fused optimizer
     found = read(made, device)
     assert "unscale" not in seen
     assert found.scaler_rounds_s == (0.0625 + 0.25,) * 4
     assert found.parts_note == FUSED_UNSCALES
 
 
-def test_whole_steps_and_parts_take_turns_in_random_order() -> None:
-    """Only the parts unscale by themselves; a block has two timed steps."""
-    orders = []
-    for seed in (0, 0, 1):
-        made, device, seen = simulated(queues=True, scaled=True)
-        read(made, device, seed, clock_rounds=20)
-        blocks = "".join(name[0] for name in seen if name in ("unscale", "restored")).split("r")
-        rounds = list(zip(blocks[1:-1:2], blocks[2:-1:2], strict=True))
-        assert set(rounds) == {("uu", ""), ("", "uu")}
-        orders.append(rounds)
-    assert orders[0] == orders[1] != orders[2]
-
-
 def test_a_captured_step_has_no_parts() -> None:
-    made, device, seen = simulated(queues=True)
+    made, device, seen = simulated()
     captured = replace(made, step=lambda: None)
     assert read(captured, device) == StepParts(parts_note=passes.ONE_GRAPH)
     assert seen == []
 
 
-@pytest.mark.parametrize(("timed_max_s", "rounds"), [(143.0, 2), (141.0, 1), (1.0, 1), (1e9, 4)])
+@pytest.mark.parametrize(("timed_max_s", "rounds"), [(143.0, 2), (141.0, 1), (1.0, 1)])
 def test_slow_steps_get_fewer_rounds(timed_max_s: float, rounds: int) -> None:
     """A round has two blocks, each of a first step, one to settle and two that are timed: 71 s."""
     made, device, _ = simulated(queues=False)
@@ -414,13 +364,12 @@ class Writing(CpuAllocator):
     ("event_bytes", "max_bytes", "asked", "kept"),
     [
         (500, 5 * MB, [20_000], Snapshot("run.pickle", None)),
-        (2_500, 5 * MB, [20_000, 2_000], Snapshot("run.pickle", SNAPSHOT_CUT.format(2_000, 5))),
         (25_000, 5 * MB, [20_000, 2_000, 200],
          Snapshot("run.pickle", SNAPSHOT_CUT.format(200, 5))),
         (25_001, 5 * MB, [20_000, 2_000, 200], Snapshot(None, SNAPSHOT_TOO_LARGE.format(200, 5))),
-        (500, 0, [], Snapshot(None, NO_SNAPSHOT_ROOM)),
+        (500, 0, [], Snapshot(None, NO_ROOM.format("snapshot"))),
     ],
-    ids=["whole", "cut", "cut twice", "too large", "no room"],
+    ids=["whole", "cut twice", "too large", "no room"],
 )  # fmt: skip
 def test_as_many_events_are_kept_as_fit(
     event_bytes: int, max_bytes: int, asked: list[int], kept: Snapshot, tmp_path: Path
@@ -430,14 +379,6 @@ def test_as_many_events_are_kept_as_fit(
     found = passes.keep_snapshot(lambda: calls.append(1), allocator, path, max_bytes)
     assert (found, allocator.asked, len(calls)) == (kept, asked, len(asked))
     assert [file.name for file in tmp_path.iterdir()] == ([path.name] if kept.snapshot else [])
-
-
-def test_a_row_names_its_snapshot(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Cpu, "allocator", Writing(100, 1_000))
-    plan = replace(plan, profile=False)
-    found = runner.run(silent, case(model(probe_models.linear), EAGER), plan, RUN_ID).findings
-    assert Snapshot(found.snapshot, found.snapshot_note) == Snapshot(f"{RUN_ID}.pickle", None)
-    assert [file.name for file in trace_files(plan)] == [found.snapshot]
 
 
 # Failures
@@ -450,10 +391,10 @@ def raising(*arguments: Any, **options: Any) -> None:
 OF_CEILINGS = {"ceiling_flops_per_s", "ceiling_bytes_per_s"}
 OF_WORK = {"flops", "least_bytes", "eager_bytes", "ceiling_bytes_per_s"}
 FAILURES = {
-    "clocks": (clock_rounds, "read", "dispatch_note", COLUMNS[Clocks]),
-    "memory": (memory, "read", "memory_note", COLUMNS[Memory]),
+    "clocks": (clock_rounds, "read", "dispatch_note", names(Clocks)),
+    "memory": (memory, "read", "memory_note", names(Memory)),
     "work": (counting, "count", "work_note", OF_WORK),
-    "profile": (capture, "capture", "profile_note", COLUMNS[Profiled]),
+    "profile": (capture, "capture", "profile_note", names(Profiled)),
     "ceilings": (ceilings, "ceilings", "work_note", OF_CEILINGS),
 }
 

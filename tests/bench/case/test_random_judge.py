@@ -70,7 +70,7 @@ def judged(monkeypatch: pytest.MonkeyPatch) -> Judged:
         monkeypatch.setattr(exact_judge, "plain_eager", plain_eager)
         subject = Subject(nn.Identity(), Inputs((torch.ones(1),), {}))
         case = probe_models.case(probe_models.model(probe_models.tells), variant)
-        judge = random_judge.judge(check, subject, case, probe_models.smoke(), Cpu())
+        judge = random_judge.judge_of(check, subject, case, probe_models.smoke(), Cpu())
         return judge.judge(MODE, Findings())
 
     return judge

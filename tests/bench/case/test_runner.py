@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -20,7 +21,10 @@ from modescope.bench.devices.devices import Cpu, Step
 from modescope.bench.records.cases import Case, Model, Variant
 from modescope.bench.records.errors import Progress, UsageError
 from modescope.bench.records.results import CACHE_FILLED, Result
+from modescope.bench.steps.evidence import mode_effect
 from modescope.bench.steps.subject import Built
+from modescope.bench.timing import comparison, paired
+from modescope.bench.timing.comparison import WarmUp
 from tests.helpers import probe_models
 from tests.helpers.probe_models import (
     EAGER,
@@ -105,12 +109,10 @@ def test_an_ok_result_is_complete_and_of_the_checked_steps(asked: Variant, watch
     assert min(found.first_call_s, found.baseline_first_call_s) > 0
     assert not compiles or found.first_call_s > 200 * min(found.latency_calls_s)
     assert found.watched_s >= found.warmup_s + found.timed_s
-
-    before_clocks = kept["clocks"]
-    assert (before_clocks.status, before_clocks.findings.in_effect) == ("ok", True)
-    assert before_clocks.findings.latency_rounds_s == found.latency_rounds_s
-    assert before_clocks.findings.dispatch_rounds_s is None
     assert found.dispatch_rounds_s is not None
+    before_clocks = kept["clocks"].findings
+    assert (before_clocks.in_effect, before_clocks.dispatch_rounds_s) == (True, None)
+    assert before_clocks.latency_rounds_s == found.latency_rounds_s
 
 
 def test_without_a_baseline_only_the_case_is_timed(watch: Watch) -> None:
@@ -145,38 +147,22 @@ def test_a_first_call_that_fills_the_cache_ends_there(
     assert second.status == "ok"
 
 
-@pytest.mark.parametrize(
-    ("asked", "baseline", "weights", "of_baseline"),
-    [
-        (AMP, Variant(EAGER, "fp32"), torch.float32, torch.float32),
-        (BF16, BF16, torch.bfloat16, torch.bfloat16),
-    ],
-    ids=["autocast", "cast"],
-)
-def test_each_variant_is_built_as_asked(
-    asked: Variant, baseline: Variant, weights: Any, of_baseline: Any, watch: Watch
-) -> None:
-    found = run(case(model(linear), asked, baseline)).findings
-    assert found.seen_grad == asked.mode.grad
-    assert found.seen_autocast == ("bfloat16" if asked is AMP else "none")
-    assert found.seen_weight_dtype == str(weights).removeprefix("torch.")
+def test_each_variant_is_built_as_asked(watch: Watch) -> None:
+    found = run(case(model(linear), AMP, Variant(EAGER, "fp32"))).findings
+    seen = (found.seen_grad, found.seen_autocast, found.seen_weight_dtype)
+    assert seen == ("no_grad", "bfloat16", "float32")
     outputs = [torch.as_tensor(each.step()) for each in watch.built[:3]]
-    assert [each.dtype for each in outputs] == [torch.bfloat16, torch.bfloat16, of_baseline]
-    assert [each.requires_grad for each in outputs[1:]] == [asked is BF16, True]
-    for built in watch.built[:3]:
-        assert {each.dtype for each in built.subject.module.parameters()} == {weights}
-    assert found.error > 1e-4
-    assert (found.baseline_error > 1e-4) is (of_baseline is torch.bfloat16)
+    assert [each.dtype for each in outputs] == [torch.bfloat16, torch.bfloat16, torch.float32]
+    assert [each.requires_grad for each in outputs[1:]] == [False, True]
+    assert found.error > 1e-4 > found.baseline_error
+    found = run(case(model(linear), BF16, BF16)).findings
+    assert (found.seen_autocast, found.seen_weight_dtype) == ("none", "bfloat16")
+    assert min(found.error, found.baseline_error) > 1e-4
 
 
 @pytest.mark.parametrize(
     ("asked", "in_place"),
-    [
-        (NO_GRAD, True),
-        (NO_GRAD, False),
-        pytest.param(COMPILE, True, marks=pytest.mark.full),
-        pytest.param(COMPILE, False, marks=pytest.mark.full),
-    ],
+    [(NO_GRAD, True), (NO_GRAD, False), pytest.param(COMPILE, True, marks=pytest.mark.full)],
 )
 def test_a_model_with_state_is_checked_and_timed_from_its_start(
     asked: Variant, in_place: bool, watch: Watch
@@ -195,23 +181,16 @@ def test_a_model_with_state_is_checked_and_timed_from_its_start(
     ours, theirs = states()
     watch.candidate.step()
     assert states() == [ours + 1, theirs]
-    assert not _storages(watch.candidate) & _storages(watch.baseline)
     for one, other in zip(*map(_given, (watch.candidate, watch.baseline)), strict=True):
         assert torch.equal(one, other)
+        assert one.data_ptr() != other.data_ptr()
 
 
 def _given(built: Built) -> list[Tensor]:
     return [*built.subject.module.parameters(), *built.subject.inputs.tensors()]
 
 
-def _storages(built: Built) -> set[int]:
-    tensors = [*_given(built), *built.subject.module.buffers()]
-    return {tensor.untyped_storage().data_ptr() for tensor in tensors}
-
-
 # Correctness
-
-ACCEPTED = re.compile(r"accept the error with max_error=(\S+) \(docs/\S+#a-wrong-result\)$")
 
 
 def wrong_in_inference_mode() -> probe_models.Built:
@@ -228,16 +207,10 @@ def test_an_error_beyond_its_limit_is_a_wrong_result_unless_the_user_accepts_it(
     found = refused.findings
     assert (refused.status, found.latency_rounds_s, watch.timed) == ("wrong_result", None, None)
     assert found.eager_error < 1e-6 < found.error_limit < 0.1 < found.error
-    number = float(ACCEPTED.search(refused.reason)[1])
-    assert found.error <= number < 1.2 * found.error
-    assert run(asked, max_error=number / 2).status == "wrong_result"
-    assert watch.timed is None
-    accepted = run(asked, max_error=number)
-    assert (accepted.status, accepted.reason) == ("ok", None)
-    assert (accepted.findings.error, accepted.findings.error_limit) == (
-        found.error,
-        found.error_limit,
-    )
+    accepts = re.search(r"accept the error with max_error=(\S+) ", refused.reason or "")
+    assert accepts
+    accepted = run(asked, max_error=float(accepts[1]))
+    assert (accepted.status, accepted.findings.error) == ("ok", found.error)
     assert accepted.findings.latency_rounds_s
 
 
@@ -280,13 +253,7 @@ def _stale(step: Step) -> Step:
 
 
 @pytest.mark.parametrize(
-    ("replay", "status"),
-    [
-        (lambda step: step, "ok"),
-        (_stale, "wrong_result"),
-        (lambda step: lambda: torch.as_tensor(step()) * math.nan, "wrong_result"),
-    ],
-    ids=["live", "ignores inputs", "not a number"],
+    ("replay", "status"), [(lambda step: step, "ok"), (_stale, "wrong_result")]
 )
 def test_the_first_call_includes_the_capture_and_the_replay_is_checked(
     replay: Callable[[Step], Step], status: str, monkeypatch: pytest.MonkeyPatch, watch: Watch
@@ -295,13 +262,11 @@ def test_the_first_call_includes_the_capture_and_the_replay_is_checked(
     result = run(case(model(scaled), GRAPH))
     found = result.findings
     assert result.status == status
-    assert found.eager_error < 1e-6
     assert found.first_call_s > 5
+    assert (watch.timed is None) is (status != "ok")
     if status == "ok":
         assert found.baseline_first_call_s < 5
         assert found.in_effect is False, "no graph was launched"
-    else:
-        assert watch.timed is None
 
 
 def test_a_model_without_results_is_not_timed(watch: Watch) -> None:
@@ -326,6 +291,43 @@ def test_results_that_depend_on_earlier_calls_are_measured_and_not_checked() -> 
     assert found.baseline_latency_rounds_s
 
 
+def test_a_warm_up_without_end_is_flagged_and_a_compilation_while_timing_fails_the_case(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As counted; that compiling is counted is a test of comparisons."""
+    warm = WarmUp(0.25, False, (1e-5, 1e-5))
+    monkeypatch.setattr(comparison, "warm_up", lambda *others: warm)
+    found = run(case(model(linear), NO_GRAD)).findings
+    assert found.warmup_s == 0.25
+    assert "no_steady_state" in found.flags
+    monkeypatch.setattr(mode_effect, "count_compilations", lambda: lambda: 2)
+    result = run(case(model(linear), NO_GRAD))
+    assert (result.status, result.findings.recompiles) == ("failed", 2)
+    assert result.findings.latency_rounds_s
+
+
+def test_a_clear_loss_has_clocks_for_as_many_rounds_as_a_pilot(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(paired, "SLOW", math.inf)
+    budget = replace(smoke().budget, pilot_rounds=12, min_rounds=12, clock_rounds=20)
+    budget = replace(budget, timed_max_s=5.0, slow_half_width=0.05)
+    plan = replace(smoke(), budget=budget)
+    found = runner.run(silent, case(model(linear), NO_GRAD), plan).findings
+    assert found.stopped_early
+    assert len(found.host_rounds_s or ()) == 12
+
+
+def test_the_case_has_dispatch_where_its_baseline_has_none_but_not_the_reverse() -> None:
+    found = run(case(model(linear), NO_GRAD, AMP)).findings
+    assert found.dispatch_rounds_s is not None
+    assert (found.baseline_dispatch_rounds_s, found.dispatch_note) == (None, None)
+    found = run(case(model(linear), AMP)).findings
+    assert (found.dispatch_rounds_s, found.baseline_dispatch_rounds_s) == (None, None)
+    assert "autocast" in (found.dispatch_note or "")
+    assert found.host_rounds_s is not None
+
+
 # Proof of effect
 
 
@@ -344,12 +346,11 @@ def test_a_compilation_while_timing_fails_the_case(watch: Watch) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("fullgraph", [True, False])
-def test_a_model_that_is_compiled_at_every_call_never_counts_as_compiled(fullgraph: bool) -> None:
+def test_a_model_that_is_compiled_at_every_call_never_counts_as_compiled() -> None:
     """Past its limit torch would silently continue in eager where breaks are allowed."""
     plan = smoke()
     patient = replace(plan, budget=replace(plan.budget, warmup_min_s=0.02, warmup_max_s=1.0))
-    asked = model(remembers, fullgraph, counting=True)
+    asked = model(remembers, fullgraph=False, counting=True)
     result = runner.run(silent, case(asked, COMPILE), patient)
     assert result.status == "failed"
     assert f"recompile_limit={torch._dynamo.config.recompile_limit})" in result.reason
@@ -388,24 +389,21 @@ def test_there_is_no_speedup_against_a_baseline_that_was_not_in_effect() -> None
     assert found.in_effect is True
     assert found.latency_rounds_s
     assert found.dispatch_rounds_s
-    assert found.baseline_latency_rounds_s is None
-    assert found.case_ran_first is None
-    assert found.baseline_dispatch_rounds_s is None
+    of_baseline = (found.baseline_latency_rounds_s, found.baseline_dispatch_rounds_s)
+    assert (*of_baseline, found.case_ran_first) == (None, None, None)
     assert found.baseline_first_call_s is None, "it compiles: its caches were not cold"
 
 
 # Settings and seeds
 
 
-@pytest.mark.parametrize(
-    ("dtype", "precision", "threads"), [("fp32", "highest", 1), ("tf32", "high", 2)]
-)
-def test_global_settings_are_those_of_the_case(dtype: str, precision: str, threads: int) -> None:
-    torch.set_float32_matmul_precision("medium")
-    runner.settle(replace(case(model(linear), variant(dtype)), threads=threads), smoke())
-    assert torch.get_float32_matmul_precision() == precision
-    assert torch.backends.cudnn.allow_tf32 is (dtype == "tf32")
-    assert torch.get_num_threads() == threads
+def test_global_settings_are_those_of_the_case() -> None:
+    for dtype, precision, threads in (("fp32", "highest", 1), ("tf32", "high", 2)):
+        torch.set_float32_matmul_precision("medium")
+        runner.settle(replace(case(model(linear), variant(dtype)), threads=threads), smoke())
+        assert torch.get_float32_matmul_precision() == precision
+        assert torch.backends.cudnn.allow_tf32 is (dtype == "tf32")
+        assert torch.get_num_threads() == threads
 
 
 def test_seed_and_replicate_decide_what_is_drawn(watch: Watch) -> None:
@@ -434,27 +432,23 @@ def test_seed_and_replicate_decide_what_is_drawn(watch: Watch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "ends"),
+    ("error", "is_oom"),
     [
-        (MemoryError(), "oom"),
-        (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB."), "oom"),
-        (RuntimeError("CUDA error: out of memory"), "oom"),
-        (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublas...`"), "oom"),
-        (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to"), "oom"),
-        (RuntimeError("shapes do not match"), None),
-        (UsageError("yours"), None),
+        (MemoryError(), True),
+        (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB."), True),
+        (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling"), True),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to"), True),
+        (RuntimeError("shapes do not match"), False),
+        (UsageError("yours"), False),
     ],
     ids=lambda value: str(value)[:24],
 )
 def test_only_errors_of_memory_are_status_oom(
-    error: Exception, ends: str | None, monkeypatch: pytest.MonkeyPatch
+    error: Exception, is_oom: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fails(*arguments: Any) -> Result:
-        raise error
-
-    monkeypatch.setattr(runner, "_measure", fails)
-    if ends:
-        assert run(case(model(scaled), NO_GRAD)).status == ends
+    monkeypatch.setattr(runner, "_measure", Mock(side_effect=error))
+    if is_oom:
+        assert run(case(model(scaled), NO_GRAD)).status == "oom"
     else:
         with pytest.raises(type(error), match=str(error)):
             run(case(model(scaled), NO_GRAD))

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import torch
-from torch import nn
 
 from modescope.bench.case import paired_timing, passes, random_judge, runner
 from modescope.bench.case.first_call import enter
@@ -52,11 +51,8 @@ def run(asked: Case, progress: Progress = silent) -> Result:
 @pytest.mark.parametrize("asked", [EAGER, AMP, HALF_AMP], ids=["fp32", "bf16", "fp16"])
 def test_an_ok_result_is_complete_and_of_the_checked_steps(asked: Variant, watch: Watch) -> None:
     phases: list[str] = []
-
-    def report(phase: str, keep: object = None) -> None:
-        phases.append(phase)
-
-    result = run(trained_models.case(small_mlp, asked), report)
+    asks = trained_models.case(small_mlp, asked)
+    result = run(asks, lambda phase, *kept: phases.append(phase))
     assert (result.status, result.reason) == ("ok", None)
     watch.assert_the_checked_steps_are_timed()
     found = result.findings
@@ -108,16 +104,6 @@ def test_every_block_begins_with_the_first_step_and_the_run_restores_everything(
     assert all(torch.equal(b, buffers[n]) for n, b in candidate.subject.module.named_buffers())
 
 
-def test_a_step_that_turns_wrong_while_timed_is_a_wrong_result(watch: Watch) -> None:
-    def spoil() -> None:
-        trainer_of(watch.candidate).optimizer.param_groups[0]["lr"] *= 2
-
-    watch.before_timing = spoil
-    result = run(trained_models.case(small_mlp))
-    assert result.status == "wrong_result"
-    assert result.findings.error_place.startswith("update of ")
-
-
 def of(target: str, **options: Any) -> Case:
     made = trained_models.case(small_mlp, **options)
     return replace(made, model=replace(made.model, target=target, name=f"custom:{target}"))
@@ -126,11 +112,10 @@ def of(target: str, **options: Any) -> Case:
 @pytest.mark.parametrize("checkpoint", ["none", pytest.param("children", marks=pytest.mark.full)])
 def test_a_model_with_dropout_is_timed_and_checked_without_it(checkpoint: str) -> None:
     phases: list[str] = []
-
-    def report(phase: str, keep: object = None) -> None:
-        phases.append(phase)
-
-    result = run(of("tests.helpers.published:recurrent", checkpoint=checkpoint), report)
+    result = run(
+        of("tests.helpers.published:recurrent", checkpoint=checkpoint),
+        lambda phase, *kept: phases.append(phase),
+    )
     found = result.findings
     assert (result.status, result.reason) == ("ok", None)
     assert found.checked == "without_randomness"
@@ -140,33 +125,11 @@ def test_a_model_with_dropout_is_timed_and_checked_without_it(checkpoint: str) -
     assert phases[-1] == "last check"
 
 
-class NeedsDropout(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.linear, self.dropout = nn.Linear(4, 4), nn.Dropout(0.5)
-
-    def forward(self, x: torch.Tensor) -> Any:
-        return self.dropout(self.linear(x)) * (1 / self.dropout.p)
-
-
-def needs_dropout() -> Any:
-    return NeedsDropout(), (torch.randn(2, 4),)
-
-
-@pytest.mark.parametrize(
-    ("target", "note"),
-    [
-        (f"{random.__module__}:random", random_judge.NO_SWITCH),
-        (f"{__name__}:needs_dropout", "division by zero"),
-    ],
-)
-def test_randomness_that_cannot_be_switched_off_is_timed_and_not_checked(
-    target: str, note: str
-) -> None:
-    result = run(of(target))
+def test_randomness_that_cannot_be_switched_off_is_timed_and_not_checked() -> None:
+    result = run(of(f"{random.__module__}:random"))
     found = result.findings
     assert (result.status, found.checked, found.error) == ("ok", "not", None)
-    assert note in found.checked_note
+    assert found.checked_note == random_judge.NO_SWITCH
     assert found.latency_rounds_s
 
 

@@ -58,12 +58,10 @@ def test_drift_with_ties_by_hand() -> None:
 
 
 def test_the_statistic_of_drift_is_scipys_kendall_tau() -> None:
-    """The p values differ: ours is corrected for continuity."""
-    random = np.random.default_rng(0)
-    for n, digits in ((12, 6), (60, 1), (240, 2)):
-        values = np.round(random.normal(size=n), digits)
-        expected = scipy.stats.kendalltau(np.arange(n), values).statistic
-        assert diagnostics.drift(values).statistic == pytest.approx(expected, abs=1e-12)
+    """With ties; the p values differ, as ours is corrected for continuity."""
+    values = np.round(np.random.default_rng(0).normal(size=60), 1)
+    expected = scipy.stats.kendalltau(np.arange(60), values).statistic
+    assert diagnostics.drift(values).statistic == pytest.approx(expected, abs=1e-12)
 
 
 def test_autocorrelation_by_hand() -> None:
@@ -73,13 +71,9 @@ def test_autocorrelation_by_hand() -> None:
     assert found.p == pytest.approx(NormalDist().cdf(-(0.75 + 1 / 12) * math.sqrt(12)))
     assert found.size == pytest.approx(math.sqrt(7) - 1)  # (1 + 0.75) / (1 - 0.75)
     assert diagnostics.autocorrelation([*RISING[:-1], 50.0]) == found  # a spike decides nothing
-
-
-def test_alternation_is_not_flagged_as_autocorrelation() -> None:
-    found = diagnostics.autocorrelation([0.0, 0.01] * 6)  # ranks 3.5 and 9.5
-    assert found.statistic == pytest.approx(-11 / 12)
-    assert found.p > 0.99
-    assert found.size < 0
+    alternating = diagnostics.autocorrelation([0.0, 0.01] * 6)  # ranks 3.5 and 9.5
+    assert alternating.statistic == pytest.approx(-11 / 12)
+    assert (alternating.p > 0.99, alternating.size < 0) == (True, True)
 
 
 def test_bimodality_by_hand() -> None:
@@ -121,13 +115,9 @@ def test_order_effect_by_hand() -> None:
     assert found.size == pytest.approx(math.exp(0.06) - 1)
 
 
-@pytest.mark.parametrize(
-    "case_first", [None, [True] * 12, [True] * 8 + [False] * 4, [True, False] * 5]
-)
-def test_without_enough_rounds_of_both_orders_there_is_no_order_effect(
-    case_first: list[bool] | None,
-) -> None:
-    assert diagnostics.order_effect(RISING, case_first) is None
+def test_without_enough_rounds_of_both_orders_there_is_no_order_effect() -> None:
+    for case_first in (None, [True] * 12, [True] * 8 + [False] * 4, [True, False] * 5):
+        assert diagnostics.order_effect(RISING, case_first) is None
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
@@ -147,9 +137,6 @@ def test_values_that_are_not_durations_raise_no_flag() -> None:
         assert diagnostics.flags(spoiled, None, None) == ()
         assert diagnostics.flags(spoiled, rising, first) == ()
         assert diagnostics.flags(rising, spoiled, first) == ()
-
-
-def test_unpaired_lengths_are_an_error() -> None:
     with pytest.raises(ValueError, match="12 rounds of the case and 11 of the baseline"):
         diagnostics.flags([1.0] * 12, [1.0] * 11, None)
 
@@ -261,14 +248,6 @@ def test_planted_autocorrelation_is_flagged() -> None:
     assert np.mean(["autocorrelated" in each for each in alone]) >= 0.95
 
 
-def test_noise_shared_by_a_pair_is_not_flagged_as_autocorrelation() -> None:
-    source = np.random.default_rng(0)
-    pace = [np.exp(autoregressive(source, 60, rho=0.8, sigma=0.02)) for _ in range(200)]
-    runs = [shared * source.lognormal(0, 0.005, (2, 60)) for shared in pace]
-    flags = [diagnostics.flags(case, base, orders(source, 60)) for case, base in runs]
-    assert np.mean(["autocorrelated" in each for each in flags]) <= 0.02
-
-
 def test_significant_but_tiny_effects_raise_no_flag() -> None:
     """Without noise, half a permille is highly significant."""
     first = np.arange(120) % 2 == 0
@@ -294,14 +273,6 @@ def test_an_effect_of_the_order_raises_no_flag_about_the_speedup() -> None:
     assert diagnostics.flags(np.ones(60), np.exp(ratios), None) == ("bimodal",)
 
 
-def test_flags_come_in_the_order_of_the_table() -> None:
-    first = np.arange(120) % 2 == 0
-    second = np.arange(120) >= 60
-    case = np.exp(np.where(second, 0.2, 0) + np.where(first, 0, 0.05))
-    flags = diagnostics.flags(case, np.ones(120), first)
-    assert flags == ("drift", "autocorrelated", "bimodal", "order_effect") == tuple(DIAGNOSTICS)
-
-
 QUIET = Contention(
     watched_s=2.0,
     cpu_wait_s=0.004,
@@ -315,7 +286,6 @@ QUIET = Contention(
     ("changes", "expected"),
     [
         ({}, False),
-        ({"cpu_wait_s": 0.019}, False),
         ({"cpu_wait_s": 0.021}, True),  # 1 % of 2 s is 0.02 s
         # The idle time of each core is uncertain by 0.01 s.
         ({"others_cpu_s": 0.21}, False),
@@ -324,7 +294,6 @@ QUIET = Contention(
         ({"others_cpu_s": 7.0, "machine_cores": 64}, False),  # 5 % of 64 are 3.2 cores
         ({"others_cpu_s": 7.1, "machine_cores": 64}, True),
         ({"cgroup_throttled_s": 0.021}, True),
-        ({"watched_s": 0.25}, True),  # the same counts in less time are more
         ({"watched_s": None, "cpu_wait_s": 1.0}, False),
     ],
     ids=str,
@@ -336,11 +305,8 @@ def test_contention_begins_at_its_thresholds(changes: dict[str, float], expected
 def test_unknown_counts_are_not_contention() -> None:
     assert not contended(Contention(watched_s=2.0))
     assert contended(Contention(watched_s=2.0, cpu_wait_s=1.0))
-
-
-@pytest.mark.parametrize(("processes", "expected"), [(None, False), (0, False), (1, True)])
-def test_other_processes_on_the_gpu_are_contention(processes: int | None, expected: bool) -> None:
-    assert contended(QUIET, processes) is expected
+    of_gpu = [contended(QUIET, processes) for processes in (None, 0, 1)]
+    assert of_gpu == [False, False, True]
 
 
 @pytest.mark.parametrize(

@@ -18,12 +18,11 @@ TRIALS = 3000
 Numbers = NDArray[np.float64]
 
 
-@pytest.mark.parametrize("alpha", [0.05, 0.001])
-def test_interval_rank_is_that_of_scipy(alpha: float) -> None:
+def test_interval_rank_is_that_of_scipy() -> None:
     for n in range(1000):
         tails = special.bdtr(np.arange(n + 1), n, 0.5)
-        expected = np.searchsorted(tails, alpha / 2, side="right") if n else 0
-        assert estimates.interval_rank(n, alpha) == expected, n
+        expected = np.searchsorted(tails, estimates.ALPHA / 2, side="right") if n else 0
+        assert estimates.interval_rank(n) == expected, n
 
 
 @pytest.mark.parametrize(
@@ -47,39 +46,31 @@ def test_median_interval(values: Sequence[float] | None, expected: Estimate | No
     assert estimates.median_interval(values) == expected
 
 
-@pytest.mark.parametrize("bad", [0.0, -1.0, math.nan, math.inf])
-def test_values_that_are_not_durations_give_no_speedup(bad: float) -> None:
-    good, spoiled = [1.0] * 12, [1.0] * 11 + [bad]
-    assert estimates.speedup(good, spoiled) is None
-    assert estimates.speedup(spoiled, good) is None
-    assert estimates.ratio(good, spoiled) is None
-
-
-def test_without_pairs_there_is_no_speedup() -> None:
-    assert estimates.speedup([1.0] * 12, None) is None
+def test_without_pairs_of_durations_there_is_no_speedup() -> None:
+    good = [1.0] * 12
+    for bad in (0.0, -1.0, math.nan, math.inf):
+        spoiled = [*good[1:], bad]
+        assert estimates.speedup(good, spoiled) is None
+        assert estimates.speedup(spoiled, good) is None
+        assert estimates.ratio(good, spoiled) is None
+    assert estimates.speedup(good, None) is None
     assert estimates.speedup([], []) is None
     with pytest.raises(ValueError, match="12 rounds of the case and 11 of the baseline"):
-        estimates.speedup([1.0] * 12, [1.0] * 11)
+        estimates.speedup(good, [1.0] * 11)
 
 
 def test_a_ratio_is_of_the_pairs_that_both_have() -> None:
     assert estimates.ratio([-3.0, 6.0, 5.0, 9.0], [1.0, 2.0, 1.0]) == Estimate(3.0, None, None)
 
 
-@pytest.mark.parametrize("n", [1, 11])
-def test_below_twelve_rounds_a_speedup_has_no_interval_verdict_or_mde(n: int) -> None:
-    ratio = estimates.speedup([1e-3] * n, [1.5e-3] * n)
+def test_a_speedup_has_an_interval_from_twelve_rounds_on() -> None:
+    ratio = estimates.speedup([1e-3] * 11, [1.5e-3] * 11)
     assert ratio.value == pytest.approx(1.5)
     assert (ratio.low, ratio.high) == (None, None)
-    assert estimates.verdict(ratio) is None
-    assert estimates.mde(ratio) is None
-
-
-def test_twelve_tied_rounds_have_an_interval_of_zero_width() -> None:
+    assert (estimates.verdict(ratio), estimates.mde(ratio)) == (None, None)
     ratio = estimates.speedup([1e-3] * 12, [1.5e-3] * 12)
     assert (ratio.value, ratio.low, ratio.high) == pytest.approx((1.5, 1.5, 1.5))
-    assert estimates.verdict(ratio) == "faster"
-    assert estimates.mde(ratio) == 0
+    assert (estimates.verdict(ratio), estimates.mde(ratio)) == ("faster", 0)
 
 
 def test_speedup_by_hand() -> None:
@@ -115,12 +106,6 @@ def test_verdicts(low: float, high: float, expected: str) -> None:
     assert estimates.verdict(Estimate((low + high) / 2, low, high)) == expected
     swapped = Estimate(2 / (low + high), 1 / high, 1 / low)
     assert estimates.verdict(swapped) == mirror.get(expected, expected)
-
-
-def test_the_verdict_depends_on_the_margin() -> None:
-    ratio = Estimate(1.03, 1.02, 1.04)
-    assert estimates.verdict(ratio) == "faster"
-    assert estimates.verdict(ratio, margin=0.05) == "equivalent"
 
 
 def bounds(estimate: Estimate) -> tuple[float, float]:
@@ -218,7 +203,7 @@ def test_an_effect_of_the_mde_is_detected_in_four_of_five_runs() -> None:
         assert wrong not in verdicts
 
 
-@pytest.mark.parametrize("n", [12, 20, 60])
+@pytest.mark.parametrize("n", [12, 60])
 def test_equal_steps_seldom_get_a_verdict(n: int) -> None:
     verdicts = [estimates.verdict(ratio) for ratio in ratios(1.0, n, seed=6)]
     assert np.mean([verdict in ("faster", "slower") for verdict in verdicts]) <= 0.02
@@ -247,7 +232,6 @@ def pilot(half_width: float) -> list[float]:
     ("case_s", "baseline_s", "expected"),
     [
         (pilot(0.01), [1.0] * 12, 48),  # 12 * (half_width / 0.005)**2
-        (pilot(0.0125), None, 75),
         (pilot(0.005), None, 20),
         (pilot(0.3), None, 240),
         (PACE, [1.1 * pace for pace in PACE], 20),  # a drift that both share
@@ -277,22 +261,14 @@ def test_slope_by_hand() -> None:
     assert bounds(line) == pytest.approx((4 / 7 - half_width, 4 / 7 + half_width), rel=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("x", "y"),
-    [
+def test_a_slope_needs_three_sizes_and_durations() -> None:
+    for x, y in (
         (None, None),
         ([1, 1, 2, 2], [1.0, 1.1, 2.0, 2.1]),  # two distinct x
         ([1, 2, 3], [1.0, 0.0, 3.0]),
         ([1, 2, 3], [1.0, math.nan, 3.0]),
-    ],
-)
-def test_a_slope_needs_three_sizes_and_durations(
-    x: list[float] | None, y: list[float] | None
-) -> None:
-    assert estimates.slope(x, y) is None
-
-
-def test_slope_of_unequal_lengths_is_an_error() -> None:
+    ):
+        assert estimates.slope(x, y) is None
     with pytest.raises(ValueError, match="got 3 x and 2 y"):
         estimates.slope([1, 2, 3], [1.0, 2.0])
 
@@ -358,17 +334,13 @@ def test_the_ends_of_a_result_are_the_worst_case() -> None:
     assert quotient(TEN, TWO) == Estimate(5.0, 3.0, 12.0)
     assert difference(TEN, TWO) == Estimate(8.0, 6.0, 11.0)
     assert product(TEN, TWO) == Estimate(20.0, 9.0, 36.0)
-
-
-def test_without_an_interval_the_result_has_none() -> None:
+    # without an interval the result has none
     assert quotient(TEN, OPEN) == Estimate(5.0, None, None)
     assert difference(OPEN, TWO) == Estimate(0.0, None, None)
     assert product(OPEN, TEN) == Estimate(20.0, None, None)
 
 
 def test_unknown_terms_make_the_result_unknown() -> None:
-    assert difference(TEN, None) is None
-    assert product(None, TEN) is None
+    assert difference(TEN, None) is product(None, TEN) is None
     for unknown in (None, Estimate(1.0, -0.5, 2.0), Estimate(0.0, None, None)):
-        assert quotient(TEN, unknown) is None
-        assert quotient(unknown, TEN) is None
+        assert quotient(TEN, unknown) is quotient(unknown, TEN) is None

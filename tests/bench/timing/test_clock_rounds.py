@@ -26,7 +26,13 @@ from tests.helpers.simulated import (
     step,
     synchronising_step,
 )
-from tests.helpers.simulated_steps import KNOWN, device_bound, host_bound
+from tests.helpers.simulated_steps import (
+    KNOWN,
+    device_bound,
+    host_bound,
+    recording,
+    trailing_host_work,
+)
 
 BUDGET = replace(made_up_records.BUDGET, timed_max_s=1e4, clock_rounds=6)
 
@@ -46,11 +52,10 @@ def read(
     return clock_rounds.read(steps, device, changed, seed, expected_s, others=others)
 
 
-@pytest.mark.parametrize("build", KNOWN, ids=lambda build: build.__name__)
-def test_each_clock_of_a_device_with_a_queue(build: Callable[[SimulatedDevice], Step]) -> None:
-    latency_s, host_s, device_s, pipelined_s = KNOWN[build]
+def test_each_clock_of_a_device_with_a_queue() -> None:
+    latency_s, host_s, device_s, pipelined_s = KNOWN[trailing_host_work]
     device = SimulatedDevice()
-    found = read(build(device), device, latency_s)
+    found = read(trailing_host_work(device), device, latency_s)
     assert found.clocks_latency_rounds_s == pytest.approx([latency_s] * 6)
     assert found.host_rounds_s == pytest.approx([host_s] * 6)
     assert found.device_rounds_s == pytest.approx([device_s] * 6)
@@ -107,33 +112,23 @@ def test_a_device_without_a_queue_has_all_work_on_the_host() -> None:
         (1000, 56, 56),  # 500 us of 9 us each
         (54, 50, 56),  # 500 us of 10 us each, the latency; then there is no room for 56
         (50, 12, 50),  # 50 calls do not fit: the hold takes a place
-        (3, 1, 50),
+        (1, None, None),
     ],
 )
-def test_fewer_calls_are_queued_until_they_fit(depth: int, fitting: int, wanted: int) -> None:
+def test_fewer_calls_are_queued_until_they_fit(
+    depth: int, fitting: int | None, wanted: int | None
+) -> None:
     device = SimulatedDevice(depth=depth)
     found = read(step(device, (1e-6, 9e-6)), device, 1e-5)
-    assert found.device_rounds_s == pytest.approx([9e-6] * 6)
-    assert found.device_note is None
     assert (found.device_calls, found.device_calls_wanted) == (fitting, wanted)
-    assert device.holds_s[-6:] == pytest.approx([1.5 * 1e-6 * fitting + 1e-4] * 6)
-
-
-def test_a_queue_too_short_for_one_call_gives_no_device_time() -> None:
-    device = SimulatedDevice(depth=1)
-    found = read(step(device, (1e-6, 9e-6)), device, 1e-5)
-    assert found.device_rounds_s is None
-    assert "its launches fill the queue" in str(found.device_note)
-    assert (found.device_calls, found.device_calls_wanted) == (None, None)
-    assert len(device.holds_s) == 4 * GATE_TRIES  # 50, 12, 3 calls and 1
-
-
-def test_blocks_are_long_enough_for_the_cost_of_reading_the_clock() -> None:
-    """Two readings take 1e-4 of a block at most, and 5e-4 of a short one of pipelined time."""
-    device = SimulatedDevice(queues=False, read_cost_s=1e-6)
-    found = read(step(device, (1e-4, 0.0)), device, 1e-4)
-    assert found.host_rounds_s == pytest.approx([1.01e-4] * 6)  # a sample has one reading in it
-    assert found.pipelined_rounds_s == pytest.approx([1e-4] * 6, rel=5.1e-4)
+    if fitting is None:
+        assert found.device_rounds_s is None
+        assert "its launches fill the queue" in str(found.device_note)
+        assert len(device.holds_s) == 4 * GATE_TRIES  # 50, 12, 3 calls and 1
+    else:
+        assert found.device_rounds_s == pytest.approx([9e-6] * 6)
+        assert found.device_note is None
+        assert device.holds_s[-6:] == pytest.approx([1.5 * 1e-6 * fitting + 1e-4] * 6)
 
 
 @pytest.mark.parametrize(("queues", "calls"), [(True, 5 * 20 * 3), (False, 20)])
@@ -158,20 +153,6 @@ def waits(device: SimulatedDevice, name: str, seconds: float, calls: int = 1) ->
     return Clock(name, (Side(step(device, (seconds, 0.0)), timers.host, calls, 1),))
 
 
-def test_other_clocks_are_read_in_the_same_rounds() -> None:
-    device = SimulatedDevice()
-    dispatch = Clock(
-        "dispatch",
-        tuple(Side(step(device, (each, 0.0)), timers.host, 2, 1) for each in (0.25, 0.125)),
-    )
-    others = [dispatch, waits(device, "clocks_pace", 2.0)]
-    found = read(device_bound(device), device, 3.5, others=others)
-    assert found.dispatch_rounds_s == pytest.approx([0.25] * 6)
-    assert found.baseline_dispatch_rounds_s == pytest.approx([0.125] * 6)
-    assert found.clocks_pace_rounds_s == pytest.approx([2.0] * 6)
-    assert found.device_rounds_s == pytest.approx([3.0] * 6)
-
-
 def test_position_i_of_each_column_is_round_i() -> None:
     """The machine becomes slower by about a tenth per round, and by less within a round."""
     device = SimulatedDevice(queues=False, slowdown=lambda now_s: 1 + 0.1 * now_s / 20)
@@ -185,7 +166,7 @@ def test_position_i_of_each_column_is_round_i() -> None:
 
 @pytest.mark.parametrize(
     ("cap_s", "pilot", "rounds"),
-    [(1.0, 6, 1), (12.0, 6, 1), (13.0, 6, 2), (1e4, 6, 6), (100.0, 2, 2), (200.0, 2, 3)],
+    [(12.0, 6, 1), (13.0, 6, 2), (100.0, 2, 2), (200.0, 2, 3)],
 )
 def test_a_slow_step_gets_fewer_rounds(cap_s: float, pilot: int, rounds: int) -> None:
     """A pilot may take ten times the cap.
@@ -201,12 +182,6 @@ def test_a_slow_step_gets_fewer_rounds(cap_s: float, pilot: int, rounds: int) ->
     assert device.now_s == pytest.approx(21.25 + 64.25 * rounds, abs=0.01)
 
 
-def test_garbage_is_not_collected_while_reading() -> None:
-    seen: set[bool] = set()
-    read(lambda: seen.add(gc.isenabled()), SimulatedDevice(), 1.0)
-    assert seen == {False}
-
-
 def scripted(name: str, *seconds: float | None) -> Clock:
     """A clock with these times in successive rounds; None: it fails."""
     answers = iter(
@@ -215,24 +190,15 @@ def scripted(name: str, *seconds: float | None) -> Clock:
     return Clock(name, (Side(lambda: None, lambda *_: next(answers), 1, 1),))
 
 
-def test_clocks_take_turns_in_random_order() -> None:
-    def turns(seed: int) -> list[str]:
-        log: list[str] = []
+def test_the_seed_decides_the_order_of_clocks() -> None:
+    def order(seed: int) -> str:
+        device, log = SimulatedDevice(), list[str]()
+        other = Clock("dispatch", (Side(recording(device, log, "d"), timers.host, 1, 1),))
+        call = recording(device, log, "c")
+        read(call, device, 1e-3, seed=seed, others=[other], clock_rounds=20)
+        return "".join(log)
 
-        def noted(name: str) -> Clock:
-            def timer(*_: object) -> Timing:
-                log.append(name)
-                return Timing((1.0,))
-
-            return Clock(name, (Side(lambda: None, timer, 1, 1),))
-
-        others = [noted("dispatch"), noted("clocks_pace")]
-        device = SimulatedDevice()
-        read(device_bound(device), device, 3.5, seed=seed, others=others, clock_rounds=20)
-        return log
-
-    assert turns(0) == turns(0) != turns(1)
-    assert turns(0)[::2].count("dispatch") == 10
+    assert order(0) == order(0) != order(1)
 
 
 @pytest.mark.parametrize(
@@ -284,7 +250,7 @@ def test_a_pipelined_time_with_a_negative_median_is_unknown(
 RATIO = 1.75
 LATENCY_S, DISPATCH_S, GAIN = 2e-4, 6e-5, 1.25
 SHARE = DISPATCH_S / LATENCY_S
-SEEDS = range(170)  # of each of six machines: 2,040 intervals
+SEEDS = range(170)  # of each machine
 
 
 def two_speeds(seed: int, mean_s: float) -> Callable[[float], float]:
@@ -299,15 +265,9 @@ def two_speeds(seed: int, mean_s: float) -> Callable[[float], float]:
     return slowdown
 
 
-def alternating(mean_s: float) -> Callable[[int], Callable[[float], float]]:
-    return lambda seed: two_speeds(seed, mean_s)
-
-
 MACHINES: dict[str, Callable[[int], Callable[[float], float]]] = {
-    "3 ms": alternating(3e-3),
-    "10 ms": alternating(1e-2),
-    "100 ms": alternating(0.1),
-    "1 s": alternating(1.0),
+    "3 ms": lambda seed: two_speeds(seed, 3e-3),
+    "100 ms": lambda seed: two_speeds(seed, 0.1),
     "ramp": lambda seed: lambda now_s: 1 + 0.75 * min(now_s / 0.2, 1),
     "step": lambda seed: lambda now_s: 1.0 if now_s < 0.07 else RATIO,
 }

@@ -18,7 +18,6 @@ from tests.helpers.simulated import (
     Scale,
     SimulatedDevice,
     decaying,
-    normal_noise,
     settling,
     step,
 )
@@ -55,52 +54,26 @@ def test_a_comparison_has_rounds_after_a_warm_up() -> None:
     assert found.speedup.value == pytest.approx(BASELINE_S / CASE_S)
 
 
-def test_a_warm_up_without_end_is_not_steady() -> None:
-    device = SimulatedDevice(queues=False)
-    settles = step(device, (CASE_S, 0.0), scale=decaying(calls=3000, factor=9.0))
-    assert not comparison.compare(settles, None, device, BUDGET, 0, stay).steady
-
-
-class Compiler:
-    """Counts a compilation for every call of a step in one of the phases."""
-
-    def __init__(self, phase: str) -> None:
-        self.phase, self.phases, self.compiled = phase, list[str](), 0
-
-    def step(self, plain: Step) -> Step:
-        def call() -> None:
-            self.compiled += self.phases[-1] == self.phase
-            plain()
-
-        return call
-
-    def count(self) -> Callable[[], int]:
-        before = self.compiled
-        return lambda: self.compiled - before
-
-
-def measure(compiler: Compiler) -> comparison.Measurement:
-    device: Any = SimulatedDevice()
-    case, baseline = pair(device)
-    return comparison.measure(
-        compiler.step(case),
-        baseline,
-        device,
-        BUDGET,
-        0,
-        stay,
-        on_phase=compiler.phases.append,
-        count_compilations=compiler.count,
-    )
-
-
 @pytest.mark.parametrize("phase", ["warm-up", "timing"])
 def test_only_compilations_in_the_rounds_are_counted(phase: str) -> None:
-    compiler = Compiler(phase)
-    found = measure(compiler)
-    assert compiler.compiled > 0
-    assert compiler.phases == ["warm-up", "timing"]
-    assert found.comparison.compilations == (compiler.compiled if phase == "timing" else 0)
+    device: Any = SimulatedDevice()
+    phases, compiled = list[str](), list[str]()
+    case, baseline = pair(device)
+
+    def compiling() -> None:
+        compiled.extend([phases[-1]] * (phases[-1] == phase))
+        case()
+
+    def count_from_now() -> Callable[[], int]:
+        before = len(compiled)
+        return lambda: len(compiled) - before
+
+    found = comparison.measure(
+        compiling, baseline, device, BUDGET, 0, stay, phases.append, count_from_now
+    )
+    assert compiled
+    assert phases == ["warm-up", "timing"]
+    assert found.comparison.compilations == (len(compiled) if phase == "timing" else 0)
 
 
 def test_the_device_is_looked_at_before_warm_up_and_after_timing() -> None:
@@ -146,23 +119,14 @@ def test_warm_up_ends_at_its_limit_without_a_steady_state(unsteady_first: bool) 
     assert WARM_UP.warmup_max_s <= result.seconds < 1.1 * WARM_UP.warmup_max_s
 
 
-def test_warm_up_calls_a_slow_step_at_least_three_times() -> None:
+def test_warm_up_shares_the_time_between_the_steps_and_calls_each_at_least_three_times() -> None:
     device, log = SimulatedDevice(), list[str]()
-    budget = replace(WARM_UP, warmup_min_s=0.0, warmup_max_s=0.0)
-    result = warm_up([recording(device, log, "C"), recording(device, log, "B")], device, budget)
-    assert (log.count("C"), log.count("B")) == (3, 3)
+    steps = [recording(device, log, "C"), recording(device, log, "B")]
+    result = warm_up(steps, device, replace(WARM_UP, warmup_min_s=0.0, warmup_max_s=0.0))
+    assert "".join(log) == "CCCBBB"
     assert result.per_call_s == pytest.approx((1e-3, 1e-3))
-
-
-def test_warm_up_shares_the_time_between_the_steps() -> None:
-    device, log = SimulatedDevice(), list[str]()
-    warm_up([recording(device, log, "C"), recording(device, log, "B")], device, WARM_UP)
+    log.clear()
+    warm_up(steps, device, WARM_UP)
     turns = "".join(log[6:])
     assert turns == "CB" * (len(turns) // 2)
     assert len(turns) > 10
-
-
-def test_noise_alone_does_not_prevent_a_steady_state() -> None:
-    device = SimulatedDevice()
-    call = step(device, (1e-5, 4e-5), scale=normal_noise(0, 0.05))
-    assert warm_up([call], device, WARM_UP).steady

@@ -24,6 +24,7 @@ def test_every_redraw_moves_the_tensors_and_nothing_else() -> None:
     module = nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8)).eval()
     x = torch.rand(4, 8)
     tensors = [*module.parameters(), *module.buffers(), x]
+    memory_layout.anew([*tensors, torch.empty(0), x.to_sparse()], Cpu(), 0)()
     identities, values = list(map(id, tensors)), [tensor.clone() for tensor in tensors]
     expected = module(x)
     redraw = memory_layout.anew(tensors, Cpu(), 0)
@@ -36,17 +37,9 @@ def test_every_redraw_moves_the_tensors_and_nothing_else() -> None:
     assert all(torch.equal(a, b) for a, b in zip(tensors, values, strict=True))
     assert torch.equal(module(x), expected)
     for before, after in pairwise(seen):
-        moved = [a != b for a, b in zip(before, after, strict=True)]
-        assert all(moved)
-
-
-def test_a_step_that_records_for_backward_still_does() -> None:
-    weight = nn.Parameter(torch.ones(3))
-    held = memory_layout.anew([weight], Cpu(), 0)()
-    (weight * 2).sum().backward()
-    assert weight.grad is not None
-    assert weight.grad.tolist() == [2.0, 2.0, 2.0]
-    del held
+        assert all(a != b for a, b in zip(before, after, strict=True))
+    module(x).sum().backward()
+    assert all(each.grad is not None for each in module.parameters())
 
 
 def _views() -> list[torch.Tensor]:
@@ -83,10 +76,6 @@ def test_shared_or_unusual_memory_is_not_moved(
     ]
     assert [tensor.stride() for tensor in tensors] == strides
     del held
-
-
-def test_tensors_without_addresses_are_left_alone() -> None:
-    memory_layout.anew([torch.empty(0), torch.rand(4).to_sparse()], Cpu(), 0)()
 
 
 @pytest.mark.parametrize(("queues", "moves"), [(True, False), (False, True)])

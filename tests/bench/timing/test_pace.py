@@ -12,17 +12,12 @@ from tests.helpers.simulated import SimulatedDevice, spikes, step
 
 
 def test_the_pace_is_the_time_of_its_work_at_the_machine_s_speed() -> None:
-    device = SimulatedDevice(queues=False, slowdown=lambda now_s: 1.0 if now_s < 1.0 else 1.75)
+    device = SimulatedDevice(slowdown=lambda now_s: 1.0 if now_s < 1.0 else 1.75)
+    device.launch(0.0, 100.0)  # which is not waited for
     work = step(device, (0.1, 0.0))
     assert pace.time_of(work, device, 4).samples_s == pytest.approx((0.1,) * 4)
     device.launch(1.0, 0.0)
     assert pace.time_of(work, device, 4).samples_s == pytest.approx((0.175,) * 4)
-
-
-def test_the_pace_does_not_wait_for_the_device() -> None:
-    device = SimulatedDevice()
-    device.launch(0.0, 100.0)
-    assert pace.time_of(step(device, (0.1, 0.0)), device, 4).samples_s == pytest.approx((0.1,) * 4)
 
 
 def test_one_value_of_a_round_is_the_median_of_several_calls() -> None:
@@ -42,15 +37,13 @@ def test_the_best_pace_of_a_machine_is_kept_from_run_to_run(tmp_path: Path) -> N
     assert list(json.loads(file.read_text()).values()) == [2e-5]
 
 
-@pytest.mark.parametrize("paces_s", [None, (2e-5,) * 11, (0.0,) * 12])
-def test_too_few_rounds_say_nothing_of_the_machine(
-    tmp_path: Path, paces_s: tuple[float, ...] | None
-) -> None:
-    assert pace.best_s(paces_s, tmp_path / "paces.json") is None
+def test_too_few_rounds_say_nothing_of_the_machine(tmp_path: Path) -> None:
+    for paces_s in (None, (2e-5,) * 11, (0.0,) * 12):
+        assert pace.best_s(paces_s, tmp_path / "paces.json") is None
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("content", ["", "[1]", '{"a": null}'])
+@pytest.mark.parametrize("content", ["", '{"a": null}'])
 def test_an_unreadable_file_of_paces_is_written_anew(tmp_path: Path, content: str) -> None:
     file = tmp_path / "paces.json"
     file.write_text(content)

@@ -65,18 +65,14 @@ def test_an_odd_number_of_orders_is_balanced_but_for_one() -> None:
     for seed in range(20):
         first = sum(order.index((0, 0)) < order.index((0, 1)) for order in drawn(5, seed))
         assert first in (2, 3)
-    assert [len(drawn(count)) for count in (0, 1, 3)] == [0, 1, 3]
 
 
 def test_orders_are_irregular() -> None:
     """Of 24 orders that are possible, each comes up, and its mirror image seldom follows it."""
     many = drawn(100)
+    assert drawn(100) == many != drawn(100, seed=1)
     assert len(set(many)) == 24
     assert sum(later == earlier[::-1] for earlier, later in pairwise(many)) < 15
-
-
-def test_the_seed_decides_the_orders() -> None:
-    assert drawn(10, seed=1) == drawn(10, seed=1) != drawn(10, seed=2)
 
 
 def test_the_recorded_order_is_the_played_one() -> None:
@@ -117,16 +113,6 @@ def test_a_long_series_settles_with_one_call_and_a_short_one_as_a_whole() -> Non
         assert "".join(log) == expected
 
 
-def test_values_are_those_of_their_clock_and_side() -> None:
-    device = SimulatedDevice(queues=False)
-    pair = clock(*(step(device, (seconds, 0.0)) for seconds in (1.0, 2.0)))
-    played = play(pair, clock(step(device, (3.0, 0.0)), calls=5), device=device)
-    assert rounds.medians(played, 0, 0) == pytest.approx((1.0,) * 4)
-    assert rounds.medians(played, 0, 1) == pytest.approx((2.0,) * 4)
-    assert rounds.medians(played, 1, 0) == pytest.approx((3.0,) * 4)
-    assert [each.case_calls_s for each in played] == [pytest.approx((1.0,))] * 4
-
-
 def test_a_value_is_the_median_of_a_block_without_untimed_calls() -> None:
     """Of nine calls, one of the other step and two untimed ones are slow, and two timed ones."""
     device = SimulatedDevice(queues=False)
@@ -136,21 +122,13 @@ def test_a_value_is_the_median_of_a_block_without_untimed_calls() -> None:
     assert played.case_calls_s == pytest.approx((9.0, 9.0, 1.0, 1.0, 1.0, 1.0))
 
 
-@pytest.mark.parametrize(
-    ("limit_s", "count"),
-    [(0.0, 1), (7.9, 1), (8.0, 2), (11.9, 2), (12.0, 3), (1e9, 4)],
-)
+@pytest.mark.parametrize(("limit_s", "count"), [(0.0, 1), (7.9, 1), (8.0, 2), (11.9, 2)])
 def test_rounds_end_where_the_next_would_be_late(limit_s: float, count: int) -> None:
-    """A round of four calls takes 4 s; the first is always run."""
+    """A round of four calls takes 4 s; the first is always run, unless it begins too late."""
     device = SimulatedDevice(queues=False)
     one = clock(step(device, (1.0, 0.0)))
     assert len(play(one, device=device, deadline=limit_s)) == count
-
-
-def test_after_the_deadline_no_round_is_run() -> None:
-    device = SimulatedDevice(queues=False)
-    device.launch(2.0, 0.0)
-    assert play(clock(step(device, (1.0, 0.0))), device=device, deadline=1.0) == []
+    assert play(one, device=device, deadline=device.now_s - 1.0) == []
 
 
 def answering(*answers: Timing) -> Callable[[Step, Device, int], Timing]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
-from dataclasses import replace
+from dataclasses import asdict, replace
+from typing import Any
 
 import pytest
 
 from modescope.bench.case.profiler import profile
-from modescope.bench.case.profiler.facts import Heavy, StepFacts, TraceFacts
+from modescope.bench.case.profiler.facts import Heavy, StepFacts
 from modescope.bench.case.profiler.profile import Profile, columns, typical
 from modescope.bench.case.profiler.profiled_calls import ProfiledCalls
 from modescope.bench.records.columns import Profiled
@@ -25,6 +25,7 @@ TYPICAL = StepFacts(
     kernels_s=1.0,
     launches=3,
     graph_launches=0,
+    lost=0,
     copies=2,
     fills=6,
     busy_s=0.75,
@@ -35,12 +36,11 @@ TYPICAL = StepFacts(
 LONGEST = replace(TYPICAL, span_s=9.0, kernels_s=5.0, heaviest_kernels=(Heavy("a", 20, 5.0),))
 
 
-def taken_of(*steps: StepFacts, left_out: Counter[str] | None = None) -> Profile:
+def taken_of(*steps: StepFacts) -> Profile:
     """Calls beside them take 2 s, but for the last."""
     alone_s = (*(2.0,) * (len(steps) - 1), 2.5)
     turns = ProfiledCalls((2.0,) * len(steps), (2e-5, 3e-5, 4e-5)[: len(steps)], alone_s)
-    trace = TraceFacts(steps, left_out or Counter())
-    return Profile(trace, turns, typical(steps, turns), 1.5, 5, ("one", "two"))
+    return Profile(steps, turns, typical(steps, turns), 1.5, 5, ("one", "two"))
 
 
 def test_columns_are_of_the_typical_step() -> None:
@@ -59,13 +59,8 @@ def test_columns_are_of_the_typical_step() -> None:
         guards_s=0.5,
         compiled_wrapper_s=0.25,
         profiled_span_s=2.0,
-        heaviest_kernels=json.dumps(
-            [
-                {"name": "a", "count": 2, "seconds": 0.75},
-                {"name": "b", "count": 1, "seconds": 0.25},
-            ]
-        ),
-        heaviest_ops=json.dumps([{"name": "c", "count": 1, "seconds": 0.5}]),
+        heaviest_kernels=json.dumps([asdict(each) for each in TYPICAL.heaviest_kernels]),
+        heaviest_ops='[{"name": "c", "count": 1, "seconds": 0.5}]',
         profiler_overhead=1.5,
         profile_note="one; two",
         trace="run.json.gz",
@@ -76,50 +71,64 @@ def test_columns_are_of_the_typical_step() -> None:
 
 
 def test_a_trace_without_steps_leaves_nulls() -> None:
-    taken = replace(taken_of(TYPICAL), trace=TraceFacts((), Counter()), place=None)
+    taken = replace(taken_of(TYPICAL), steps=(), place=None)
     assert columns(taken, launches=True) == Profiled(profiler_overhead=1.5, profile_note="one; two")
     assert profile.flags(taken, 1.0) == ("profile_empty",)
 
 
-def busy(left_out: Counter[str] | None = None, **changes: float) -> Profile:
-    """100 kernels are busy for 1 ms of 2 ms."""
-    usual = replace(TYPICAL, kernels=100, busy_s=1e-3, span_s=2e-3, copies=0, fills=0)
-    return taken_of(replace(usual, **changes), left_out=left_out)  # type: ignore[arg-type]
+def spans(*seconds: float) -> tuple[StepFacts, ...]:
+    return tuple(replace(TYPICAL, span_s=span_s) for span_s in seconds)
 
 
 @pytest.mark.parametrize(
-    ("device_s", "fits"),
+    ("unrecorded_s", "paces_s", "place"),
     [
-        (None, True),
-        (1.4e-3, True),  # 100 kernels may leave 200 us between them, and 15 % are tolerated
-        (1.5e-3, False),
-        (0.9e-3, True),
-        (0.8e-3, False),
+        ((0.3, 0.1, 0.1), (1.0, 1.0, 1.0), 1),  # 10, 11 and 20 times the calls beside them
+        (None, (0.3, 0.1, 0.1), 1),
+        ((1.0, 1.0, 1.0), (0.3, 0.1, 0.1), 2),
     ],
 )
-def test_busy_time_is_compared_with_the_device_clock(device_s: float | None, fits: bool) -> None:
-    flags = () if fits else ("profile_contradicts_device_time",)
-    assert profile.flags(busy(), device_s) == flags
-
-
-@pytest.mark.parametrize(
-    ("kernels", "graph_launches", "launches", "device_s", "fits"),
-    [
-        (1000, 0, 1000, 2.5e-3, True),  # 2 us each would be 2 ms, half of device time is 1.25
-        (1000, 0, 1000, 3.0e-3, False),
-        (100, 1, 0, 1.25e-3, True),
-        (100, 1, 0, 1.35e-3, False),  # 1 us each in a replay, and 15 % are tolerated
-        (100, 0, 100, 1.35e-3, True),
-        (100, 1, 60, 1.35e-3, True),  # 60 before the replay, 40 in it
-    ],
-)
-def test_gaps_between_kernels_explain_missing_busy_time_up_to_a_limit(
-    kernels: int, graph_launches: int, launches: int, device_s: float, fits: bool
+def test_the_typical_step_has_the_median_span_at_equal_pace(
+    unrecorded_s: tuple[float, ...] | None, paces_s: tuple[float, ...], place: int
 ) -> None:
-    made = busy(kernels=kernels, graph_launches=graph_launches, launches=launches)
-    assert (profile.flags(made, device_s) == ()) == fits
+    turns = ProfiledCalls((1.0,) * 3, paces_s, unrecorded_s)
+    assert typical(spans(3.0, 1.1, 2.0), turns) == place
 
 
-def test_implausible_profiles_are_flagged() -> None:
-    assert profile.flags(busy(busy_s=3e-3), None) == ("profile_busy_exceeds_span",)
-    assert profile.flags(busy(Counter(lost=2)), None) == ("profile_lost_events",)
+def test_steps_of_an_incomplete_trace_have_no_pace_and_no_pairs() -> None:
+    """Of two in the middle the shorter is typical."""
+    steps, turns = spans(3.0, 1.0, 9.0, 2.0), ProfiledCalls((1.0,) * 5, (1.0,) * 5, (1.0,) * 5)
+    partly = columns(Profile(steps, turns, typical(steps, turns), None, None, ()), launches=False)
+    assert (partly.profiled_span_s, partly.profiled_pace_s) == (2.0, None)
+    assert partly.profiled_kernels_rounds_s is partly.profiled_latency_rounds_s is None
+
+
+BUSY = replace(TYPICAL, kernels=100, launches=100, busy_s=1e-3, span_s=2e-3, copies=0, fills=0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "device_s", "flag"),
+    [
+        ({}, None, None),
+        # 100 kernels may leave 200 us between them, and 15 % are tolerated
+        ({}, 1.4e-3, None),
+        ({}, 1.5e-3, "profile_contradicts_device_time"),
+        ({}, 0.9e-3, None),
+        ({}, 0.8e-3, "profile_contradicts_device_time"),
+        # 2 us each would be 2 ms, half of device time is 1.25
+        ({"kernels": 1000, "launches": 1000}, 2.5e-3, None),
+        ({"kernels": 1000, "launches": 1000}, 3.0e-3, "profile_contradicts_device_time"),
+        # 1 us each in a replay
+        ({"graph_launches": 1, "launches": 0}, 1.25e-3, None),
+        ({"graph_launches": 1, "launches": 0}, 1.35e-3, "profile_contradicts_device_time"),
+        ({"graph_launches": 1, "launches": 60}, 1.35e-3, None),  # 60 before it, 40 in it
+        ({"busy_s": 3e-3}, None, "profile_busy_exceeds_span"),
+        ({"lost": 2}, None, "profile_lost_events"),
+    ],
+)
+def test_a_profile_that_contradicts_itself_or_the_device_clock_is_flagged(
+    changes: dict[str, Any], device_s: float | None, flag: str | None
+) -> None:
+    """100 kernels are busy for 1 ms of 2 ms."""
+    flags = profile.flags(taken_of(replace(BUSY, **changes)), device_s)
+    assert flags == (() if flag is None else (flag,))

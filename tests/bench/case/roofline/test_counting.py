@@ -17,7 +17,7 @@ from modescope.bench.records.columns import WorkCounts
 from modescope.bench.steps import modes
 from modescope.bench.steps.phases import ONE_CALL
 from modescope.bench.steps.subject import Inputs, Subject
-from modescope.models import mlp, transformer
+from modescope.models import mlp
 from tests.helpers import trained_models
 from tests.helpers.probe_models import Applies, Counts, variant
 from tests.helpers.trained_models import EAGER, LEARNERS, built, subject
@@ -41,25 +41,12 @@ class Calls(nn.Module):
 
 
 @pytest.mark.parametrize("autocast", [False, True])
-def test_linear_layer(autocast: bool) -> None:
+def test_a_linear_layer(autocast: bool) -> None:
     batch, inner, outer = 8, 16, 32
     found = counted(nn.Linear(inner, outer), torch.randn(batch, inner), autocast=autocast)
     output_bytes = batch * outer * (2 if autocast else FLOAT)
     assert found.flops == 2 * batch * inner * outer
     assert found.least_bytes == (batch * inner + inner * outer + outer) * FLOAT + output_bytes
-    assert found.work_note is None
-
-
-def test_transformer_block() -> None:
-    batch, seq, width, heads = 2, 16, 64, 4
-    module, inputs = transformer.build(batch, seq, width, heads)
-    found = counted(module, *inputs)
-    tokens = batch * seq
-    products = 2 * tokens * width * (3 * width + width + 4 * width + 4 * width)
-    attention = 4 * batch * seq * seq * width  # all heads together are as wide as the model
-    weights = sum(weight.numel() for weight in module.parameters())
-    assert found.flops == products + attention
-    assert found.least_bytes == (weights + 2 * tokens * width) * FLOAT
     assert found.work_note is None
 
 
@@ -69,10 +56,9 @@ def test_transformer_block() -> None:
         (torch.mv, [(3, 5), (5,)], 2 * 3 * 5),
         (torch.addmv, [(3,), (3, 5), (5,)], 2 * 3 * 5),
         (torch.dot, [(5,), (5,)], 2 * 5),
-        (torch.bmm, [(2, 3, 5), (2, 5, 7)], 2 * 2 * 3 * 5 * 7),
         (torch.add, [(3, 5), (3, 5)], 0),
     ],
-    ids=["mv", "addmv", "dot", "bmm", "pointwise"],
+    ids=["mv", "addmv", "dot", "pointwise"],
 )
 def test_products(function: Callable[..., Tensor], shapes: list[tuple[int]], flops: int) -> None:
     assert counted(Calls(function), *map(torch.randn, shapes)).flops == flops
@@ -109,13 +95,10 @@ def test_bytes(function: Callable[[Tensor], Any], least: int, eager: int) -> Non
     assert (found.least_bytes, found.eager_bytes) == (least * FLOAT, eager * FLOAT)
 
 
-def test_a_lookup_reads_no_more_than_it_returns() -> None:
+def test_a_lookup_reads_no_more_than_it_returns_and_a_bag_the_rows_that_it_adds() -> None:
     found = counted(nn.Embedding(1000, 8), torch.tensor([1, 2, 3]))
     assert found.flops == 0
     assert found.least_bytes == found.eager_bytes == 3 * 8 + 2 * (3 * 8 * FLOAT)
-
-
-def test_a_bag_reads_the_rows_that_it_adds() -> None:
     ids = torch.tensor([[1, 2, 3], [4, 5, 6]])
     found = counted(nn.EmbeddingBag(1000, 8, mode="sum"), ids)
     assert found.flops == 0
@@ -215,14 +198,15 @@ def layers() -> Any:
     return mlp.build(ROWS, WIDTH, DEPTH)
 
 
-@pytest.mark.parametrize(
-    ("optimizer", "asked"), [("sgd", EAGER), ("adamw", variant("bf16", autocast=True))]
-)
-def test_an_mlp_costs_three_times_its_forward_less_one_gradient(optimizer: str, asked: Any) -> None:
-    """Each layer: forward, the gradient of its weight, and of its input but for the first."""
-    found = worked(layers, asked, optimizer=optimizer)
-    assert found.work_note is None
-    assert found.flops == (3 * DEPTH - 1) * OF_LAYER
+def test_an_mlp_costs_three_times_its_forward_less_one_gradient() -> None:
+    """Each layer: forward, the gradient of its weight, and of its input but for the first.
+
+    What is recomputed is counted again: all that backward needs, so not the last product.
+    """
+    found = worked(layers, variant("bf16", autocast=True), optimizer="adamw")
+    usual = (3 * DEPTH - 1) * OF_LAYER
+    assert (found.flops, found.work_note) == (usual, None)
+    assert worked(layers, checkpoint="model").flops == usual + (DEPTH - 1) * OF_LAYER
 
 
 @pytest.mark.parametrize("implementation", ["foreach", "fused"])
@@ -234,16 +218,6 @@ def test_trained_parameters_are_read_and_written(
     found = worked(layers, optimizer=optimizer, implementation=implementation)
     assert found.least_bytes == FLOAT * (BATCH + 2 * (WEIGHTS + kept) + 1)
     assert found.eager_bytes > found.least_bytes
-
-
-def test_training_a_transformer_block() -> None:
-    """Inputs have a gradient, too: that of the norm's parameters. Attention: 2 and 5 products."""
-    batch, seq, width, heads = 2, 16, 32, 4
-    found = worked(lambda: transformer.build(batch, seq, width, heads))
-    products = 2 * batch * seq * 12 * width * width
-    of_attention = 2 * batch * seq * seq * width
-    assert found.work_note is None
-    assert found.flops == 3 * products + (2 + 5) * of_attention
 
 
 def test_training_attention() -> None:
@@ -271,15 +245,3 @@ def test_parameters_without_a_gradient_are_not_written() -> None:
     assert worked(trained_models.partly_used).least_bytes == FLOAT * (
         2 * rows * width + 2 * weights + 1
     )
-
-
-def test_recomputed_work_is_counted_again() -> None:
-    """Everything that backward needs, which excludes the last product."""
-    usual = (3 * DEPTH - 1) * OF_LAYER
-    assert worked(layers, checkpoint="model").flops == usual + (DEPTH - 1) * OF_LAYER
-
-
-def test_work_of_a_training_convolution() -> None:
-    net = nn.Sequential(nn.Conv2d(3, 4, 3), nn.Flatten())
-    found = worked(lambda: (net, (torch.randn(2, 3, 6, 6),)))
-    assert found.flops == 2 * (2 * 2 * 4 * 4 * 4 * 3 * 9)
