@@ -121,6 +121,11 @@ def linear() -> Built:
     return nn.Linear(WIDTH, WIDTH), (torch.randn(2, WIDTH),)
 
 
+def linear_without_bias() -> Built:
+    """One product: torch 2.11 chooses between two library calls where a bias is added."""
+    return nn.Linear(WIDTH, WIDTH, bias=False), (torch.randn(2, WIDTH),)
+
+
 LAYERS_ROWS, LAYERS_HIDDEN = 8, 64
 
 
@@ -198,6 +203,17 @@ def _in_two(weight: Tensor, x: Tensor) -> Tensor:
 
 def broken() -> Built:
     return _applied(_in_two)
+
+
+def _product_after_a_break(weight: Tensor, x: Tensor) -> Tensor:
+    y = (weight * x).expand(4, -1, -1).contiguous()
+    torch._dynamo.graph_break()
+    return torch.bmm(y, y.transpose(1, 2).contiguous())
+
+
+def product_after_a_break() -> Built:
+    """Two graphs, of which the second has a batched matrix product, for which there are kernels."""
+    return _applied(_product_after_a_break)
 
 
 def _print_within_cond(weight: Tensor, x: Tensor) -> Any:

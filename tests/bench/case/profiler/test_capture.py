@@ -16,7 +16,7 @@ from modescope.bench.case.profiler.capture import capture, record_kernels
 from modescope.bench.case.profiler.profile import Profile, columns, flags
 from modescope.bench.case.profiler.profiled_calls import MOST_TURNS, ProfiledCalls
 from modescope.bench.devices.devices import Cpu, Step
-from modescope.bench.records.cases import Model, Variant
+from modescope.bench.records.cases import CompileOptions, Model, Variant
 from modescope.bench.steps import modes
 from modescope.bench.steps.building import build
 from modescope.bench.steps.evidence import compilation_log, generated_code

@@ -1,0 +1,82 @@
+"""Finds out whether a mode that autotunes has anything to tune, before any code is generated.
+
+Inductor chooses between kernels while it lowers a graph. What follows (testing the instructions of
+the CPU, generating code, a C++ compiler) takes most of a first call on a CPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+from unittest import mock
+
+import torch
+
+from modescope.bench.case.runner import settle
+from modescope.bench.devices.cuda import find
+from modescope.bench.records.cases import Case, Plan
+from modescope.bench.records.errors import Progress
+from modescope.bench.steps import compiler, modes, plain_call
+from modescope.bench.steps.evidence import mode_effect
+from modescope.bench.steps.phases import phase_of
+
+
+class _Lowered(Exception):
+    """Ends the compilation of a graph."""
+
+
+def nothing_to_tune(progress: Progress, case: Case, plan: Plan) -> bool:
+    """Whether no graph of the first call has kernels to choose between; False where unknown.
+
+    To be called in a process of its own, with empty caches of the compiler. Raises what the model
+    or the compiler raises.
+    """
+    progress("choices of kernels")
+    settle(case, plan)
+    compiler.import_it()
+    device, phase = find(case.device), phase_of(case.options)
+    subject = phase.prepare(plain_call.build_drawn(case, device), plan.seed)
+    own = phase.own(subject.cast(modes.weight_dtype(case.variant)))
+    before = mode_effect.read_compiled()
+    with _lower_only() as fixed:
+        modes.build(own, case.variant, case.model.fullgraph, device, phase).step()
+    compiled = mode_effect.read_compiled().since(before)
+    return compiled.autotuned == 0 and len(fixed) >= compiled.graphs > 0 and all(fixed)
+
+
+@contextmanager
+def _lower_only() -> Iterator[list[bool]]:
+    """Graphs are lowered and then run uncompiled; yields whether each of them has no template.
+
+    The CPU is taken to have the instructions that it reports: torch tests them by compiling and
+    loading a program for each set, which takes seconds.
+    """
+    from torch._functorch._aot_autograd.utils import make_boxed_func
+    from torch._inductor import compile_fx, ir
+    from torch._inductor.cpu_vec_isa import VecISA
+    from torch._inductor.graph import GraphLowering
+
+    fixed: list[bool] = []
+
+    def ends(graph: Any) -> None:
+        fixed.append(not any(isinstance(each, ir.TemplateBuffer) for each in graph.operations))
+        raise _Lowered
+
+    def lower(module: torch.fx.GraphModule, *args: Any, **options: Any) -> Any:
+        seen = len(fixed)
+        try:
+            return compile_fx.compile_fx_inner(module, *args, **options)
+        except Exception:  # torch wraps what ends a compilation
+            if len(fixed) == seen:
+                raise
+            return make_boxed_func(module.forward)
+
+    compile_it = partial(compile_fx.compile_fx, inner_compile=lower)
+    with (
+        mock.patch.object(GraphLowering, "codegen", ends),
+        mock.patch.object(compile_fx, "compile_fx", compile_it),
+        mock.patch.object(VecISA, "check_build", return_value=True),
+    ):
+        yield fixed
