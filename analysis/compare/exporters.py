@@ -317,20 +317,13 @@ def _legal(text: str) -> str:
 
 
 def github(comparison: Comparison) -> str:
-    """Commands to GitHub in the output of a step: the sentence, and the rows that fail.
-
-    At most ANNOTATIONS are errors; the last one counts the others.
-    """
+    """Commands to GitHub in the output of a step: the sentence, and the first rows that fail."""
     level = {FAILED: "error", NOT_COMPARED: "error", UNDECIDED: "warning"}
     lines = [_command(level.get(comparison.status, "notice"), "modescope", comparison.sentence)]
-    failed = [row for row in comparison.rows if row.failures]
-    room = ANNOTATIONS - len(lines)
-    shown = failed if len(failed) <= room else failed[: room - 1]
-    for row in shown:
-        lines.append(_command("error", f"{row.pair.name}, {row.pair.work}", _verdict(row)))
-    if len(failed) > len(shown):
-        text = f"{len(failed) - len(shown)} more rows fail; the summary of the step has them"
-        lines.append(_command("error", "modescope", text))
+    failed = [row for row in comparison.rows if row.failures][: ANNOTATIONS - 1]
+    lines += [
+        _command("error", f"{row.pair.name}, {row.pair.work}", _verdict(row)) for row in failed
+    ]
     return "\n".join(lines)
 
 
