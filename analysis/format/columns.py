@@ -179,7 +179,6 @@ COUNTED = (
     _count("generated", "generated_kernels"),
     _count("extern", "extern_calls"),
     Column("bytes moved", cells.traffic, ">", optional=True),
-    Column("from cache", cells.from_cache, ">", optional=True),
     Column("allocations", cells.allocations, ">", optional=True),
 )
 

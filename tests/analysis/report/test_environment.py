@@ -33,7 +33,6 @@ OTHER = record(model="transformer", model_source_id="two")
              OTHER],
             ["environment_id", "host"],
         ),
-        ([record(), record("no_grad", git_commit="fedcba9876543210")], ["git_commit"]),
     ],
 )  # fmt: skip
 def test_what_differs_between_comparable_rows(
