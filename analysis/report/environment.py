@@ -45,7 +45,7 @@ def period(rows: pd.DataFrame) -> str:
 def environments(rows: pd.DataFrame) -> dict[str, Any]:
     """`letters`; `facts` (name, doc, a value per letter, whether they differ); `sentence`."""
     letters = sorted(rows["environment"].unique())
-    facts = []
+    facts = list[dict[str, Any]]()
     for field in fields(Environment):
         name, column = field.name, rows[field.name]
         values = [_text(name, column[rows["environment"] == letter]) for letter in letters]

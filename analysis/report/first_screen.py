@@ -144,7 +144,7 @@ def _block(
         alone = one is asked and one.cause is None and one.best is not None
         return one.size if several else "", one.key, alone
 
-    more = []
+    more = list[Line]()
     for (size, *_), group in phrases.grouped((key(one), one) for one in others).items():
         lines = why if asked in group else more
         lines.append(_line(group, asked if asked in group else None, str(size)))

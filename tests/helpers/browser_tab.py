@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -76,9 +75,3 @@ class Tab:
         """Messages of the console since the last call, from warnings on."""
         told = self.driver.get_log("browser")
         return [entry["message"] for entry in told if entry["level"] in ("WARNING", "SEVERE")]
-
-    def pdf(self) -> bytes:
-        """The page as it is printed, on A4."""
-        paper = {"paperWidth": 8.27, "paperHeight": 11.69, "printBackground": True}
-        answer = self.driver.execute_cdp_cmd("Page.printToPDF", paper)
-        return base64.b64decode(answer["data"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 import subprocess
 import sys
@@ -18,11 +17,6 @@ from tests.helpers.paths import ROOT
 
 for _package in ("sphinx", "myst_parser", "furo"):
     pytest.importorskip(_package, reason="needs pip install -e '.[docs]', as make docs does")
-
-PAGES = {f"docs/{page.stem}.html" for page in (ROOT / "docs").glob("*.md")} | {
-    *("README.html", "DECISIONS.html", "results/README.html"),
-    *("docs/website/api.html", "docs/website/reference.html"),
-}
 
 
 class Page(HTMLParser):
@@ -76,12 +70,11 @@ def pages(site: Path) -> dict[Path, Page]:
     return {file: Page(file) for file in sorted(site.rglob("*.html"))}
 
 
-def test_every_page_is_in_the_navigation(site: Path, pages: dict[Path, Page]) -> None:
-    index = site / "docs" / "index.html"
-    linked = {(index.parent / path).resolve() for path, _ in local(pages[index].links)}
-    assert {site / page for page in PAGES - {"docs/index.html"}} <= linked
-    api = (site / "docs/website/api.html").read_text(encoding="utf-8")
-    assert 'id="modescope.bench.allocations.watch_allocations"' in api
+def test_the_api_and_the_reference_results_have_their_pages(
+    site: Path, pages: dict[Path, Page]
+) -> None:
+    api = pages[site / "docs/website/api.html"]
+    assert "modescope.bench.allocations.watch_allocations" in api.anchors
     reference = " ".join(pages[site / "docs/website/reference.html"].links)
     for machine in ("intel-xeon-2-cores", "amd-epyc-2-cores"):
         for name in ("report/index.html", "selfcheck/", "claims/"):
@@ -97,15 +90,7 @@ def test_every_link_and_file_of_the_site_is_in_the_site(pages: dict[Path, Page])
             if not target.exists() or (anchor and there and anchor not in pages[target].anchors):
                 missing.append((file.name, path, anchor))
     assert missing == []
-    assert len(pages) > len(PAGES)
-
-
-def test_nothing_is_loaded_from_another_host(site: Path, pages: dict[Path, Page]) -> None:
-    for file, page in pages.items():
-        assert [address for address in page.loaded if "//" in address] == [], file
-    for file in site.rglob("*.css"):
-        text = file.read_text(encoding="utf-8")
-        assert re.findall(r"(?:url\(|@import)[\s\"']*(?:https?:)?//[^)\s]*", text) == [], file
+    assert len(pages) > len([*(ROOT / "docs").glob("*.md")])
 
 
 def test_wide_tables_scroll_by_themselves(tab: Tab, pages: dict[Path, Page]) -> None:

@@ -6,12 +6,12 @@ import json
 from dataclasses import replace
 from xml.etree import ElementTree
 
+import jsonschema
 import pytest
 
 from modescope.analysis.compare import exporters
 from modescope.analysis.compare.gate import NOT_COMPARED, Compared, Comparison
 from tests.helpers.comparisons import REQUEST, compared, of_mode, processes
-from tests.helpers.json_schema import faults
 from tests.helpers.paths import ROOT
 from tests.helpers.studies import not_measured
 
@@ -49,9 +49,10 @@ def large(comparison: Comparison) -> Comparison:
 def test_json_is_as_the_schema_says(comparison: Comparison, large: Comparison) -> None:
     for one in (comparison, large, REFUSED):
         content = json.loads(exporters.document(one))
-        assert list(faults(content, SCHEMA, SCHEMA)) == []
+        jsonschema.validate(content, SCHEMA)
         assert len(content["rows"]) == len(one.rows)
-    assert list(faults({**content, "status": 7}, SCHEMA, SCHEMA))
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({**content, "status": 7}, SCHEMA)
 
 
 def test_junit_counts_failures_and_skips(comparison: Comparison) -> None:

@@ -27,12 +27,16 @@ def _topics(rows: pd.DataFrame) -> Iterator[tuple[Any, Any]]:
     yield from ((OF_SERIES, found) for family in families for found in series(family))
 
 
-def test_equal_figures_have_equal_bytes_and_the_pages_text_colour(tmp_path: Path) -> None:
+def test_equal_figures_have_equal_bytes_and_ids_by_their_name(tmp_path: Path) -> None:
+    """And the text colour of the page."""
     rows = derived(save([*cpu_passes(), *batch_series()], tmp_path))
     for kinds, topic in _topics(rows):
-        first, second = (list(pictures(kinds, topic, "1")) for _ in range(2))
+        first, second, named = (list(pictures(kinds, topic, name)) for name in ("1", "1", "2"))
         assert [one.svg for one in first] == [one.svg for one in second]
-        for one in first:
+        for one, other in zip(first, named, strict=True):
+            ids, others = (set(re.findall(r'\bid="([^"]+)"', each.inline)) for each in (one, other))
+            assert ids
+            assert not ids & others
             assert one.inline.startswith("<svg")
             assert "currentColor" in one.inline
             assert not [
@@ -41,14 +45,6 @@ def test_equal_figures_have_equal_bytes_and_the_pages_text_colour(tmp_path: Path
                 if text in one.inline
             ]
             assert 'fill="#ffffff"' in one.svg[: one.svg.index("<g")]
-
-
-def test_patterns_of_each_figure_have_unique_ids(tmp_path: Path) -> None:
-    (section,) = parts(derived(save(cpu_passes(), tmp_path)), SECTION)
-    for named in zip(*(pictures(OF_SECTION, section, name) for name in ("1", "2")), strict=True):
-        one, other = (set(re.findall(r'\bid="([^"]+)"', str(each.inline))) for each in named)
-        assert one
-        assert not one & other
 
 
 def test_ticks_are_the_densest_whose_labels_do_not_touch() -> None:

@@ -92,16 +92,11 @@ def test_a_report_draws_a_limited_number_of_figures_and_says_so(
     assert kept == ["mine.svg", "speedup-1.svg"]  # those of an earlier report are gone
 
 
-def test_a_report_of_some_rows_says_of_which(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_report_of_some_rows_says_of_which(tmp_path: Path) -> None:
     save([record(model="mlp"), *cuda_sweep()], tmp_path)
-    assert report.main([str(tmp_path), "--where", "model == 'mlp'"]) == 0
-    text = Page((tmp_path / "report" / "index.html").read_text()).text
-    assert "Only rows that match model == 'mlp'" in text
-    assert "transformer" not in text
-    assert report.main([str(tmp_path), "--where", "model == 'other'"]) == 2
-    assert "0 of 7 rows match" in capsys.readouterr().err
+    page = Page(report.write(tmp_path, condition="model == 'mlp'").read_text())
+    assert "Only rows that match model == 'mlp'" in page.text
+    assert "transformer" not in page.text
 
 
 def test_a_report_that_cannot_be_written_is_one_line_and_status_2(
