@@ -67,7 +67,6 @@ def test_the_table_ends_with_recommendations_within_constraints(
     [
         (["--calls", "none"], "--calls none: must be"),
         (["--memory-limit", "8GHz"], "--memory-limit 8GHz: must be"),
-        (["--csv", "--calls", "10"], "--csv"),
     ],
 )
 def test_a_wrong_constraint_is_one_line_and_status_2(
