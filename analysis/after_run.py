@@ -31,7 +31,7 @@ def show(study: Path, run_ids: Sequence[str], is_sweep: bool) -> int:
     mine = runs[runs["run_id"].isin(run_ids)]
     latest = select.latest(runs, among=run_ids)
     derived = registry.derive(latest)
-    print("\n".join([table.summary(derived, folder=study), *table.not_shown(mine, derived)]))
+    print("\n".join([table.summary(derived, study), *table.not_shown(mine, derived)]))
     for text in (table.node_warnings(latest), table.why(derived, study)):
         if text:
             print(text)

@@ -7,7 +7,6 @@ row is lost, and the next call finishes the work.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -30,10 +29,9 @@ def rewrite(
     done_to_rows: str = "joined",
 ) -> int:
     """Joins the rows of the study that a command names, with `change` all of them."""
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
 
     def body() -> None:
-        study = parser.read(arguments).study
+        study = parser.parse_args(arguments).study
         folder = study / ROWS
         if not isinstance(folder, Path) or not folder.is_dir():
             raise UsageError(f"{study} is no study on this machine (it has no folder {ROWS}/)")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
-import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -28,7 +26,6 @@ from modescope.analysis.recommend import constraints
 from modescope.analysis.recommend.advice import Advice, fold
 from modescope.analysis.recommend.constraints import ANYTHING, Wishes
 from modescope.analysis.recommend.decide import recommend
-from modescope.bench.records.errors import UsageError
 from modescope.bench.records.parquet import SCHEMA
 from modescope.bench.records.paths import program
 
@@ -36,29 +33,10 @@ MOST_ROWS = 24  # in a summary; the command line prints all
 MOST_CAUSES = 3  # beneath a table; analysis.why prints all
 MOST_CODE = 30  # lines; a report has all
 
-_PRECISION = re.compile(r"(fp|bf|tf)\d+")
-
-
-class _Parser(cli.Parser):
-    """Reads the options of a table."""
-
-    def check_surplus(
-        self, known: argparse.Namespace, surplus: Sequence[str], studies: Sequence[Folder]
-    ) -> None:
-        """Recognises the precision of --against, which the shell has split from its mode."""
-        split = [one for one in (*surplus, *map(str, studies)) if _PRECISION.fullmatch(one)]
-        if known.against and split:
-            raise UsageError(
-                f"--against received only {known.against}, as the shell splits words at spaces; "
-                f"put the mode and its precision in single quotes: --against '{known.against} "
-                f"{split[0]}'"
-            )
-        super().check_surplus(known, surplus, studies)
-
 
 def text(rows: pd.DataFrame) -> str:
     """Derived rows as a table for a terminal."""
-    return "\n".join(terminal.lines(rows)) if len(rows) else "no runs"
+    return "\n".join(terminal.lines(rows))
 
 
 def advice(rows: pd.DataFrame, wanted: Wishes = ANYTHING) -> str:
@@ -95,7 +73,7 @@ def _programs(advice: Iterable[Advice]) -> Iterator[str]:
         yield from ("", f"{programs} in the report (python -m analysis.report)")
 
 
-def why(rows: pd.DataFrame, folder: str | Folder | None = None) -> str:
+def why(rows: pd.DataFrame, folder: Folder) -> str:
     """The causes that matter most, at most MOST_CAUSES; empty if there is none."""
     every = phrases.as_rows(rows)
     several = len({phrases.work(row) for row in every}) > 1
@@ -103,8 +81,7 @@ def why(rows: pd.DataFrame, folder: str | Folder | None = None) -> str:
     for row in most_important(every, MOST_CAUSES):
         work = f"{phrases.work(row)}: " if several else ""
         lines += paragraph(f"{work}{row['cause_text']}")
-    study = folder or f"results/{rows['study'].iloc[0]}"
-    return "\n".join([f"why ({program('analysis.why', study)})", *lines]) if lines else ""
+    return "\n".join([f"why ({program('analysis.why', folder)})", *lines]) if lines else ""
 
 
 def node_warnings(processes: pd.DataFrame) -> str:
@@ -152,26 +129,21 @@ def _how_compared(shown: pd.DataFrame, wanted: str) -> str:
     )
 
 
-def summary(rows: pd.DataFrame, limit: int = 40, folder: str | Folder | None = None) -> str:
-    """`text` of the most important derived rows: at most MOST_ROWS rows and `limit` lines.
+def summary(rows: pd.DataFrame, folder: Folder) -> str:
+    """`text` of the most important derived rows, at most MOST_ROWS; `folder`: the study's.
 
     Failures come first, then the fastest, then skipped rows; the last line says how to see the
-    rest (`folder`: the study's, by default results/<study>). At least one row is shown in full,
-    even if that exceeds `limit`.
+    rest.
     """
     important = rows.assign(
         _rank=rows["status"].map({"ok": 1, "skipped": 2}).fillna(0),
         _speedup=phrases.that_counts(rows, "speedup"),
     )
     important = important.sort_values(["_rank", "_speedup"], ascending=[True, False], kind="stable")
-    for count in range(min(len(rows), MOST_ROWS), 0, -1):
-        lines = terminal.lines(important.head(count))
-        if count < len(rows):
-            study = folder or f"results/{rows['study'].iloc[0]}"
-            lines.append(f"{len(rows) - count} more: {program('analysis.table', study)}")
-        if len(lines) <= limit or count == 1:
-            return "\n".join(lines)
-    return "no runs"
+    shown = text(important.head(MOST_ROWS))
+    if len(rows) <= MOST_ROWS:
+        return shown
+    return f"{shown}\n{len(rows) - MOST_ROWS} more: {program('analysis.table', folder)}"
 
 
 def not_shown(runs: pd.DataFrame, rows: pd.DataFrame) -> list[str]:
@@ -216,7 +188,7 @@ def _joined(values: Iterable[object] | None) -> str | None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; returns the exit status."""
-    parser = cli.parser("analysis.table", __doc__, _Parser)
+    parser = cli.parser("analysis.table", __doc__)
     parser.add_argument(
         "--csv", action="store_true", help="every column (results/README.md), full precision"
     )
@@ -229,16 +201,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     constraints.add_options(parser)
 
     def body() -> None:
-        options = parser.read(arguments)
+        options = parser.parse_args(arguments)
         wanted = constraints.wishes(options)
-        silent = "--csv" if options.csv else "--against" if options.against else None
-        if silent and wanted != ANYTHING:
-            raise UsageError(
-                f"--calls and --memory-limit change only the recommendation, which {silent} does "
-                f"not print; leave out either {silent} or them"
-            )
-        runs = read(options.study)
-        processes = latest(runs.table)
+        processes = latest(read(options.study).table)
         every = derive(processes)
         if options.against is not None:
             every = against(every, options.against)

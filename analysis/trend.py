@@ -8,7 +8,6 @@ the exit status is 0 or, if nothing can be compared, 2.
 
 from __future__ import annotations
 
-import argparse
 import math
 import sys
 from collections import Counter
@@ -22,14 +21,12 @@ import numpy as np
 from modescope.analysis import changes, cli, where
 from modescope.analysis.changes import Change, Numbers
 from modescope.analysis.compare import differences, exporters, sides
-from modescope.analysis.compare.command import margin_of
 from modescope.analysis.compare.sides import Pair, Side
 from modescope.analysis.compare.timing import against_eager
 from modescope.analysis.format import numbers
 from modescope.analysis.format.phrases import beneath, paragraph
 from modescope.analysis.load import located
 from modescope.bench.records.errors import UsageError
-from modescope.bench.records.paths import program
 from modescope.bench.stats.estimates import Estimate
 
 LEAST = 2
@@ -40,7 +37,6 @@ ALPHA = 0.05
 """Share of reports, of all their rows together, in which chance makes a step."""
 
 _SERIES = 200_000  # simulated without a step
-_AT_ONCE = 20_000
 _SEED = 1
 
 
@@ -65,68 +61,47 @@ class Step:
 
 @dataclass(frozen=True)
 class Splits:
-    """The best split of each series: the number of sets before it, and the change there."""
+    """The best split of each series."""
 
-    before: Numbers
+    before: Numbers  # sets before it
     change: Change
-
-    @property
-    def strength(self) -> Numbers:
-        """The size of the change in standard errors."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            strength = np.abs(self.change.value) / self.change.error
-        return np.nan_to_num(strength, nan=0.0, posinf=np.inf)
+    strength: Numbers  # the size of the change in standard errors
 
 
-def best_split(series: Numbers, floor: Numbers | float = 0.0) -> Splits:
+def best_split(series: Numbers, floor: float = 0.0) -> Splits:
     """The split with the largest t of each series, along the last axis, of SHORTEST or more values.
 
-    The spread is pooled over both sides; `floor`: the least variance of a value. Raises ValueError
-    for a shorter series.
+    The spread is pooled over both sides; `floor`: the least variance of a value.
     """
     count = series.shape[-1]
-    if count < SHORTEST:
-        raise ValueError(f"got {count} values; a step needs {LEAST} on each side")
-    places = range(LEAST, count - LEAST + 1)
-    each = [_at(series, place, np.asarray(floor)) for place in places]
-    values = np.stack([one.value for one in each], -1)
-    errors = np.stack([one.error for one in each], -1)
+
+    def split(place: int) -> tuple[Numbers, Numbers]:
+        left, right = series[..., :place], series[..., place:]
+        squares = left.var(-1) * place + right.var(-1) * (count - place)
+        variance = np.maximum(squares / (count - 2), floor) * (1 / place + 1 / (count - place))
+        return right.mean(-1) - left.mean(-1), np.sqrt(variance)
+
+    each = map(split, range(LEAST, count - LEAST + 1))
+    values, errors = (np.stack(parts, -1) for parts in zip(*each, strict=True))
     with np.errstate(divide="ignore", invalid="ignore"):
-        chosen = np.nan_to_num(np.abs(values) / errors, nan=0.0).argmax(-1)[..., None]
-    value, error = (np.take_along_axis(one, chosen, -1)[..., 0] for one in (values, errors))
-    freedom = np.full_like(value, count - 2)
-    return Splits(chosen[..., 0] + float(LEAST), Change(value, error, freedom))
-
-
-def _at(series: Numbers, place: int, floor: Numbers) -> Change:
-    """The change at one place."""
-    count = series.shape[-1]
-    halves = series[..., :place], series[..., place:]
-    means = [half.mean(-1) for half in halves]
-    squares = sum(
-        ((half - mean[..., None]) ** 2).sum(-1) for half, mean in zip(halves, means, strict=True)
+        strengths = np.nan_to_num(np.abs(values) / errors, nan=0.0, posinf=np.inf)
+    best = strengths.argmax(-1)[..., None]
+    value, error, strength = (
+        np.take_along_axis(one, best, -1)[..., 0] for one in (values, errors, strengths)
     )
-    variance = np.maximum(squares / (count - 2), floor)
-    error = np.sqrt(variance * (1 / place + 1 / (count - place)))
-    return Change(means[1] - means[0], error, np.full_like(error, count - 2))
+    change = Change(value, error, np.full_like(value, count - 2))
+    return Splits(best[..., 0] + float(LEAST), change, strength)
 
 
 def threshold(count: int, rows: int) -> float:
     """The strength that the best of `rows` series of `count` values exceeds by chance in 5 %."""
-    strengths = _of_chance(count)
-    share = 1 - (1 - ALPHA) ** (1 / rows)
-    return float(np.quantile(strengths, 1 - share))
+    return float(np.quantile(_of_chance(count), (1 - ALPHA) ** (1 / rows)))
 
 
 @cache
 def _of_chance(count: int) -> Numbers:
     """The strengths of the best splits of series without a step."""
-    source = np.random.default_rng(_SEED)
-    parts = [
-        best_split(source.normal(size=(_AT_ONCE, count))).strength
-        for _ in range(_SERIES // _AT_ONCE)
-    ]
-    return np.concatenate(parts)
+    return best_split(np.random.default_rng(_SEED).normal(size=(_SERIES, count))).strength
 
 
 def every_series(sets: Sequence[Side]) -> Iterator[Series]:
@@ -179,10 +154,10 @@ def text(
     steps = sorted(filter(None, found), key=lambda step: -abs(step.change.value))
     kinds = Counter("slower" if step.change.value > 0 else "faster" for step in steps)
     counts = ", ".join(f"{number} {kind}" for kind, number in kinds.most_common())
-    rows, over = numbers.counted(len(long), "row", "rows"), f"over {len(sets)} sets"
-    sentence = f"Steps in {len(steps)} of {rows} {over}: {counts}"
+    of = f"{numbers.counted(len(long), 'row', 'rows')} over {len(sets)} sets"
+    sentence = f"Steps in {len(steps)} of {of}: {counts}"
     if not steps:
-        sentence = f"No step beyond {numbers.percent(margin)} found in {rows} {over}"
+        sentence = f"No step beyond {numbers.percent(margin)} found in {of}"
     if short := len(every) - len(long):
         were = numbers.counted(short, "row was", "rows were")
         sentence += f"; {were} timed in fewer than {SHORTEST} sets"
@@ -201,28 +176,23 @@ def text(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; returns the exit status."""
-    parser = cli.Parser(
-        prog=program("analysis.trend"),
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = cli.Parser("analysis.trend", __doc__)
     parser.add_argument("sets", metavar="SET", nargs="*", type=located, help="folder of a study")
     parser.add_argument(
-        "--margin", metavar="P", default="1%", help="step that nobody minds (default: 1%%)"
-    )
+        "--margin", metavar="P", type=cli.percentage, default="1%",
+        help="step that nobody minds (default: 1%%)",
+    )  # fmt: skip
     differences.add_option(parser)
     where.add_option(parser)
 
     def body() -> None:
-        options, surplus = parser.parse_known_args(arguments)
-        parser.check_surplus(options, surplus, options.sets)
+        options = parser.parse_args(arguments)
         if len(options.sets) < SHORTEST:
             raise UsageError(f"expected {SHORTEST} studies or more, got {len(options.sets)}")
-        allowed = differences.names_of(options.allow)
         folders = {f"SET {place}": folder for place, folder in enumerate(options.sets, start=1)}
-        read = sides.read_all(folders, options.where, allowed)
-        margin = margin_of("--margin", options.margin)
-        print(text(read, [folder.name for folder in options.sets], margin, allowed))
+        read = sides.read_all(folders, options.where, options.allow)
+        names = [folder.name for folder in options.sets]
+        print(text(read, names, options.margin, options.allow))
 
     return cli.exit_status(body)
 

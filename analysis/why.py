@@ -56,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     where.add_option(parser)
 
     def body() -> None:
-        options = parser.read(arguments)
+        options = parser.parse_args(arguments)
         every = derived(options.study)
         found = finding.of_table(every)  # of the whole study, which rows are compared with
         rows = every if options.where is None else where.select(every, options.where)

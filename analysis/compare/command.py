@@ -19,7 +19,6 @@ from modescope.analysis.compare.exporters import FILES
 from modescope.analysis.compare.gate import NOT_COMPARED, UNDECIDED, Comparison, Request
 from modescope.analysis.load import located
 from modescope.bench.records.errors import UsageError
-from modescope.bench.records.paths import program
 
 SUMMARY = "GITHUB_STEP_SUMMARY"
 """The environment variable with the file that GitHub shows as the summary of a step."""
@@ -28,19 +27,14 @@ SKIP = 125
 """Tells `git bisect run` that a commit cannot be judged."""
 
 
-def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = cli.Parser(
-        prog=program("analysis.compare"),
-        allow_abbrev=False,  # main looks for --bisect even where parsing fails
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def _options(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = cli.Parser("analysis.compare", __doc__)
     for name, place in (("old", "earlier"), ("new", "later")):
         parser.add_argument(
             name, metavar=name.upper(), type=located, help=f"folder or address of the {place} study"
         )
     parser.add_argument(
-        "--gate", metavar="NAMES", action="append",
+        "--gate", metavar="NAMES", action="extend", type=cli.names(gate.GATES),
         help=f"what fails, of {', '.join(gate.GATES)} (default: exact; with speedup,latency if "
         "versus measured both sides in turns)",
     )  # fmt: skip
@@ -49,7 +43,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         ("--latency-margin", "2%", "latency"),
     ):
         parser.add_argument(
-            name, metavar="P", default=default,
+            name, metavar="P", type=cli.percentage, default=default,
             help=f"change of {what} that nobody minds (default: {default}%)",
         )  # fmt: skip
     parser.add_argument("--strict", action="store_true", help="status 3 if timings are undecided")
@@ -63,9 +57,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--github", action="store_true", help="annotations, and the summary of the step"
     )
-    known, surplus = parser.parse_known_args(arguments)
-    parser.check_surplus(known, surplus, [known.old, known.new])
-    return known
+    return parser.parse_args(arguments)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -75,11 +67,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     def body() -> None:
         options = _options(typed)
-        request = _request(options)
+        request = Request(
+            options.old, options.new, options.gate, options.margin, options.latency_margin,
+            options.where, options.allow, options.strict,
+        )  # fmt: skip
         try:
             comparison = gate.compare(request)
         except UsageError as error:  # the reason goes to every output, too
-            comparison = Comparison(request, NOT_COMPARED, str(error), (), False, (), (), (), ())
+            comparison = Comparison(request, NOT_COMPARED, str(error))
         status[0] = comparison.status  # holds even if the reader of the output stops reading
         try:
             _write(comparison, options)
@@ -97,7 +92,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def check(options: Sequence[str]) -> None:
     """UsageError for a mistake in options, before there are two studies to compare."""
-    _request(_options(["OLD", "NEW", *options]))
+    _options(["OLD", "NEW", *options])
 
 
 def _print(comparison: Comparison, options: argparse.Namespace) -> None:
@@ -122,27 +117,3 @@ def _write(comparison: Comparison, options: argparse.Namespace) -> None:
                 path.write_text(text(comparison), encoding="utf-8")
     except OSError as error:
         raise UsageError(f"{option} cannot be written: {error.strerror or error}") from None
-
-
-def _request(options: argparse.Namespace) -> Request:
-    return Request(
-        options.old,
-        options.new,
-        None if options.gate is None else gate.gates_of(",".join(options.gate)),
-        margin_of("--margin", options.margin),
-        margin_of("--latency-margin", options.latency_margin),
-        options.where,
-        differences.names_of(options.allow),
-        options.strict,
-    )
-
-
-def margin_of(option: str, text: str) -> float:
-    """`1%` as 0.01; UsageError for anything but a percentage below 100 %."""
-    try:
-        share = float(text.removesuffix("%")) / 100
-    except ValueError:
-        share = -1.0
-    if not (text.endswith("%") and 0 <= share < 1):
-        raise UsageError(f"{option} {text}: expected a percentage from 0% to below 100%, as 1%")
-    return share

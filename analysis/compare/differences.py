@@ -9,6 +9,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from modescope.analysis import cli
 from modescope.analysis.compare.sides import UNREADABLE, Pair
 from modescope.analysis.format.numbers import UNKNOWN
 from modescope.bench.records.environment import FINGERPRINT
@@ -32,14 +33,8 @@ _OF = {column: name for name, columns in REFUSED.items() for column in columns}
 STATE = "versus_state"
 """What a side of versus was told to be; alone no difference, as both may hold the same code."""
 
-COLUMNS = tuple(
-    dict.fromkeys([STATE, *(name for name in FINGERPRINT), "model_source_id", "seed", *_OF])
-)
+COLUMNS = tuple(dict.fromkeys([STATE, *FINGERPRINT, "model_source_id", "seed", *_OF]))
 """Everything that is looked at."""
-
-_JSON = ("variables", "budget_settings")
-_HASHES = ("source_id", "model_source_id")
-_KEPT = 8  # characters of a hash
 
 
 @dataclass(frozen=True)
@@ -56,30 +51,21 @@ class Difference:
 def found(pairs: Sequence[Pair]) -> list[Difference]:
     """The differences over all rows that are on both sides."""
     counts = Counter(one for pair in pairs if pair.old and pair.new for one in _of_pair(pair))
-    every = (
+    differing = sorted(counts.items(), key=lambda item: COLUMNS.index(item[0][0]))
+    if {column for (column, _, _), _ in differing} == {STATE}:
+        return []
+    return [
         Difference(column, old, new, rows, _OF.get(column))
-        for (column, old, new), rows in counts.items()
-    )
-    differing = sorted(every, key=lambda one: COLUMNS.index(one.column))
-    return [] if {one.column for one in differing} == {STATE} else differing
+        for (column, old, new), rows in differing
+    ]
 
 
 def add_option(parser: argparse.ArgumentParser) -> None:
-    """Adds --allow."""
+    """Adds --allow, which takes names of ALLOWED."""
     parser.add_argument(
-        "--allow", metavar="NAME", action="append", default=[],
-        help=f"compare although this differs: {', '.join(ALLOWED)}",
+        "--allow", metavar="NAMES", action="extend", type=cli.names(ALLOWED), default=[],
+        help=f"compare although these differ: {', '.join(ALLOWED)}",
     )  # fmt: skip
-
-
-def names_of(texts: Sequence[str]) -> tuple[str, ...]:
-    """The names in `host,budget`, of each --allow; UsageError for one that is never refused."""
-    names = [name.strip() for text in texts for name in text.split(",")]
-    for name in names:
-        if name not in ALLOWED:
-            allowed = ", ".join(ALLOWED)
-            raise UsageError(f"--allow {name}: nothing has this name; there are {allowed}")
-    return tuple(dict.fromkeys(names))
 
 
 def check(differences: Sequence[Difference], allowed: Collection[str]) -> None:
@@ -110,7 +96,7 @@ def _of_pair(pair: Pair) -> list[tuple[str, ...]]:
 
 def _texts(column: str, old: Sequence[Any], new: Sequence[Any]) -> list[str]:
     """Both values as text; of JSON only the entries that differ."""
-    if column in _JSON and len(old) == len(new) == 1:
+    if column in ("variables", "budget_settings") and len(old) == len(new) == 1:
         left, right = (json.loads(one[0] or "{}") for one in (old, new))
         names = [key for key in {**left, **right} if left.get(key) != right.get(key)]
         return [
@@ -122,5 +108,6 @@ def _texts(column: str, old: Sequence[Any], new: Sequence[Any]) -> list[str]:
 def _text(column: str, value: Any) -> str:
     if value is None:
         return UNKNOWN
-    text = f"{value:g}" if isinstance(value, float) else str(value)
-    return text[:_KEPT] if column in _HASHES else text
+    if column.endswith("source_id"):
+        return str(value)[:8]  # of a hash
+    return f"{value:g}" if isinstance(value, float) else str(value)

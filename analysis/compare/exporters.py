@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
+from itertools import chain
 from typing import Any
 from xml.etree import ElementTree
 
@@ -20,8 +21,9 @@ from modescope.analysis.compare.gate import (
 )
 from modescope.analysis.compare.timing import EagerChange, Timing
 from modescope.analysis.format import numbers, phrases
-from modescope.analysis.format.phrases import WIDTH, beneath, paragraph
+from modescope.analysis.format.phrases import beneath, paragraph
 from modescope.bench.stats.estimates import Estimate
+from modescope.bench.text import tables
 from modescope.bench.text.markup import escape
 
 MOST_ROWS = 40  # changed ones and others, in a terminal and in Markdown; --json has all
@@ -164,24 +166,18 @@ def _beneath(texts: Sequence[str]) -> list[str]:
 
 
 def _table(rows: Sequence[Compared]) -> Iterator[str]:
-    """A block per work; verdicts that do not fit stand beneath their row."""
-    shown = [(row.pair.work, (f" {row.pair.name}", *_cells(row)[1:])) for row in rows[:MOST_ROWS]]
-    columns = list(zip(TITLES, *(cells for _, cells in shown), strict=True))[:-1]
-    widths = [max(map(len, column)) for column in columns]
-
-    def line(cells: Sequence[str]) -> str:
-        padded = [f"{cell:<{width}}" for cell, width in zip(cells, widths, strict=False)]
-        return "  ".join([*padded, *cells[len(widths) :]]).rstrip()
-
-    yield line(TITLES)
-    for work, members in phrases.grouped(shown).items():
+    """The first rows under the names of their works, each with its verdict beneath it."""
+    works = phrases.grouped((row.pair.work, row) for row in rows[:MOST_ROWS])
+    cells = [_cells(row)[:-1] for row in chain.from_iterable(works.values())]
+    head, *lines = tables.plain(TITLES[:-1], cells).splitlines()
+    yield head
+    left = iter(lines)
+    for work, members in works.items():
         yield work
-        for cells in members:
-            fits = len(line(cells)) <= WIDTH
-            yield line(cells if fits else cells[:-1])
-            yield from () if fits else beneath(cells[-1])
-    if len(rows) > len(shown):
-        yield f"and {len(rows) - len(shown)} more rows that changed; --json has all"
+        for row in members:
+            yield from (next(left), *beneath(_verdict(row)))
+    if len(rows) > MOST_ROWS:
+        yield f"and {len(rows) - MOST_ROWS} more rows that changed; --json has all"
     yield from paragraph(LEGEND)
 
 
@@ -198,10 +194,10 @@ def markdown(comparison: Comparison) -> str:
         lines += _items([f"{one.work}: {_eager(one)}" for one in comparison.eager])
     changed, rest, count = _parted(comparison)
     if changed:
-        lines += ["", *_lines(changed), "", escape(LEGEND)]
+        lines += ["", _lines(changed), "", escape(LEGEND)]
     if rest:
         lines += ["", f"<details><summary>{escape(count)}</summary>", ""]
-        lines += [*_lines(rest), "", "</details>"]
+        lines += [_lines(rest), "", "</details>"]
     if left_out := sum(max(len(rows) - MOST_ROWS, 0) for rows in (changed, rest)):
         lines += ["", f"{left_out} rows are left out here; --json has all."]
     return "\n".join([*lines, ""])
@@ -211,19 +207,18 @@ def _items(texts: Sequence[str]) -> list[str]:
     return [f"- {_short(text)}" for text in _first(texts)]
 
 
-def _lines(rows: Sequence[Compared]) -> Iterator[str]:
-    """A table of the first rows, in which a repeated work is left empty."""
-    yield f"| {' | '.join(map(escape, ('work', *TITLES)))} |"
-    yield f"|{' --- |' * (1 + len(TITLES))}"
-    work = None
-    for row in rows[:MOST_ROWS]:
-        named = "" if row.pair.work == work else row.pair.work
-        yield f"| {' | '.join(map(_short, (named, *_cells(row))))} |"
-        work = row.pair.work
+def _lines(rows: Sequence[Compared]) -> str:
+    """A table of the first rows."""
+    cells = [(row.pair.work, *_cells(row)) for row in rows[:MOST_ROWS]]
+    return tables.markdown(("work", *TITLES), [list(map(_cut, line)) for line in cells])
 
 
 def _short(text: str) -> str:
-    return escape(text if len(text) <= CELL else f"{text[: CELL - 1]}…")
+    return escape(_cut(text))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= CELL else f"{text[: CELL - 1]}…"
 
 
 def document(comparison: Comparison) -> str:
@@ -317,20 +312,13 @@ def _legal(text: str) -> str:
 
 
 def github(comparison: Comparison) -> str:
-    """Commands to GitHub in the output of a step: the sentence, and the rows that fail.
-
-    At most ANNOTATIONS are errors; the last one counts the others.
-    """
+    """Commands to GitHub in the output of a step: the sentence, and the first rows that fail."""
     level = {FAILED: "error", NOT_COMPARED: "error", UNDECIDED: "warning"}
     lines = [_command(level.get(comparison.status, "notice"), "modescope", comparison.sentence)]
-    failed = [row for row in comparison.rows if row.failures]
-    room = ANNOTATIONS - len(lines)
-    shown = failed if len(failed) <= room else failed[: room - 1]
-    for row in shown:
-        lines.append(_command("error", f"{row.pair.name}, {row.pair.work}", _verdict(row)))
-    if len(failed) > len(shown):
-        text = f"{len(failed) - len(shown)} more rows fail; the summary of the step has them"
-        lines.append(_command("error", "modescope", text))
+    failed = [row for row in comparison.rows if row.failures][: ANNOTATIONS - 1]
+    lines += [
+        _command("error", f"{row.pair.name}, {row.pair.work}", _verdict(row)) for row in failed
+    ]
     return "\n".join(lines)
 
 

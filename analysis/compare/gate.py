@@ -34,11 +34,11 @@ class Request:
 
     old: Folder
     new: Folder
-    gates: tuple[str, ...] | None = None
+    gates: Sequence[str] | None = None
     margin: float = 0.01
     latency_margin: float = 0.02
     where: str | None = None
-    allowed: tuple[str, ...] = ()
+    allowed: Sequence[str] = ()
     strict: bool = False
 
 
@@ -48,16 +48,14 @@ class Compared:
 
     pair: Pair
     timing: Timing
-    findings: tuple[Finding, ...]
-    failures: tuple[str, ...]
+    findings: Sequence[Finding]
+    failures: Sequence[str]
 
     @property
     def changed(self) -> bool:
         """Whether something besides noise changed, or may have."""
         verdict = self.timing.verdict
-        return bool(self.findings) or verdict not in (
-            None, verdicts.NO_WORSE, verdicts.UNDECIDED,
-        )  # fmt: skip
+        return bool(self.findings) or verdict not in (None, verdicts.NO_WORSE, verdicts.UNDECIDED)
 
 
 @dataclass(frozen=True)
@@ -67,12 +65,12 @@ class Comparison:
     request: Request
     status: int
     sentence: str
-    gates: tuple[str, ...]
-    interleaved: bool
-    differences: tuple[Difference, ...]
-    eager: tuple[EagerChange, ...]
-    rows: tuple[Compared, ...]
-    notes: tuple[str, ...]
+    gates: Sequence[str] = ()
+    interleaved: bool = False
+    differences: Sequence[Difference] = ()
+    eager: Sequence[EagerChange] = ()
+    rows: Sequence[Compared] = ()
+    notes: Sequence[str] = ()
 
 
 def compare(request: Request) -> Comparison:
@@ -92,37 +90,18 @@ def judged(request: Request, pairs: Sequence[Pair], notes: Sequence[str] = ()) -
     rows = [_row(pair, timing, gates) for pair, timing in zip(pairs, of_pairs, strict=True)]
     _check_something(rows, gates)
     status = _status(rows, gates, request.strict)
-    return Comparison(
-        request,
-        status,
-        _sentence(rows, gates, status),
-        tuple(gates),
-        interleaved,
-        tuple(differing),
-        tuple(eager),
-        tuple(rows),
-        (*notes, *_notes(pairs, rows, gates, interleaved)),
-    )
-
-
-def gates_of(text: str) -> tuple[str, ...]:
-    """The names in `exact,speedup`; UsageError for one that does not exist, or for none."""
-    names = tuple(dict.fromkeys(filter(None, (name.strip() for name in text.split(",")))))
-    if not names:
-        raise UsageError(f"--gate: it is empty; allowed: {', '.join(GATES)}")
-    for name in names:
-        if name not in GATES:
-            raise UsageError(f"--gate {name}: no such gate; allowed: {', '.join(GATES)}")
-    return names
+    said = [*notes, *_notes(pairs, rows, gates, interleaved)]
+    sentence = _sentence(rows, gates, status)
+    return Comparison(request, status, sentence, gates, interleaved, differing, eager, rows, said)
 
 
 def _row(pair: Pair, timing: Timing, gates: Collection[str]) -> Compared:
-    findings = tuple(exact.compared(pair.old, pair.new))
+    findings = exact.compared(pair.old, pair.new)
     failures = [one.text for one in findings if one.kind == exact.WORSE and _gated(one, gates)]
     failures += [
         verdict for gate, verdict in TIMED.items() if gate in gates and timing.verdict == verdict
     ]
-    return Compared(pair, timing, findings, tuple(failures))
+    return Compared(pair, timing, findings, failures)
 
 
 def _gated(finding: Finding, gates: Collection[str]) -> bool:

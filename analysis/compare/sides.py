@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from operator import itemgetter
 
 import pandas as pd
 
 from modescope.analysis import load, where
 from modescope.analysis.derive import select
 from modescope.analysis.derive.registry import derive
-from modescope.analysis.derive.select import SECTION, latest, row_parts, values_of
+from modescope.analysis.derive.select import SECTION, latest, values_of
 from modescope.analysis.format import numbers, phrases, style
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.load import Folder
@@ -84,26 +85,20 @@ def took_turns(old: Side, new: Side) -> tuple[Side, Side]:
     Others are left from an interrupted versus, or from one whose other side has changed since.
     Rows without a block in common stay as they are.
     """
-    first, second = (
-        [*zip(_keys(one), phrases.as_rows(one.processes[["versus_block"]]), strict=True)]
-        for one in (old, new)
+    first, second = (_keys(one, "versus_block") for one in (old, new))
+    shared = {key for key in {*first} & {*second} if key[-1] is not None}
+    rows = {key[:-1] for key in shared}
+    why = "whose block is on one side only"
+    kept_old, kept_new = (
+        _kept(one, [key[:-1] not in rows or key in shared for key in keys], why)
+        for one, keys in ((old, first), (new, second))
     )
-    blocks = [{(key, row["versus_block"]) for key, row in side} for side in (first, second)]
-    shared = {one for one in blocks[0] & blocks[1] if one[1] is not None}
-    rows = {key for key, _ in shared}
-    kept = (
-        _kept(
-            one,
-            [key not in rows or (key, row["versus_block"]) in shared for key, row in side],
-            "whose block is on one side only",
-        )
-        for one, side in ((old, first), (new, second))
-    )
-    return next(kept), next(kept)
+    return kept_old, kept_new
 
 
-def _keys(side: Side) -> list[tuple[object, ...]]:
-    return list(side.processes[[*MATCH]].itertuples(index=False, name=None))
+def _keys(side: Side, *further: str) -> list[tuple[object, ...]]:
+    """Of each process the columns MATCH and `further` ones."""
+    return [tuple(row.values()) for row in phrases.as_rows(side.processes[[*MATCH, *further]])]
 
 
 def _kept(side: Side, which: Sequence[bool], why: str | None = None) -> Side:
@@ -148,29 +143,25 @@ def _read(label: str, folder: Folder, allowed: Collection[str]) -> Side:
 
 
 def as_measured_last(side: Side) -> Side:
-    """Each row in the environment, and in the state of versus, that it was measured in last."""
-    rows = phrases.as_rows(side.processes[["started_at", "environment", "versus_state"]])
-    places = [(row["environment"], _state(row["versus_state"])) for row in rows]
-    keys = _keys(side)
-    order = sorted(range(len(rows)), key=lambda place: rows[place]["started_at"])
-    last = {keys[place]: places[place] for place in order}
-    which = [last[key] == place for key, place in zip(keys, places, strict=True)]
-    return _kept(side, which, "measured earlier in another environment or state of versus")
-
-
-def _state(recorded: str | None) -> str:
-    """What two rows of one interpreter or folder have in common.
+    """Each row in the environment, and in the state of versus, that it was measured in last.
 
     Revisions may have the same files; where they do not, the environment's letter differs.
     """
-    text = recorded or ""
-    return REVISION if text.startswith(REVISION) else text
+    places = []
+    for *key, started_at, environment, state in _keys(
+        side, "started_at", "environment", "versus_state"
+    ):
+        is_revision = str(state).startswith(REVISION)
+        places.append((started_at, tuple(key), environment, REVISION if is_revision else state))
+    last = {key: place for _, key, *place in sorted(places, key=itemgetter(0))}
+    which = [last[key] == place for _, key, *place in places]
+    return _kept(side, which, "measured earlier in another environment or state of versus")
 
 
 def _matching(sides: Sequence[Side], condition: str) -> list[Side]:
     """The rows that match on any side: a row that changed is not taken for a missing one."""
     found = [where.select(derive(side.processes), condition) for side in sides]
-    chosen = {key for rows in found for key in rows[[*MATCH]].itertuples(index=False, name=None)}
+    chosen = {values_of(row, MATCH) for rows in found for row in phrases.as_rows(rows[[*MATCH]])}
     if not chosen:
         raise UsageError(f"no row matches --where {condition!r}, so nothing is compared")
     return [_kept(side, [key in chosen for key in _keys(side)]) for side in sides]
@@ -190,7 +181,13 @@ def matched(old: Side, new: Side) -> list[Pair]:
         Pair(row, tuple(sides[0].get(key, ())), tuple(sides[1].get(key, ())))
         for key, row in zip(keys, named(shown), strict=True)
     ]
-    return _in_order(pairs)
+    return sorted(pairs, key=_place)
+
+
+def _place(pair: Pair) -> tuple[object, ...]:
+    row = pair.row
+    section = select.natural(SECTION, values_of(row, SECTION))
+    return section, style.order(row), row["dtype"], str(row["apart"])
 
 
 def by_row(processes: pd.DataFrame) -> dict[tuple[object, ...], list[Row]]:
@@ -210,14 +207,3 @@ def named(rows: Sequence[Row]) -> list[Row]:
     return [
         {**row, "environment": "", "apart": text} for row, text in zip(rows, apart, strict=True)
     ]
-
-
-def _in_order(pairs: Sequence[Pair]) -> list[Pair]:
-    by_run = {pair.row["run_id"]: pair for pair in pairs}
-    blocks = row_parts([pair.row for pair in pairs], SECTION)
-    ordered = (row for block in blocks for row in sorted(block, key=_place))
-    return [by_run[row["run_id"]] for row in ordered]
-
-
-def _place(row: Row) -> tuple[tuple[int, int], str, str]:
-    return style.order(row), row["dtype"], str(row["apart"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -100,20 +101,17 @@ def is_interleaved(pairs: Sequence[Pair]) -> bool:
     """
     timed = [one.pair for one in map(_times, pairs) if isinstance(one, _Times)]
     counted = timed or [pair for pair in pairs if pair.old and pair.new]
-    blocks = [[sorted(map(_block, rows)) for rows in (pair.old, pair.new)] for pair in counted]
-    return bool(blocks) and all(old == new and -1 not in old for old, new in blocks)
+    blocks = [
+        [Counter(row["versus_block"] for row in rows) for rows in (pair.old, pair.new)]
+        for pair in counted
+    ]
+    return bool(blocks) and all(old == new and None not in old for old, new in blocks)
 
 
 def against_eager(rows: Sequence[Row]) -> changes.Side | None:
     """Time against eager of the processes of a row whose timing counts; None without any."""
     counted = [row for row in rows if _counts(row) and row["_speedup"] is not None]
     return _against(counted) if counted else None
-
-
-def _block(row: Row) -> int:
-    """The block of versus that the process was part of; -1 for none."""
-    block = row.get("versus_block")
-    return -1 if block is None else int(block)
 
 
 def _times(pair: Pair) -> _Times | str:

@@ -63,7 +63,8 @@ SPEEDUP = FigureKind(
     "Speedup",
     "speedups with their intervals, a row per mode",
     "Right of 1× is faster than the baseline; the band is ±1 %, the line through a marker its 95 % "
-    "interval. A filled marker is faster or slower, a hollow one neither.",
+    "interval. A filled marker is faster or slower, a hollow one neither. Grey is eager, orange "
+    "autocast, blue compiled, green compiled with CUDA graphs, pink captured by hand.",
     _draw_speedup,
     theme.charted_table("Speedups", (
         columns.AGAINST,

@@ -49,19 +49,6 @@ def share(row: Row, name: str) -> str:
     return numbers.share_interval(*(row[f"{name}{end}"] for end in ENDS))
 
 
-def host_share_of_cuda(row: Row) -> str:
-    """The host's share of a call on CUDA; unknown on a CPU, where it is the whole call."""
-    return share(row, "host_share") if phrases.on_cuda(row) else UNKNOWN
-
-
-def residual(row: Row) -> str:
-    """`-12.3 µs (9 %)`: the clocks' work minus the profiler's kernels, and its share of work."""
-    text, seconds = numbers.duration(row["residual_s"]), row["residual_s"]
-    if seconds is None or not row["work_s"]:
-        return text
-    return f"{text} ({numbers.share(abs(seconds), row['work_s'])})"
-
-
 def loss_scale(row: Row) -> str:
     """`65,536, overflow skipped`: GradScaler's factor, and whether it skipped the overflow."""
     skipped = ", overflow skipped" if row["overflow_skipped"] else ""
@@ -93,13 +80,6 @@ def traffic(row: Row) -> str:
     if saved is None:
         return text
     return f"{text} ({numbers.size(abs(saved))} {'more' if saved < 0 else 'less'})"
-
-
-def from_cache(row: Row) -> str:
-    """`1 of 2`: pieces of compiled code that came from the compiler's disk cache."""
-    hits, misses = row["compiler_cache_hits"], row["compiler_cache_misses"]
-    known = None not in (hits, misses) and hits + misses > 0
-    return f"{numbers.count(hits)} of {numbers.count(hits + misses)}" if known else UNKNOWN
 
 
 def allocations(row: Row) -> str:

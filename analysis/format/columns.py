@@ -72,6 +72,8 @@ SPEEDUP = Column("speedup [95 %]", cells.speedup, key="speedup")
 SAME_GRAD = _factor("same grad", "speedup_same_grad", spare=2)
 VERDICT = Column("verdict", lambda row: row["verdict"] or numbers.UNKNOWN)
 FIRST_CALL = Column("first call", cells.first_call, ">", spare=8, key="first_call_s")
+_BARE_FIRST_CALL = replace(FIRST_CALL, cell=lambda row: numbers.duration(row["first_call_s"]),
+                           spare=0)  # fmt: skip
 PAYS_AFTER = Column("pays after", cells.break_even, ">", key="break_even_calls")
 ERROR = Column("error", lambda row: numbers.scientific(row["error"]), ">", spare=4, key="error")
 KERNELS = _approximate(_count("kernels", "kernels", spare=6), "profile")
@@ -83,6 +85,12 @@ _SPARE_PARTS = {"forward": 1, "backward": 1, "optimizer": 2, "scaler": 3}
 PARTS = tuple(_clock(name, spare) for name, spare in _SPARE_PARTS.items())
 _DISPATCH = _approximate(_clock("dispatch", spare=1), "latency", "split")
 _DEVICE = _approximate(_clock("device", spare=3), "device")
+THREADS_GAIN = _approximate(
+    Column("threads gain [95 %]", partial(cells.gain, name="threads_gain"), optional=True,
+           key="threads_gain"),
+    "latency",
+)  # fmt: skip
+REMARKS = Column("remarks", cells.remarks, optional=True)
 _HOST = Column("host", cells.host_of_cuda, ">", optional=True, spare=7, key="host_paired_s")
 
 # For runs that ended ok. Other rows show their reason in place of these columns.
@@ -91,7 +99,7 @@ MEASURED = (
     SPEEDUP,
     SAME_GRAD,
     VERDICT,
-    _approximate(_factor("threads gain", "threads_gain"), "latency"),
+    THREADS_GAIN,
     *PARTS,
     _DISPATCH,
     _DEVICE,
@@ -102,7 +110,7 @@ MEASURED = (
     FIRST_CALL,
     PAYS_AFTER,
     ERROR,
-    Column("remarks", cells.remarks, optional=True),
+    REMARKS,
 )
 
 # The same for a report, which has room for the interval of the latency and for graph breaks, and
@@ -110,23 +118,13 @@ MEASURED = (
 REPORTED = (
     SPEEDUP,
     SAME_GRAD,
-    _approximate(
-        Column(
-            "threads gain [95 %]",
-            partial(cells.gain, name="threads_gain"),
-            optional=True,
-            key="threads_gain",
-        ),
-        "latency",
-    ),
+    THREADS_GAIN,
     Column("latency [95 %]", cells.latency, key="latency_paired_s"),
-    Column(
-        "first call", lambda row: numbers.duration(row["first_call_s"]), ">", key="first_call_s"
-    ),
+    _BARE_FIRST_CALL,
     PAYS_AFTER,
     PEAK,
     ERROR,
-    Column("remarks", cells.remarks, optional=True),
+    REMARKS,
     Column("graph breaks", cells.graph_breaks, optional=True),
 )
 _HOW_CHECKED = {"exact": "exact", "without_randomness": "without randomness", "not": "no"}
@@ -179,7 +177,6 @@ COUNTED = (
     _count("generated", "generated_kernels"),
     _count("extern", "extern_calls"),
     Column("bytes moved", cells.traffic, ">", optional=True),
-    Column("from cache", cells.from_cache, ">", optional=True),
     Column("allocations", cells.allocations, ">", optional=True),
 )
 
@@ -206,11 +203,8 @@ def measured(rows: Sequence[Row]) -> list[Column]:
 
     It then needs no note, as the cache has a column of its own.
     """
-    plain = replace(FIRST_CALL, cell=lambda row: numbers.duration(row["first_call_s"]), spare=0)
-    caches = CACHE in distinguishing(rows)
-    return [
-        plain if caches and column is FIRST_CALL else column for column in wanted(MEASURED, rows)
-    ]
+    first_call = _BARE_FIRST_CALL if CACHE in distinguishing(rows) else FIRST_CALL
+    return [first_call if one is FIRST_CALL else one for one in wanted(MEASURED, rows)]
 
 
 def wanted(columns: Iterable[Column], rows: Iterable[Row]) -> list[Column]:

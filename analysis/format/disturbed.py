@@ -4,30 +4,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.phrases import Row
 
-
-@dataclass(frozen=True)
-class Condition:
-    """What happened to the machine, and what to do before measuring again."""
-
-    happened: str
-    remedy: str
-
-
 CONDITIONS = {
-    "contended": Condition("other programs competed for the processor", "stop other programs"),
-    "throttled": Condition(
-        "the clock was lowered because of heat or a power limit", "let the machine cool down"
+    "contended": ("other programs competed for the processor", "stop other programs"),
+    "throttled": (
+        "the clock was lowered because of heat or a power limit",
+        "let the machine cool down",
     ),
-    "no_steady_state": Condition(
-        "times had not settled after the warm-up", "choose a longer warm-up (budget=thorough)"
+    "no_steady_state": (
+        "times had not settled after the warm-up",
+        "choose a longer warm-up (budget=thorough)",
     ),
 }
-"""By the flag that shows it."""
+"""Flag -> what happened to the machine, and what to do before measuring again."""
 
 NEEDED = ("status", "budget_rank", "flags")
 """The columns that `banner` reads."""
@@ -37,16 +29,16 @@ MOST = 0.5  # of the rows
 
 def legend(rows: Sequence[Row]) -> str:
     """What `~` before a figure means, with the flags that put it there; empty without any."""
-    counts = Counter(flag for row in rows for flag in approximate(row))
+    counts = Counter(
+        flag
+        for row in rows
+        for flag in phrases.flags(row)
+        if flag not in phrases.flags(row, "speedup")
+    )
     if not counts:
         return ""
     named = ", ".join(f"{flag} {numbers.counted(n, 'row', 'rows')}" for flag, n in counts.items())
     return f"~ marks a figure that a flag makes approximate ({named}); the speedup is not affected"
-
-
-def approximate(row: Row) -> list[str]:
-    """The flags that do not touch the speedup."""
-    return [flag for flag in phrases.flags(row) if flag not in phrases.flags(row, "speedup")]
 
 
 def banner(rows: Sequence[Row]) -> str:
@@ -56,8 +48,7 @@ def banner(rows: Sequence[Row]) -> str:
     conditions = [one for flag, one in CONDITIONS.items() if counts[flag] > MOST * len(measured)]
     if not conditions:
         return ""
-    happened = phrases.listed([one.happened for one in conditions])
-    remedies = phrases.listed(list(dict.fromkeys(one.remedy for one in conditions)))
+    happened, remedies = map(phrases.listed, zip(*conditions, strict=True))
     return (
         f"The machine was disturbed while most rows were measured: {happened}. Speedups are paired "
         "and withstand that, but absolute times are approximate, and small differences may stay "

@@ -96,15 +96,6 @@ def calls(number: float | None) -> str:
     return f"{round(number, min(0, 2 - _magnitude(number))):,.0f}"
 
 
-def rate(per_s: float, unit: str) -> str:
-    """`225 GFLOP/s`, `28.9 GB/s`: three digits, in thousands of the unit."""
-    scale, prefix = next((each for each in _THOUSANDS if per_s >= each[0] * 0.9995), (1.0, ""))
-    return f"{_digits(per_s / scale, 3)} {prefix}{unit}"
-
-
-_THOUSANDS = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
-
-
 def count(number: float | None) -> str:
     """`12,431`: not rounded."""
     return UNKNOWN if number is None else f"{number:,.0f}"

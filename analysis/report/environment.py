@@ -45,39 +45,34 @@ def period(rows: pd.DataFrame) -> str:
 def environments(rows: pd.DataFrame) -> dict[str, Any]:
     """`letters`; `facts` (name, doc, a value per letter, whether they differ); `sentence`."""
     letters = sorted(rows["environment"].unique())
-    facts = []
+    facts = list[dict[str, Any]]()
     for field in fields(Environment):
-        values = [
-            _values(field.name, rows.loc[rows["environment"] == letter, field.name])
-            for letter in letters
-        ]
+        name, column = field.name, rows[field.name]
+        values = [_text(name, column[rows["environment"] == letter]) for letter in letters]
         if any(value != numbers.UNKNOWN for value in values):
-            differs = _differs(rows, field.name, values)
-            fact = {"name": field.name, "doc": field.metadata["doc"]}
-            facts.append({**fact, "values": values, "differs": differs})
-    differing = [fact["name"] for fact in facts if fact["differs"]]
-    return {"letters": letters, "facts": facts, "sentence": _sentence(rows, letters, differing)}
+            differs = len(set(values)) > 1 or column.dropna().nunique() > 1
+            if name == _OF_MODEL:
+                each = rows.groupby(["model", *STEP], dropna=False)[name].nunique()
+                differs = bool((each > 1).any())
+            facts.append(
+                {
+                    "name": name,
+                    "doc": field.metadata["doc"],
+                    "values": values,
+                    "differs": differs and name != _VARIES,
+                }
+            )
+    differing = ", ".join(fact["name"] for fact in facts if fact["differs"])
+    return {"letters": letters, "facts": facts, "sentence": _sentence(letters, differing)}
 
 
-def _differs(rows: pd.DataFrame, name: str, by_letter: list[str]) -> bool:
-    """Whether comparable rows differ in the column."""
-    if name == _OF_MODEL:
-        sources = rows.groupby(["model", *STEP], dropna=False)[name].nunique()
-        return bool((sources > 1).any())
-    several = len(set(by_letter)) > 1 or rows[name].dropna().nunique() > 1
-    return several and name != _VARIES
-
-
-def _values(name: str, values: pd.Series) -> str:
+def _text(name: str, values: pd.Series) -> str:
     known = list(dict.fromkeys(values.dropna()))
-    if not known:
-        return numbers.UNKNOWN
-    if name == _VARIES:
-        low, high = min(known), max(known)
-        return f"{low:.2f}" if low == high else f"{low:.2f} to {high:.2f}"
-    named = [_value(name, value) for value in known[:MOST_VALUES]]
-    more = len(known) - len(named)
-    return " / ".join([*named, *([f"{more} more"] if more else [])])
+    if name == _VARIES and len(known) > 1:
+        return f"{min(known):.2f} to {max(known):.2f}"
+    texts = [_value(name, value) for value in known[:MOST_VALUES]]
+    more = [f"{len(known) - MOST_VALUES} more"] if len(known) > MOST_VALUES else []
+    return " / ".join([*texts, *more]) or numbers.UNKNOWN
 
 
 def _value(name: str, value: Any) -> str:
@@ -86,15 +81,13 @@ def _value(name: str, value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _sentence(rows: pd.DataFrame, letters: list[str], differing: list[str]) -> str:
-    named = ", ".join(differing)
+def _sentence(letters: list[str], differing: str) -> str:
     if len(letters) > 1:
         return (
             f"Rows come from {len(letters)} environments ({', '.join(letters)}), which differ in "
-            f"{named or 'what the environment id covers'}; rows of different environments are "
+            f"{differing or 'what the environment id covers'}; rows of different environments are "
             "never ranked against each other."
         )
     if differing:
-        return f"Rows differ in {named}."
-    device, torch = (_values(name, rows[name]) for name in ("device_name", "torch_version"))
-    return f"All rows were measured in one environment: {device}, torch {torch}."
+        return f"Rows differ in {differing}."
+    return "All rows were measured in one environment."

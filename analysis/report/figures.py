@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count, islice
 
@@ -27,101 +27,75 @@ MOST_SHAPES = 4  # a work with more shapes has figures over its sizes only
 # Drawing a figure takes about 0.4 s. The second limit is for reports that do not list all rows.
 MOST_FIGURES, MOST_OF_LARGE = 60, 24
 
-_NOTHING = (
-    "No figure: no run ended ok, in effect, with more than a smoke budget and with an interval."
-)
-
 
 @dataclass(frozen=True)
 class Chapter:
     """Figures of one FAMILY under one heading; `note` says why there are none."""
 
     title: str
-    place: str | None
-    pictures: tuple[Picture, ...]
-    tables: tuple[Table, ...]  # folded
-    note: str | None
-    family: tuple[object, ...] = ()
-
-    def without(self, files: Collection[str]) -> Chapter | None:
-        """The chapter without these figures; None if it had no others."""
-        left = tuple(picture for picture in self.pictures if picture.file not in files)
-        empty = bool(self.pictures) and not left and not self.tables
-        return None if empty else replace(self, pictures=left)
-
-
-@dataclass(frozen=True)
-class _Plan:
-    """A chapter before drawing; with `note` None, a chapter without figures is omitted."""
-
-    family: tuple[object, ...]
-
-    title: str
-    place: str
-    pictures: Iterator[Picture]  # each is drawn on demand
-    tables: tuple[Table, ...]
+    place: str | None = None
+    pictures: Iterable[Picture] = ()
+    tables: Sequence[Table] = ()  # folded
     note: str | None = None
+    family: tuple[object, ...] = ()
 
 
 def chapters(study: Study) -> list[Chapter]:
-    """The chapters over sizes of all works, then those at each size."""
-    most = MOST_OF_LARGE if study.unlisted else MOST_FIGURES
-    chosen, left, silent = [], most, 0
-    for plan in _plans(study):
-        shown = tuple(islice(plan.pictures, left))
-        silent += not left and plan.note is None
-        note = None if shown else plan.note if left else plan.note and _full(most)
-        if shown or note:
-            made = Chapter(plan.title, plan.place, shown, plan.tables, note, plan.family)
-            chosen.append(made)
+    """The chapters over sizes of all works, then those at each size, as far as the limit reaches.
+
+    A chapter without figures is there only if it has a note.
+    """
+    most = left = MOST_OF_LARGE if study.unlisted else MOST_FIGURES
+    chosen = []
+    for chapter in _chapters(study):
+        if not left:
+            note = f"No figure: a report draws at most {most}. Choose fewer rows with --where."
+            chosen.append(Chapter("further works and sizes", note=note))
+            break
+        shown = list(islice(chapter.pictures, left))
         left -= len(shown)
-    if silent:
-        chosen.append(Chapter("further sizes", None, (), (), _full(most)))
+        if shown or chapter.note:
+            chosen.append(replace(chapter, pictures=shown, note=None if shown else chapter.note))
     return chosen
 
 
-def _plans(study: Study) -> Iterator[_Plan]:
-    every = list(parts(study.rows, FAMILY))
-    for number, family in enumerate(every, start=1):
+def _chapters(study: Study) -> Iterator[Chapter]:
+    """All chapters; their pictures are drawn on demand."""
+    families = list(parts(study.rows, FAMILY))
+    for number, family in enumerate(families, start=1):
         yield from _over_sizes(study, family, f"{number}")
     numbered = count(1)
-    for family in every:
+    for family in families:
         yield from _at_sizes(study, family, numbered)
 
 
-def _over_sizes(study: Study, family: pd.DataFrame, name: str) -> Iterator[_Plan]:
+def _over_sizes(study: Study, family: pd.DataFrame, name: str) -> Iterator[Chapter]:
     row = phrases.as_rows(family.head(1))[0]
     title, place, key = phrases.work_at(row, "{}"), study.place(row), values_of(row, FAMILY)
-    yield _Plan(key, f"{title}: all sizes", place, pictures(OF_GRIDS, grids(family), name), ())
+    drawn = pictures(OF_GRIDS, grids(family), name)
+    yield Chapter(f"{title}: all sizes", place, drawn, family=key)
     for number, one in enumerate(series(family), start=1):
         title = f"{phrases.work_at(row, one.others)}: over {one.size}"
-        shown = pictures(OF_SERIES, one, f"{name}-{number}")
-        yield _Plan(key, title, place, shown, (series_table(one),))
+        drawn = pictures(OF_SERIES, one, f"{name}-{number}")
+        yield Chapter(title, place, drawn, [series_table(one)], family=key)
 
 
-def _at_sizes(study: Study, family: pd.DataFrame, numbered: Iterator[int]) -> Iterator[_Plan]:
-    shapes = family["shape"].nunique()
+def _at_sizes(study: Study, family: pd.DataFrame, numbered: Iterator[int]) -> Iterator[Chapter]:
+    row = phrases.as_rows(family.head(1))[0]
+    place, key, shapes = study.place(row), values_of(row, FAMILY), family["shape"].nunique()
     if shapes > MOST_SHAPES:
-        row = phrases.as_rows(family.head(1))[0]
-        title, key = f"{phrases.work_at(row, '{}')}: single shapes", values_of(row, FAMILY)
-        yield _Plan(key, title, study.place(row), iter(()), (), _many(shapes))
+        title = f"{phrases.work_at(row, '{}')}: single shapes"
+        note = (
+            f"Each of the {shapes} shapes is in the table. A work with more than {MOST_SHAPES} "
+            "shapes has figures over its sizes only. Choose fewer shapes with --where to see "
+            "figures of each."
+        )
+        yield Chapter(title, place, note=note, family=key)
         return
+    nothing = (
+        "No figure: no run ended ok, in effect, with more than a smoke budget and with an interval."
+    )
     for shape in parts(family, SECTION):
-        row = phrases.as_rows(shape.head(1))[0]
-        shown = pictures(OF_SECTION, shape, f"{next(numbered)}")
-        tables, key = tuple(section_tables(shape)), values_of(row, FAMILY)
-        yield _Plan(key, phrases.work(row), study.place(row), shown, tables, _NOTHING)
-
-
-def _full(most: int) -> str:
-    return (
-        f"No figure: a report draws at most {most}. Choose fewer rows with --where to see the "
-        "others."
-    )
-
-
-def _many(shapes: int) -> str:
-    return (
-        f"Each of the {shapes} shapes is in the table. A work with more than {MOST_SHAPES} shapes "
-        "has figures over its sizes only. Choose fewer shapes with --where to see figures of each."
-    )
+        title = phrases.work(phrases.as_rows(shape.head(1))[0])
+        drawn = pictures(OF_SECTION, shape, f"{next(numbered)}")
+        yield Chapter(title, place, drawn, [*section_tables(shape)], nothing, key)

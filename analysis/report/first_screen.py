@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from modescope.analysis.causes.types import (
@@ -28,9 +28,8 @@ from modescope.analysis.causes.verdicts import (
     outcome,
     times,
 )
-from modescope.analysis.derive import against
-from modescope.analysis.derive.mix import MIX_COLUMNS, mix_of
-from modescope.analysis.derive.select import FAMILY, SAME_BASELINE, SECTION, values_of
+from modescope.analysis.derive.mix import mix_of
+from modescope.analysis.derive.select import FAMILY, SECTION, values_of
 from modescope.analysis.figures.registry import Picture
 from modescope.analysis.format import disturbed, numbers, phrases
 from modescope.analysis.format.phrases import Row
@@ -38,7 +37,6 @@ from modescope.analysis.recommend.advice import Advice, Precision, Span, fold
 from modescope.analysis.recommend.constraints import Wishes
 from modescope.analysis.recommend.types import MODE, Recommendation
 from modescope.analysis.report.figures import Chapter
-from modescope.analysis.report.render import Glyph, glyph
 from modescope.analysis.report.study import Study
 
 MOST_WORKS = 8  # on the first screen; the others are folded
@@ -49,24 +47,15 @@ DIFFERENCES = (DECISIVE, LOSS, PART, REST)
 MOST_LETTERS = 120  # of a reason
 _CLAUSE = re.compile(r";| \(|, (?:and|so|which) ")
 
-_NEEDED = tuple(
-    dict.fromkeys(
-        (*against.NEEDED, *SAME_BASELINE, *FAMILY, *disturbed.NEEDED, "apart", "reason", "budget",
-         "in_effect", "in_effect_note", "verdict", "autocast", "compile_mode", "graph",
-         "first_call_s", "break_even_calls", "baseline_latency_s", *MIX_COLUMNS)
-    )
-)  # fmt: skip
-
 
 @dataclass(frozen=True)
 class Answer:
-    """The advice for some sizes: `lead` is the mode's name, `glyph` and `anchor` are its own."""
+    """The advice for some sizes; a recommended mode's name is its `lead`, and has a row."""
 
     sizes: str
     lead: str
     rest: str
-    glyph: Glyph | None
-    anchor: str | None
+    row: Row | None
 
 
 @dataclass(frozen=True)
@@ -81,28 +70,24 @@ class Line:
 class Block:
     """The answers at one precision. `more`: reasons that are folded."""
 
-    name: str
-    answers: tuple[Answer, ...]
-    why: tuple[Line, ...]
-    more: tuple[Line, ...]
-    remarks: tuple[str, ...]
-    programs: Mapping[str, str]  # code by the name of its mode
+    precision: Precision
+    answers: Sequence[Answer]
+    why: Sequence[Line]
+    more: Sequence[Line]
 
 
 @dataclass(frozen=True)
 class Card:
-    """One work: the precision to prefer first; what did not run; how sure the answers are."""
+    """One work: the precision to prefer first, and what did not run."""
 
-    title: str
-    blocks: tuple[Block, ...]
-    left_out: tuple[Line, ...]
-    certainty: str
+    advice: Advice
+    blocks: Sequence[Block]
+    left_out: Sequence[Line]
     picture: Picture | None
 
 
 def which(study: Study, chapters: Sequence[Chapter]) -> dict[str, Any]:
     """The works in reading order: `works` on the first screen, `others` folded."""
-    rows = {row["run_id"]: row for row in phrases.as_rows(study.rows[list(_NEEDED)])}
     pictures = {
         chapter.family: picture
         for chapter in reversed(chapters)
@@ -112,13 +97,12 @@ def which(study: Study, chapters: Sequence[Chapter]) -> dict[str, Any]:
     cards = []
     for advice in fold(study.answers):
         family = values_of(asdict(advice.recommendations[0].question), FAMILY)
-        cards.append(_card(study, advice, rows, pictures.pop(family, None)))
+        cards.append(_card(study, advice, pictures.pop(family, None)))
     return {
         "works": cards[:MOST_WORKS],
         "others": cards[MOST_WORKS:],
         "wishes": _wishes(study.answers[0].wishes) if study.answers else "",
-        "banner": disturbed.banner(list(rows.values())),
-        "shown": {card.picture.file for card in cards if card.picture},
+        "banner": disturbed.banner(list(study.by_id.values())),
     }
 
 
@@ -132,71 +116,56 @@ def _wishes(wishes: Wishes) -> str:
     return " and ".join(filter(None, options))
 
 
-def _card(study: Study, advice: Advice, rows: Mapping[str, Row], picture: Picture | None) -> Card:
+def _card(study: Study, advice: Advice, picture: Picture | None) -> Card:
     sections = {values_of(asdict(one.question), SECTION) for one in advice.recommendations}
-    mine = [row for row in rows.values() if values_of(row, SECTION) in sections]
-    first, *rest = advice.precisions
-    blocks = [_block(study, first, rows, True), *(_block(study, one, rows, False) for one in rest)]
+    mine = [row for row in study.by_id.values() if values_of(row, SECTION) in sections]
+    dtype = advice.recommendations[0].question.dtype
+    preferred = [row for row in mine if row["dtype"] == dtype]
     left_out = [*_left_out(mine)]
-    dtype = first.recommendations[0].question.dtype
-    if not any(is_compiled(row) for row in mine if row["dtype"] == dtype):
+    if not any(map(is_compiled, preferred)):
         left_out.append(Line("Not measured", f"torch.compile in {dtype}."))
-    if len(sections) == 1:
-        compiles = _compiles(row for row in mine if row["dtype"] == dtype)
-        blocks[0] = replace(blocks[0], why=(*blocks[0].why, *compiles))
-    return Card(advice.work, tuple(blocks), tuple(left_out), advice.certainty, picture)
+    compiles = [*_compiles(preferred)] if len(sections) == 1 else []
+    first, *others = advice.precisions
+    blocks = [_block(study, first, True, compiles), *(_block(study, one) for one in others)]
+    return Card(advice, blocks, left_out, picture)
 
 
-def _block(study: Study, precision: Precision, rows: Mapping[str, Row], is_first: bool) -> Block:
+def _block(
+    study: Study, precision: Precision, is_first: bool = False, further: Sequence[Line] = ()
+) -> Block:
     """At the first precision it is also said why another mode that a reader asks for is not it."""
     answers = precision.recommendations
     several = len({one.question.shape for one in answers}) > 1
-    why = [*_why(answers, rows, study.causes, several)]
-    others = _others(answers, rows, study.causes)
+    why = [*_why(study, answers, several)]
+    others = _others(study, answers)
     asked = _asked(others) if is_first or not why else None
 
     def key(one: _Other) -> tuple[object, ...]:
         alone = one is asked and one.cause is None and one.best is not None
         return one.size if several else "", one.key, alone
 
-    groups = phrases.grouped((key(one), one) for one in others)
-    lines = [
-        (asked in group, _line(group, asked if asked in group else None, str(size)))
-        for (size, *_), group in groups.items()
-    ]
-    why += [line for shown, line in lines if shown]
-    return Block(
-        precision.name,
-        tuple(_answer(study, span, rows) for span in precision.spans),
-        tuple(why),
-        tuple(line for shown, line in lines if not shown),
-        precision.remarks,
-        precision.programs,
-    )
+    more = list[Line]()
+    for (size, *_), group in phrases.grouped((key(one), one) for one in others).items():
+        lines = why if asked in group else more
+        lines.append(_line(group, asked if asked in group else None, str(size)))
+    shown = [_answer(study, span) for span in precision.spans]
+    return Block(precision, shown, [*why, *further], more)
 
 
-def _answer(study: Study, span: Span, rows: Mapping[str, Row]) -> Answer:
+def _answer(study: Study, span: Span) -> Answer:
     choice, question = span.recommendations[0].choice, span.recommendations[0].question
     mode = choice.mode if choice else question.baseline_mode or ""
     lead = mode if span.text.startswith(mode) else ""
-    row = rows.get(choice.run_id) if choice is not None and lead else None
-    rest = span.text.removeprefix(lead)
-    if row is None:
-        return Answer(span.label, lead, rest, None, None)
-    return Answer(span.label, lead, rest, glyph(row), study.anchor(row))
+    row = study.by_id.get(choice.run_id) if choice is not None and lead else None
+    return Answer(span.label, lead, span.text.removeprefix(lead), row)
 
 
-def _why(
-    answers: Sequence[Recommendation],
-    rows: Mapping[str, Row],
-    causes: Mapping[str, Sequence[Finding]],
-    several: bool,
-) -> Iterator[Line]:
+def _why(study: Study, answers: Sequence[Recommendation], several: bool) -> Iterator[Line]:
     """Of each recommended mode the cause of its gain, or of its gaining little."""
-    chosen = (one.choice.run_id for one in answers if one.choice and one.outcome == MODE)
-    of_mode = phrases.grouped((phrases.mode(rows[one]), rows[one]) for one in chosen)
+    chosen = (row for one in answers if (row := _recommended(study, one)))
+    of_mode = phrases.grouped((phrases.mode(row), row) for row in chosen)
     for row in (max(members, key=_size) for members in of_mode.values()):
-        found = next(iter(causes.get(row["run_id"], ())), None)
+        found = next(iter(study.causes.get(row["run_id"], ())), None)
         size = f"{phrases.sizes(row['shape'])}: " if several else ""
         if found is None or found.kind not in EXPLAINING:
             yield Line("Why", f"{size}{UNDECIDED}.")
@@ -231,36 +200,31 @@ class _Other:
         return code, self.is_open, None if self.best else outcome(self.row)
 
 
-def _others(
-    answers: Sequence[Recommendation],
-    rows: Mapping[str, Row],
-    causes: Mapping[str, Sequence[Finding]],
-) -> list[_Other]:
+def _others(study: Study, answers: Sequence[Recommendation]) -> list[_Other]:
     """Of each mode that ran and is not recommended, the row that differs most; fastest first."""
     every = []
     for answer in answers:
-        best = rows[answer.choice.run_id] if answer.choice and answer.outcome == MODE else None
+        best = _recommended(study, answer)
         for refused in answer.refused:
-            row = rows[refused.run_id]
+            row = study.by_id[refused.run_id]
             if phrases.why_left_out(row) is None:
-                cause = _cause(row, best, causes)
-                every.append(_Other(row, best, refused.kind == "open", cause))
+                every.append(_Other(row, best, refused.kind == "open", _cause(study, row, best)))
     of_mode = phrases.grouped((phrases.mode(one.row), one) for one in every)
     furthest = (max(each, key=lambda one: _size(one.row)) for each in of_mode.values())
     return sorted(furthest, key=lambda one: one.times_slower)
 
 
-def _cause(row: Row, best: Row | None, causes: Mapping[str, Sequence[Finding]]) -> Finding | None:
+def _cause(study: Study, row: Row, best: Row | None) -> Finding | None:
     """Why a row is slower than the best, or no faster than the baseline; None where undecided.
 
     What the best mode has as well, as every mode has a floor, explains no difference, and neither
     does what takes a small part of it.
     """
-    found = causes.get(row["run_id"], ())
+    found = study.causes.get(row["run_id"], ())
     if best is None:
         return found[0] if found and found[0].kind in EXPLAINING else None
     least = MAINLY * (1 - row["speedup"] / best["speedup"])
-    shared = {"near_floor", *(one.code for one in causes.get(best["run_id"], ()))}
+    shared = {"near_floor", *(one.code for one in study.causes.get(best["run_id"], ()))}
     candidates = (one for one in found if one.kind in DIFFERENCES and one.code not in shared)
     return next((one for one in candidates if is_loser(row) or (one.share or 0.0) >= least), None)
 
@@ -277,8 +241,7 @@ def _line(group: Sequence[_Other], asked: _Other | None, size: str) -> Line:
     compared = _compared(group)
     if asked and one.best and len(group) == 1:
         compared = f"it{compared.removeprefix(name(one.row))}"
-    first = long_first_call(one.row)
-    if len(group) == 1 and first is not None:
+    if len(group) == 1 and long_first_call(one.row) is not None:
         compared += f", after a first call of {numbers.duration(one.row['first_call_s'])}"
     text = f"{size}: {compared}" if size else compared
     label = "" if asked is None else f"Why not {name(asked.row)}" if one.best else "Why"
@@ -296,12 +259,12 @@ def _compared(group: Sequence[_Other]) -> str:
     if best is None:
         return comparison(rows[0]) if len(rows) == 1 else comparison_of(rows)
     names = list(dict.fromkeys(map(name, rows)))
-    verb = "is" if len(names) == 1 else "are"
+    lead = f"{phrases.listed(names)} {'is' if len(names) == 1 else 'are'}"
     if group[0].is_open:
-        return f"{phrases.listed(names)} {verb} not shown to be faster than {name(best)}"
+        return f"{lead} not shown to be faster than {name(best)}"
     ends = (end(one.times_slower for one in group) for end in (min, max))
     span = " to ".join(dict.fromkeys(map(times, ends))).replace(" times to ", " to ")
-    return f"{phrases.listed(names)} {verb} {span} slower than {name(best)}"
+    return f"{lead} {span} slower than {name(best)}"
 
 
 def _compiles(rows: Iterable[Row]) -> Iterator[Line]:
@@ -322,34 +285,35 @@ def _compiles(rows: Iterable[Row]) -> Iterator[Line]:
 
 def _left_out(rows: Iterable[Row]) -> Iterator[Line]:
     """What has no result that counts, with the reason in short; `Left out` has it in full."""
-    pairs = ((row, why) for row in rows if (why := phrases.why_left_out(row)))
-    by_label = phrases.grouped((_label(row), (_in_short(row, why), row)) for row, why in pairs)
+    by_label = phrases.grouped(
+        (label, (_CLAUSE.split(why, maxsplit=1)[0].strip()[:MOST_LETTERS], row))
+        for row in rows
+        for label, why in _reason(row)
+    )
     for label, members in by_label.items():
-        reasons = phrases.grouped(members)
-        texts = (f"{_modes(same)} ({reason})" for reason, same in reasons.items())
+        texts = [
+            f"{phrases.listed(list(dict.fromkeys(map(phrases.mode, same))))} ({reason})"
+            for reason, same in phrases.grouped(members).items()
+        ]
         yield Line(label, f"{'; '.join(texts)}.")
 
 
-def _label(row: Row) -> str:
-    if row["status"] not in ("ok", "skipped"):
-        return "Failed"
-    if row["status"] == "skipped":
-        return "Not run here"
-    return "Not in effect" if phrases.not_in_effect(row) else "Not counted"
-
-
-def _modes(rows: Sequence[Row]) -> str:
-    return phrases.listed(list(dict.fromkeys(map(phrases.mode, rows))))
-
-
-def _in_short(row: Row, why: str) -> str:
-    """The first clause of a reason."""
-    text = why
+def _reason(row: Row) -> Iterator[tuple[str, str]]:
+    """Why a row does not count, under the label of such reasons; nothing if it counts."""
     if row["status"] in ("skipped", "failed"):
-        text = phrases.reason(row)
+        yield "Not run here" if row["status"] == "skipped" else "Failed", phrases.reason(row)
+    elif row["status"] != "ok":
+        yield "Failed", phrases.ended(row)
     elif phrases.not_in_effect(row):
-        text = row["in_effect_note"] or "for an unknown reason"
-    return _CLAUSE.split(text, maxsplit=1)[0].strip()[:MOST_LETTERS]
+        yield "Not in effect", row["in_effect_note"] or "for an unknown reason"
+    elif why := phrases.why_left_out(row):
+        yield "Not counted", why
+
+
+def _recommended(study: Study, answer: Recommendation) -> Row | None:
+    """The row of the mode that is better than the baseline; None if there is none."""
+    choice = answer.choice if answer.outcome == MODE else None
+    return study.by_id[choice.run_id] if choice else None
 
 
 def _size(row: Row) -> float:

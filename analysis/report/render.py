@@ -5,17 +5,17 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote
 
 import jinja2
 import numpy as np
 from markupsafe import Markup
 from matplotlib.markers import MarkerStyle
 from matplotlib.path import Path
-from numpy.typing import NDArray
 
-from modescope.analysis.format import style
+from modescope.analysis.format import numbers, phrases, style
 from modescope.analysis.format.phrases import Row
+from modescope.analysis.report.listing import sort_key
+from modescope.bench.stats.estimates import ALPHA, MARGIN
 from modescope.bench.text import markup
 
 PAGES = ("index.html", "report.md")
@@ -24,42 +24,6 @@ _INSIDE = re.compile(
     r"(?<=\d) (?=(?:[KMGT]i?)?B\b|[kMGTP]?FLOP\b|[nµm]?s\b|%)|(?<=\d,) (?=[\d.]+\])"
 )
 """The spaces within a quantity: `450 KiB`, `73 GFLOP/s`, `80 %`, `[1.018, 1.024]`."""
-
-
-def render(page: str, context: dict[str, Any]) -> str:
-    """The text of one of PAGES."""
-    look = {"symbols": symbols(), "colours": colours()}
-    return _ENGINES[page].get_template(f"{page}.j2").render(context | look)
-
-
-def _code(text: Any) -> Markup:
-    """One line of an indented code block, which Markdown shows unchanged."""
-    return Markup(" ".join(str(text).split()))
-
-
-def _fenced(text: str) -> Markup:
-    """A block of Python."""
-    return Markup(f"```python\n{text}\n```\n")
-
-
-def _unbroken(text: str) -> str:
-    """`text` with quantities that no line break divides."""
-    return _INSIDE.sub("\u00a0", text)
-
-
-def _engines() -> dict[str, jinja2.Environment]:
-    markdown = markup.markdown_engine("modescope.analysis.report")
-    markdown.filters |= {"code": _code, "fenced": _fenced}
-    html = markup.html_engine("modescope.analysis.report")
-    html.filters["unbroken"] = _unbroken
-    engines = {"index.html": html, "report.md": markdown}
-    for each in engines.values():
-        each.filters["path"] = lambda text: quote(str(text))
-    return engines
-
-
-_ENGINES = _engines()
-
 
 _CODES = {Path.MOVETO: "M", Path.LINETO: "L", Path.CURVE3: "Q", Path.CURVE4: "C"}
 
@@ -101,12 +65,38 @@ def _outline(marker: str) -> str:
     scale = (1 / reach, -1 / reach)  # the y axis of SVG points down
     steps = []
     for points, code in path.iter_segments(curves=True, simplify=False):
-        ends = " ".join(f"{value:g}" for value in _rounded(points, scale))
+        scaled = np.round(points.reshape(-1, 2) * scale, 3) + 0.0  # without negative zeros
+        ends = " ".join(f"{value:g}" for value in scaled.ravel())
         steps.append("Z" if code == Path.CLOSEPOLY else f"{_CODES[code]}{ends}")
     return "".join(steps)
 
 
-def _rounded(points: NDArray[np.float64], scale: tuple[float, float]) -> list[float]:
-    """The x and y of each point in one list, without negative zeros."""
-    flat: list[float] = (np.round(points.reshape(-1, 2) * scale, 3) + 0.0).ravel().tolist()
-    return flat
+def render(page: str, context: dict[str, Any]) -> str:
+    """The text of one of PAGES."""
+    engine = _markdown() if page == "report.md" else _html()
+    engine.globals |= {
+        "colours": colours(),
+        "confidence": numbers.whole_percent(1 - ALPHA),
+        "glyph_of": glyph,
+        "is_counted": lambda row: phrases.why_left_out(row) is None,
+        "margin": numbers.whole_percent(MARGIN),
+        "reason_of": phrases.reason,
+        "sort_key": sort_key,
+        "symbols": symbols(),
+        "unknown": numbers.UNKNOWN,
+        "work_of": phrases.work,
+    }
+    return engine.get_template(f"{page}.j2").render(context)
+
+
+def _markdown() -> jinja2.Environment:
+    engine = markup.markdown_engine("modescope.analysis.report")
+    engine.filters["code"] = lambda text: Markup(" ".join(str(text).split()))  # on one line
+    return engine
+
+
+def _html() -> jinja2.Environment:
+    """With a filter for texts in which no line break may divide a quantity."""
+    engine = markup.html_engine("modescope.analysis.report")
+    engine.filters["unbroken"] = lambda text: _INSIDE.sub("\u00a0", text)
+    return engine

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +18,12 @@ from modescope.analysis.load import Folder, RemotePath, read
 from modescope.analysis.recommend import constraints
 from modescope.analysis.recommend.constraints import ANYTHING, Wishes
 from modescope.analysis.recommend.decide import recommend
-from modescope.analysis.report import figures, render
+from modescope.analysis.report import render
 from modescope.analysis.report.environment import environments, period, places
+from modescope.analysis.report.figures import Chapter, chapters
 from modescope.analysis.report.first_screen import which
-from modescope.analysis.report.listing import listing, runs
-from modescope.analysis.report.named_rows import diagnostics, left_out
-from modescope.analysis.report.study import LARGE, Study
-from modescope.analysis.report.terms import terms
+from modescope.analysis.report.listing import flagged, left_out, listing, runs
+from modescope.analysis.report.study import Study
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.paths import ROOT
 
@@ -58,81 +57,74 @@ def write(study: Folder, wanted: Wishes = ANYTHING, condition: str | None = None
     runs = read(study)
     processes = latest(runs.table)
     rows = every = derive(processes)
-    causes = finding.of_table(every)  # of the whole study, which rows are compared with
     if condition is not None:
         rows = where.select(every, condition)
         if rows.empty:
             none = where.count(rows, len(every), condition)
             raise UsageError(f"{none}, so no report of {study} is written")
-    answers = recommend(rows, wanted.calls, wanted.memory_limit_bytes)
     shown = Study(
         name=study.resolve().name,
         folder=_typed(study),
         rows=ordered(rows),
-        answers=answers,
+        answers=recommend(rows, wanted.calls, wanted.memory_limit_bytes),
         unread=runs.left_out,
-        causes=causes,
+        causes=finding.of_table(every),  # of the whole study, which rows are compared with
         traces=study / "traces" if isinstance(study, Path) else None,
     )
-    context = _context(study, shown) | {
+    drawn = chapters(shown)
+    variables = context(shown, drawn) | {
+        "guide": _guide(study),
         "where": condition,
         "nodes": nodes.names(processes),
         "warnings": nodes.sentences(processes),
     }
-    drawn = (picture for chapter in context["chapters"] for picture in chapter.pictures)
-    texts = {picture.file: picture.svg for picture in drawn}
-    texts |= {page: render.render(page, context) for page in render.PAGES}
+    texts = {picture.file: picture.svg for chapter in drawn for picture in chapter.pictures}
+    texts |= {page: render.render(page, variables) for page in render.PAGES}
     folder = _folder(study)
     try:
-        _put(folder, texts)
+        folder.mkdir(parents=True, exist_ok=True)
+        for kind in _DRAWN:
+            for old in folder.glob(f"{kind}-*.svg"):  # it may no longer be part of the report
+                old.unlink()
+        for name, text in texts.items():
+            (folder / name).write_text(text, encoding="utf-8")
     except OSError as error:
-        raise UsageError(
-            f"the report cannot be written to {folder} ({error.strerror or error}); it must be a "
-            "folder that you may write to, on a disk with free space; fix that, or copy the study "
-            "to such a place"
-        ) from None
+        why = error.strerror or error
+        raise UsageError(f"the report cannot be written to {folder} ({why})") from None
     return folder / "index.html"
 
 
-def _put(folder: Path, texts: Mapping[str, str]) -> None:
-    """Writes the files of a report and removes the figures of an earlier one."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for kind in _DRAWN:
-        for old in folder.glob(f"{kind}-*.svg"):  # it may no longer be part of the report
-            old.unlink()
-    for name, text in texts.items():
-        (folder / name).write_text(text, encoding="utf-8")
-
-
-def _context(study: Folder, shown: Study) -> dict[str, Any]:
+def context(study: Study, drawn: Sequence[Chapter]) -> dict[str, Any]:
     """The variables of the templates."""
-    rows, unread = shown.rows, shown.unread
-    counts = rows["status"].value_counts()
-    chapters = figures.chapters(shown)
-    answers = which(shown, chapters)
+    counts = study.rows["status"].value_counts()
+    answers = which(study, drawn)
+    shown = [card.picture.file for card in answers["works"] + answers["others"] if card.picture]
+    rest = [
+        replace(each, pictures=[one for one in each.pictures if one.file not in shown])
+        for each in drawn
+    ]
     contents = {
         "which": answers,
-        "rows": listing(shown),
-        "figures": [one for each in chapters if (one := each.without(answers["shown"]))],
-        "diagnostics": diagnostics(shown),
-        "left-out": left_out(shown),
-        "environment": environments(rows),
-        "runs": runs(shown),
-        "terms": terms(shown),
+        "rows": listing(study),
+        "figures": [each for each in rest if each.pictures or each.tables or each.note],
+        "diagnostics": flagged(study),
+        "left-out": left_out(study),
+        "environment": environments(study.rows),
+        "runs": runs(study),
+        "terms": None,
     }
     return {
-        "study": shown.name,
-        "folder": shown.folder,
-        "places": places(shown),
+        "study": study,
+        "places": places(study),
         "counts": ", ".join(f"{count:,} {status}" for status, count in counts.items()),
-        "rows": len(rows),
-        "large": LARGE,
-        "cases": numbers.counted(len(rows), "case", "cases"),
-        "unread": numbers.counted(len(unread), "file", "files") if unread else "",
-        "period": period(rows),
-        "guide": _guide(study),
-        "chapters": chapters,
-        "parts": [(n, title, contents[n]) for n, title in PARTS.items() if contents[n]],
+        "cases": numbers.counted(len(study.rows), "case", "cases"),
+        "unread": numbers.counted(len(study.unread), "file", "files") if study.unread else "",
+        "period": period(study.rows),
+        "parts": [
+            (name, title, contents[name])
+            for name, title in PARTS.items()
+            if name != "figures" or contents[name]
+        ],
         "open": OPEN,
     }
 
@@ -166,11 +158,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     constraints.add_options(parser)
 
     def body() -> None:
-        options = parser.read(arguments)
+        options = parser.parse_args(arguments)
         print(write(options.study, constraints.wishes(options), options.where))
 
     return cli.exit_status(body)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -10,13 +10,23 @@ from pathlib import Path
 import pandas as pd
 
 from modescope.analysis.causes.types import Finding
-from modescope.analysis.derive.select import SECTION, row_parts
-from modescope.analysis.format import phrases
+from modescope.analysis.derive import against
+from modescope.analysis.derive.mix import MIX_COLUMNS
+from modescope.analysis.derive.select import FAMILY, SAME_BASELINE, SECTION, row_parts
+from modescope.analysis.format import disturbed, phrases
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.recommend.types import Recommendation
 
-LARGE = 200  # rows: a browser lays out a longer page as the reader scrolls
 MOST_LISTED = 1000  # rows per page: more make a browser slow
+
+_NEEDED = tuple(
+    dict.fromkeys(
+        (*against.NEEDED, *SAME_BASELINE, *FAMILY, *phrases.PLACE, *disturbed.NEEDED, *MIX_COLUMNS,
+         "apart", "reason", "budget", "in_effect", "in_effect_note", "verdict", "autocast",
+         "compile_mode", "graph", "compile_cache", "first_call_s", "break_even_calls",
+         "baseline_latency_s")
+    )
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -42,31 +52,46 @@ class Study:
         return bool(self.rows["compile_cache"].nunique() > 1)
 
     @cached_property
-    def listed(self) -> Sequence[Row]:
-        """The rows that a page lists: all, or MOST_LISTED with the best ones of every SECTION."""
-        if len(self.rows) <= MOST_LISTED:
-            return phrases.as_rows(self.rows)
-        rank = self.rows.groupby(list(SECTION), dropna=False, sort=False).cumcount()
-        kept = rank.sort_values(kind="stable").index[:MOST_LISTED]
-        return phrases.as_rows(self.rows.loc[sorted(kept)])
+    def by_id(self) -> Mapping[str, Row]:
+        """All rows, with the columns that name a row and say whether it counts."""
+        return {row["run_id"]: row for row in phrases.as_rows(self.rows[list(_NEEDED)])}
 
     @cached_property
-    def _listed_ids(self) -> frozenset[str]:
-        return frozenset(row["run_id"] for row in self.listed)
+    def sections(self) -> Sequence[Sequence[Row]]:
+        """The rows that a page lists, by SECTION: all, or MOST_LISTED with the best ones of each.
 
-    def anchor(self, row: Row) -> str | None:
-        """The id of a row's command and raw data on a page; None if the page does not list it."""
-        return f"run-{row['run_id']}" if row["run_id"] in self._listed_ids else None
+        They have every column.
+        """
+        kept = self.rows
+        if len(kept) > MOST_LISTED:
+            rank = kept.groupby(list(SECTION), dropna=False, sort=False).cumcount()
+            kept = kept.loc[sorted(rank.sort_values(kind="stable").index[:MOST_LISTED])]
+        return row_parts(phrases.as_rows(kept), SECTION)
+
+    @cached_property
+    def _listed(self) -> frozenset[str]:
+        return frozenset(row["run_id"] for rows in self.sections for row in rows)
 
     @property
     def unlisted(self) -> int:
         """The number of rows that a page does not list."""
-        return len(self.rows) - len(self.listed)
+        return len(self.rows) - len(self._listed)
 
-    def listed_sections(self) -> list[list[Row]]:
-        """The listed rows of each SECTION."""
-        return row_parts(self.listed, SECTION)
+    def anchor(self, row: Row) -> str | None:
+        """The id of a row's command and raw data on a page; None if the page does not list it."""
+        return f"run-{row['run_id']}" if row["run_id"] in self._listed else None
 
     def place(self, row: Row) -> str:
         """Where a row was measured; with its environment's letter if there are several."""
         return phrases.place(row, self.has_letters)
+
+    def variant(self, row: Row) -> str:
+        """`compile fp32`; with the compiler cache if rows differ in it."""
+        cache = f" ({row['compile_cache']} cache)" if self.has_caches else ""
+        return phrases.variant(row) + cache
+
+    def by_work(self, rows: Sequence[Row]) -> dict[str, list[Row]]:
+        """Rows under the names of their works; with their place if there are several."""
+        places = [f" on {self.place(row)}" if self.has_letters else "" for row in rows]
+        pairs = zip(rows, places, strict=True)
+        return phrases.grouped((phrases.work(row) + place, row) for row, place in pairs)

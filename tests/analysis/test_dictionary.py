@@ -3,7 +3,7 @@ from __future__ import annotations
 import re
 
 from modescope.analysis import dictionary
-from modescope.analysis.derive.registry import CONTRACT, METRICS
+from modescope.analysis.derive.registry import METRICS
 from modescope.bench.records.parquet import SCHEMA
 
 SUMMARY_ONLY = {"baseline_latency_s", "paced_latency"}  # estimates whose intervals nothing derives
@@ -22,8 +22,3 @@ def test_every_column_is_explained() -> None:
     assert [name for name in names - ends if f"\n- `{name}`" not in text] == []
     values = {re.sub("_ci_(low|high)", "", name) for name in ends} - SUMMARY_ONLY
     assert [name for name in values if f"\n- `{name}` ±" not in text] == []
-
-
-def test_every_metric_has_a_direction_and_a_unique_name() -> None:
-    assert {metric.better for metric in METRICS} <= {"lower", "higher", "neither"}
-    assert len(set(CONTRACT)) == len(CONTRACT)

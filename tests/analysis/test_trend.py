@@ -32,7 +32,7 @@ def test_sets_that_agree_by_chance_keep_the_error_within_them() -> None:
     assert float(trend.best_split(np.zeros(5)).strength) == 0
 
 
-@pytest.mark.parametrize(("count", "rows"), [(4, 1), (8, 40), (12, 40), (20, 10)])
+@pytest.mark.parametrize(("count", "rows"), [(4, 1), (12, 40)])
 def test_chance_makes_a_step_in_5_percent_of_reports(count: int, rows: int) -> None:
     series = np.random.default_rng(2).normal(size=(40_000 // rows, rows, count))
     steps = trend.best_split(series).strength > trend.threshold(count, rows)
@@ -46,8 +46,3 @@ def test_a_step_of_2_percent_is_found_at_its_place(count: int, least: float) -> 
     found = trend.best_split(series)
     assert (found.strength > trend.threshold(count, rows=40)).mean() >= least
     assert (found.before == count // 2).mean() > 0.98
-
-
-def test_short_series_are_refused() -> None:
-    with pytest.raises(ValueError, match="got 3 values"):
-        trend.best_split(np.zeros(3))

@@ -10,19 +10,16 @@ import csv
 import io
 import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 from pytest_regressions.file_regression import FileRegressionFixture
 
-from modescope.analysis import load, table, why
+from modescope.analysis import table, why
 from modescope.analysis.compare import command as compare
-from modescope.analysis.derive import registry, select
 from modescope.analysis.figures import theme
 from modescope.analysis.report import report
 from modescope.bench.records.results import Record
@@ -176,37 +173,11 @@ def _rounded(text: str) -> str:
 OUTPUTS = {"table.txt": (table, ()), "columns.txt": (table, ("--csv",)), "why.txt": (why, ())}
 
 
-def _once(function: Callable[[pd.DataFrame], pd.DataFrame]) -> Callable[..., pd.DataFrame]:
-    """The function, which computes its result once for each table."""
-    found: dict[int, tuple[pd.DataFrame, pd.DataFrame]] = {}
-
-    def result(table: pd.DataFrame) -> pd.DataFrame:
-        if id(table) not in found:
-            found[id(table)] = table, function(table)  # no other table can get the id of a kept one
-        return found[id(table)][1]
-
-    return result
-
-
 @pytest.fixture(scope="module", autouse=True)
 def _undrawn() -> Iterator[None]:
     """Figures are no output here, and drawing them takes most of the time of a report."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(theme, "svg", lambda figure, name: '<svg viewBox="0 0 1 1"></svg>')
-        yield
-
-
-@pytest.fixture(scope="module", autouse=True)
-def derived_once(folder: Path) -> Iterator[None]:
-    """Each study is read and derived once for all of its outputs."""
-    read, latest, derive = cache(load.read), _once(select.latest), _once(registry.derive)
-
-    with pytest.MonkeyPatch.context() as patch:
-        for command in (table, report):
-            patch.setattr(command, "read", read)
-            patch.setattr(command, "latest", latest)
-            patch.setattr(command, "derive", derive)
-        patch.setattr(why, "derived", lambda study: derive(latest(read(study).table)))
         yield
 
 

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select
 
 from modescope.analysis.report import report
 from modescope.bench.records.cases import canonical_json
+from modescope.bench.records.results import Record
 from tests.helpers.browser_tab import DESKTOPS, PHONE, Tab
-from tests.helpers.pass_columns import cpu_passes, cuda_passes
+from tests.helpers.pass_columns import cpu_passes, cuda_passes, cuda_training, memory, profiled
 from tests.helpers.studies import (
     MODES,
     batch_series,
+    cpu_clocks,
     cpu_sweep,
     dispatch_series,
     not_measured,
@@ -28,6 +30,7 @@ LONG: dict[str, Any] = {
     "model_args": canonical_json({"hidden": "x" * 300, "script": "<script>alert(1)</script>"})
 }
 ROWS = "#table tbody tr:not(.heading)"
+MOST_BYTES = 1_500_000  # of the page of `make run`, which has two works of eleven modes
 
 
 @pytest.fixture(scope="module")
@@ -41,9 +44,35 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
         *dispatch_series(),
         record("compile", model="custom:a_package.of_mine:" + "build" * 20, **LONG),
         not_measured("eager", "failed", f"<script>alert(2)</script> {'reason' * 60}", **LONG),
-        record("amp", flags=("drift", "contended", "order_effect"), model="flagged"),
+        *_with_every_column("flagged"),
+        *_with_long_names(f"custom:{'a_package_with_a_long_name.' * 3}net:build"),
+        *cuda_training(),
     ]
     return report.write(save(records, tmp_path_factory.mktemp("results") / "study"))
+
+
+def _with_every_column(model: str) -> list[Record]:
+    """Rows that differ in baseline, budget and cache, with long remarks and graph breaks."""
+    flags = ("drift", "contended", "autocorrelated", "order_effect")
+    broken = canonical_json([{"place": "a_package/of_mine/net.py:12", "reason": "builtin print"}])
+    return [
+        record("amp", flags=flags, model=model),
+        record("max-autotune-no-cudagraphs", model=model, fullgraph=False, graph_breaks=1,
+               graph_break_reasons=broken, eager_functions='["Net.forward"]'),
+        record("compile", model=model, baseline_mode="max-autotune-no-cudagraphs",
+               budget="quick", compile_cache="warm"),
+    ]  # fmt: skip
+
+
+def _with_long_names(model: str) -> list[Record]:
+    """Every mode, with options in its name and with large numbers."""
+    override = "[autocast=true,compile=max-autotune,grad=inference_mode,graph=true]"
+    passes = profiled(12_345, 1e-3) | memory(123_456_789, 12_345_678, 1_234)
+    return [
+        record(f"{mode}{override}", 1e-3, 1 + number / 7, model=model, **cpu_clocks(1e-3, 5e-4),
+               **passes)
+        for number, mode in enumerate(MODES)
+    ]  # fmt: skip
 
 
 @pytest.fixture
@@ -79,35 +108,23 @@ def _button(tab: Tab, title: str) -> Any:
     return heads[0].find_element("css selector", "button"), heads[0]
 
 
-def _factor(text: str) -> float:
-    return float(text.partition("×")[0])
-
-
-def _seconds(text: str) -> float:
-    number, unit = text.split()
-    return float(number) * {"s": 1.0, "ms": 1e-3, "µs": 1e-6}[unit]
-
-
-@pytest.mark.parametrize(("title", "number"), [("same grad", _factor), ("first call", _seconds)])
-def test_rows_are_sorted_by_numbers_both_ways_within_their_works(
-    title: str, number: Callable[[str], float], opened: Tab
-) -> None:
+def test_rows_are_sorted_by_numbers_both_ways_within_their_works(opened: Tab) -> None:
     """Unknown values come last."""
-    button, head = _button(opened, title)
-    before = _columns(opened, title)
+    (head,) = (each for each in opened.all("#table thead th") if each.text.startswith("same grad"))
+    before = _columns(opened, "same grad")
     assert head.get_attribute("aria-sort") == "none"
     for direction in ("ascending", "descending"):
-        button.click()
+        head.find_element("css selector", "button").click()
         assert head.get_attribute("aria-sort") == direction
-        works = _columns(opened, title)
+        works = _columns(opened, "same grad")
         assert list(works) == list(before)
         for heading, cells in works.items():
             assert sorted(cells) == sorted(before[heading])
-            known = [number(text) for text in cells if text != "–"]
+            known = [float(text.partition("×")[0]) for text in cells if text != "–"]
             assert known == sorted(known, reverse=direction == "descending")
             assert set(cells[len(known) :]) <= {"–"}
     assert max(map(len, before.values())) > len(MODES) / 2
-    assert title != "same grad" or any("–" in cells for cells in before.values())
+    assert any("–" in cells for cells in before.values())
 
 
 def test_rows_are_filtered_by_choices_by_text_and_by_their_headings(opened: Tab) -> None:
@@ -125,6 +142,10 @@ def test_rows_are_filtered_by_choices_by_text_and_by_their_headings(opened: Tab)
     words.send_keys("nothing has this")
     assert _columns(opened, "mode") == {}
     assert count.text == f"0 of {whole} rows"
+    words.clear()
+    words.send_keys(Keys.SPACE)
+    Select(opened.one(".filters select[name=model]")).select_by_visible_text("pointwise")
+    assert {name.partition(",")[0] for name in _columns(opened, "mode")} == {"pointwise"}
 
 
 @pytest.mark.parametrize("width", [PHONE, *DESKTOPS])
@@ -157,9 +178,30 @@ def test_nothing_is_wider_than_the_screen(opened: Tab, width: int) -> None:
     assert width == PHONE or cut == []
 
 
-@pytest.mark.parametrize("width", [PHONE, *DESKTOPS])
-def test_no_text_of_a_figure_is_clipped_or_covers_another(opened: Tab, width: int) -> None:
-    opened.resize(width)
+HEADING = "return document.querySelector('#table .heading div').getBoundingClientRect()"
+
+
+def test_a_phone_shows_mode_verdict_and_speedup_before_scrolling(opened: Tab) -> None:
+    opened.resize(PHONE)
+    box = opened.one("[aria-label='All rows']")
+    shown = opened.js(
+        """
+        const right = arguments[0].getBoundingClientRect().right;
+        return [...document.querySelectorAll("#table thead th")]
+          .filter((head) => head.getBoundingClientRect().right <= right)
+          .filter((head) => head.getClientRects().length).map((head) => head.textContent)
+        """,
+        box,
+    )
+    assert shown == ["mode", "verdict", "speedup [95 %]"]
+    heading = opened.js(HEADING)
+    opened.js("arguments[0].scrollLeft = 10000", box)
+    assert opened.js("return arguments[0].scrollLeft > 0", box)
+    assert heading["right"] <= PHONE
+    assert heading == opened.js(HEADING)
+
+
+def test_no_text_of_a_figure_is_clipped_or_covers_another(opened: Tab) -> None:
     faults = opened.js(
         """
         const faults = [], inside = (a, b) => a.left >= b.left - 1 && a.right <= b.right + 1 &&
@@ -191,15 +233,20 @@ def _colours(tab: Tab) -> tuple[str, ...]:
     )
 
 
-def test_colours_follow_the_scheme_and_a_printed_page_is_light_and_unfolded(opened: Tab) -> None:
+def test_colours_follow_the_colour_scheme_in_figures_too(opened: Tab) -> None:
     light = _colours(opened)
     opened.look(scheme="dark")
     dark = _colours(opened)
     assert light[0] == "rgb(255, 255, 255)"
     assert all(one != other for one, other in zip(light, dark, strict=True))
-    assert (light[1], dark[1]) == (light[2], dark[2])
+    assert light[1] == light[2]
+    assert dark[1] == dark[2]
+
+
+def test_a_printed_page_is_light_unfolded_and_without_controls(opened: Tab) -> None:
     opened.look(media="print", scheme="dark")
     assert _colours(opened)[0] == "rgb(255, 255, 255)"
+    assert opened.all("details[open]:not(:has(code))") == []
     folded = opened.all("details .scroll td")
     assert len(folded) > 100
     assert all(opened.js("return arguments[0].map((one) => one.offsetHeight > 0)", folded))
@@ -213,7 +260,7 @@ def test_without_scripts_the_page_is_complete_and_has_no_controls(tab: Tab, page
     tab.scripts(allowed=False)
     tab.open(page)
     assert len(tab.shown(ROWS)) == rows
-    assert tab.all("button, .filters") == []
+    assert tab.all("button, .filters") == tab.shown("#table .further") == []
     tab.one("#further").click()
     assert tab.shown("#table .further")
     tab.look(media="print")
@@ -222,22 +269,34 @@ def test_without_scripts_the_page_is_complete_and_has_no_controls(tab: Tab, page
     assert all(box.size["height"] > 0 for box in folded)
 
 
-@pytest.fixture
-def clipboard(opened: Tab) -> Iterator[Tab]:
+def test_a_program_is_copied(opened: Tab) -> None:
     asked = {"permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"]}
     opened.driver.execute_cdp_cmd("Browser.grantPermissions", asked)
-    yield opened
+    button, code = opened.all(".works .copy")[3], opened.all(".works .command code")[3]
+    opened.js("arguments[0].closest('details')?.setAttribute('open', '')", code)
+    button.click()
+    read = "const done = arguments[0]; navigator.clipboard.readText().then(done, done)"
+    assert opened.driver.execute_async_script(read) == code.get_property("textContent")
+    assert button.text == "copied"
+    assert button.get_attribute("aria-label").startswith("copy the code for ")
     opened.driver.execute_cdp_cmd("Browser.resetPermissions", {})
 
 
-@pytest.mark.parametrize(
-    ("part", "label"), [(".runs", "copy the command of "), (".works", "copy the code for ")]
-)
-def test_a_command_and_a_program_are_copied(part: str, label: str, clipboard: Tab) -> None:
-    button, code = clipboard.all(f"{part} .copy")[3], clipboard.all(f"{part} .command code")[3]
-    clipboard.js("arguments[0].closest('details')?.setAttribute('open', '')", code)
+def test_the_command_is_selected_where_copying_is_forbidden(opened: Tab) -> None:
+    opened.js("Object.defineProperty(navigator, 'clipboard', {value: undefined})")
+    opened.js("document.execCommand = () => false")
+    button, code = opened.all(".runs .copy")[0], opened.all(".runs .command code")[0]
+    opened.js("arguments[0].closest('details').open = true", code)
     button.click()
-    read = "const done = arguments[0]; navigator.clipboard.readText().then(done, done)"
-    assert clipboard.driver.execute_async_script(read) == code.get_property("textContent")
-    assert button.text == "copied"
-    assert button.get_attribute("aria-label").startswith(label)
+    assert opened.js("return String(getSelection())") == code.text
+    assert button.text == "selected: press Ctrl-C"
+
+
+def test_a_report_of_make_run_is_small(tmp_path: Path) -> None:
+    passes = profiled(42, 4e-4) | memory(12_000_000, 3_000_000, 4_000_000)
+    records = [
+        record(mode, 4e-4, 1.2, model=model, **cpu_clocks(4e-4, 5e-5), **passes)
+        for model in ("mlp", "transformer")
+        for mode in MODES
+    ]
+    assert report.write(save(records, tmp_path)).stat().st_size < MOST_BYTES

@@ -6,70 +6,71 @@ from typing import Any
 
 import pytest
 
-from modescope.analysis.compare import gate
 from modescope.analysis.compare.gate import FAILED, PASSED, UNDECIDED
 from modescope.bench.records.errors import UsageError
 from tests.helpers.comparisons import LATENCIES_S, TIMED, compared, of_mode, processes
 from tests.helpers.studies import not_measured
 
 
-def test_the_same_code_passes() -> None:
-    one = compared(processes(1), processes(2))
-    assert one.status == PASSED
-    assert one.gates == TIMED
-    assert one.differences == ()
-    assert {row.timing.verdict for row in one.rows} <= {"no worse", "undecided"}
-    assert one.sentence.startswith("No regression found: 4 rows compared")
+@pytest.mark.parametrize(
+    ("slower", "eager", "status", "verdicts"),
+    [
+        ({}, 1.0, PASSED, {"eager": "no worse", "compile": "no worse"}),
+        (
+            {"compile": 1.06, "no_grad": 0.93},
+            1.0,
+            FAILED,
+            {"eager": "no worse", "compile": "slower", "no_grad": "faster"},
+        ),
+        # a faster eager does not fail the modes, and a slower one is not their gain
+        ({}, 0.93, PASSED, {"compile": "undecided: eager may have become faster"}),
+        ({}, 1.08, FAILED, {"eager": "slower", "compile": "no worse"}),
+        # eager against itself is a control
+        (
+            {"eager": 1.05, "compile": 1.2},
+            1.0,
+            PASSED,
+            dict.fromkeys(("eager", "compile"), "undecided"),
+        ),
+    ],
+)
+def test_planted_changes_fail_and_noise_does_not(
+    slower: dict[str, float], eager: float, status: int, verdicts: dict[str, str]
+) -> None:
+    one = compared(processes(1), processes(2, slower, eager=eager))
+    assert (one.status, one.gates, one.differences) == (status, TIMED, [])
+    assert {mode: of_mode(one, mode).timing.verdict for mode in verdicts} == verdicts
+    for mode, verdict in verdicts.items():
+        row = of_mode(one, mode)
+        assert row.failures == (["slower"] if verdict == "slower" else [])
+        assert row.changed is (verdict not in ("no worse", "undecided"))
 
 
-def test_a_slower_mode_fails_and_a_faster_one_does_not() -> None:
-    one = compared(processes(1), processes(2, {"compile": 1.06, "no_grad": 0.93}))
-    assert one.status == FAILED
-    assert one.sentence == "Regression: 1 of 4 rows fails (1 slower)."
-    slow = of_mode(one, "compile")
-    assert slow.failures == ("slower",)
-    assert slow.timing.against_eager.low < 0.06 < slow.timing.against_eager.high
-    assert slow.timing.latency.value == pytest.approx(0.06, abs=0.02)
-    assert slow.timing.speedup_old / slow.timing.speedup_new == pytest.approx(1.06, abs=0.01)
-    assert of_mode(one, "no_grad").timing.verdict == "faster"
-    assert of_mode(one, "eager").timing.verdict == "no worse"
+def test_a_change_is_stated_with_its_size() -> None:
+    one = compared(processes(1), processes(2, {"compile": 1.06}))
+    timing = of_mode(one, "compile").timing
+    assert timing.against_eager.low < 0.06 < timing.against_eager.high
+    assert timing.latency.value == pytest.approx(0.06, abs=0.02)
+    assert timing.speedup_old / timing.speedup_new == pytest.approx(1.06, abs=0.01)
+    assert compared(processes(1), processes(2, eager=0.93)).eager[0].change.high < -0.04
 
 
 def test_a_mode_that_lost_to_eager_fails_within_the_margin_of_latency() -> None:
     modes = (*LATENCIES_S,)
     old, new = processes(1, count=12, modes=modes), processes(2, {"compile": 1.02}, count=12)
     one = of_mode(compared(old, new), "compile")
-    assert one.failures == ("lost to eager",)
+    assert one.failures == ["lost to eager"]
     assert compared(old, new, gates=("exact", "latency")).status == PASSED
     wide = compared(old, new, margin=0.1, latency_margin=0.1)
     assert (wide.status, of_mode(wide, "compile").changed) == (PASSED, False)
 
 
-def test_a_faster_eager_does_not_fail_the_modes() -> None:
-    one = compared(processes(1), processes(2, eager=0.93))
-    assert one.status == PASSED
-    row = of_mode(one, "compile")
-    assert row.timing.verdict == "undecided: eager may have become faster"
-    assert row.changed
-    assert one.eager[0].change.high < -0.04
-
-
-def test_a_slower_eager_is_not_a_gain_of_the_modes() -> None:
-    one = compared(processes(1), processes(2, eager=1.08))
-    assert of_mode(one, "eager").failures == ("slower",)
-    assert of_mode(one, "compile").timing.verdict != "faster"
-    assert of_mode(one, "compile").failures == ()
-
-
-@pytest.mark.parametrize("count", [1, 2])
-def test_fewer_than_three_replicates_never_fail_a_timing(count: int) -> None:
-    old, new = processes(1, count=count), processes(2, {"compile": 2.0}, count=count)
+def test_fewer_than_three_replicates_never_fail_a_timing() -> None:
+    old, new = processes(1, count=2), processes(2, {"compile": 2.0}, count=2)
     one = compared(old, new)
     assert one.status == PASSED
     timing = of_mode(one, "compile").timing
-    assert timing.verdict == "undecided"
-    assert timing.why.endswith("3 are needed")
-    assert timing.latency.low is None
+    assert (timing.verdict, timing.latency.low) == ("undecided", None)
     assert timing.latency.value == pytest.approx(1.0, abs=0.1)
     assert compared(old, new, strict=True).status == UNDECIDED
 
@@ -79,8 +80,6 @@ def test_sides_that_were_not_interleaved_fail_timings_only_on_request() -> None:
     one = compared(old, new, interleaved=False)
     assert (one.status, one.gates) == (PASSED, ("exact",))
     assert of_mode(one, "compile").timing.verdict == "slower"
-    assert "1 slower" in one.sentence
-    assert any("not measured in turns" in note for note in one.notes)
     assert compared(old, new, interleaved=False, gates=TIMED).status == FAILED
     assert compared(old, new, interleaved=False, strict=True).status == PASSED
 
@@ -93,11 +92,7 @@ def test_blocks_of_one_side_only_are_not_interleaved() -> None:
     assert compared(old, [*four, crashed]).interleaved is True
 
 
-def test_eager_against_itself_is_a_control() -> None:
-    one = compared(processes(1), processes(2, {"eager": 1.05, "compile": 1.2}))
-    assert one.status == PASSED
-    assert {row.timing.verdict for row in one.rows} == {"undecided"}
-    assert any("Eager against itself changed" in note for note in one.notes)
+def test_a_broken_control_leaves_a_strict_comparison_undecided() -> None:
     assert compared(processes(1), processes(2, {"eager": 1.05}), strict=True).status == UNDECIDED
 
 
@@ -117,9 +112,7 @@ def test_without_a_baseline_five_replicates_are_needed() -> None:
     old = processes(1, count=5, **alone)
     assert compared(old, processes(2, {"compile": 1.2}, count=5, **alone)).status == FAILED
     few = compared(old[:4], processes(2, {"compile": 1.2}, count=4, **alone))
-    assert (
-        of_mode(few, "compile").timing.why == "4 replicates a side, 5 are needed without a baseline"
-    )
+    assert (few.status, of_mode(few, "compile").timing.verdict) == (PASSED, "undecided")
 
 
 @pytest.mark.parametrize(
@@ -150,19 +143,3 @@ def test_nothing_compared_is_an_error() -> None:
         compared(processes(1, **smoke), processes(2, **smoke), gates=("latency",))
     with pytest.raises(UsageError, match="nothing is compared by --gate launches"):
         compared(processes(1), processes(2), gates=("exact", "launches"))
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "it is empty"),
-        (" , ", "it is empty"),
-        ("exact,latncy", "latncy: no such gate; allowed: exact, speedup, latency"),
-        ("first_call_s", "no such gate"),
-        ("status", "no such gate"),
-    ],
-)
-def test_wrong_gates_are_refused(text: str, message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        gate.gates_of(text)
-    assert gate.gates_of("exact, kernels,exact") == ("exact", "kernels")

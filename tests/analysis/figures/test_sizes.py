@@ -11,13 +11,7 @@ from modescope.analysis.derive.series import grids
 from modescope.analysis.figures.sizes import HEATMAP, MOST_SIZES, SCALING
 from modescope.bench.records.cases import canonical_json
 from tests.helpers.drawings import names, only_axes, panels, rows_of, series_of
-from tests.helpers.studies import (
-    at_size,
-    batch_series,
-    cpu_clocks,
-    record,
-    saving_steps,
-)
+from tests.helpers.studies import at_size, batch_series, cpu_clocks, record, saving_steps
 
 
 def test_a_heatmap_has_a_number_in_each_measured_cell(tmp_path: Path) -> None:

@@ -1,11 +1,13 @@
+"""What a row says beside its numbers: graph breaks, its outcome, its check."""
+
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
-from modescope.analysis.format import cells, style
-from tests.helpers.studies import MODES
+from modescope.analysis.format import cells, phrases
 
 PRINT = {"place": "net.py:12", "reason": "print"}
 ELSEWHERE = {"place": None, "reason": "Skip inlining"}
@@ -21,7 +23,6 @@ ELSEWHERE = {"place": None, "reason": "Skip inlining"}
             "2 graph breaks: print at net.py:12 and 1 more; in eager: Net.forward",
         ),
         ([ELSEWHERE], [], "1 graph break: Skip inlining"),
-        ([], ["f", "g"], "in eager: f, g"),
     ],
 )
 def test_breaks_are_told_with_the_place_and_reason_of_the_first(
@@ -35,31 +36,74 @@ def test_breaks_are_told_with_the_place_and_reason_of_the_first(
     assert cells.graph_breaks(row) == expected
 
 
+CHECKED = {
+    "status": "ok", "error": 0.01, "error_limit": 0.01, "max_error": None, "checked": "exact",
+    "checked_note": None, "checked_inputs": None, "checked_against": None, "scale_error": None,
+    "scale_error_limit": None, "baseline_error": None, "baseline_error_limit": None,
+    "baseline_dtype": "fp32",
+}  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ({}, "faster"),
-        ({"status": "oom"}, "oom"),
-        ({"in_effect": False}, "not in effect"),
-        ({"in_effect": None}, "faster"),
-        ({"verdict": None, "budget_rank": 0}, "smoke"),
-        ({"verdict": None}, "–"),
+        ({"error": 0.03, "max_error": 0.05}, "error accepted up to 0.05"),
+        ({"scale_error": 0.02, "scale_error_limit": 1e-3, "max_error": 0.05},
+         "error accepted up to 0.05"),
+        ({"scale_error": 1e-3, "scale_error_limit": 1e-3, "max_error": 0.05}, ""),
+        ({"error": 0.8, "max_error": 0.05, "checked": "not"}, ""),
+        ({"max_error": 0.05}, ""),
+        ({"error": 0.03}, ""),
+    ],
+)  # fmt: skip
+def test_an_error_that_was_accepted_knowingly_is_a_remark(
+    changes: dict[str, Any], expected: str
+) -> None:
+    assert phrases.accepted_knowingly(CHECKED | changes) == expected
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_accepted"),
+    [
+        ({"baseline_error": 6e-4, "max_error": 0.7}, True),
+        ({"baseline_error": 4e-4, "max_error": 0.7}, False),  # below five times the tolerance
+        ({"baseline_error": 6e-4}, False),
+        ({"baseline_error": 6e-4, "max_error": 5e-4}, False),  # there was no baseline then
+        ({"baseline_error": 6e-4, "max_error": 0.7, "baseline_error_limit": 1e-3}, False),
+        ({"baseline_error": 4e-4, "max_error": 0.7, "baseline_error_limit": 1e-5}, True),
     ],
 )
-def test_in_a_word_what_became_of_a_row(changes: dict[str, object], expected: str) -> None:
-    row = {"status": "ok", "in_effect": True, "verdict": "faster", "budget_rank": 2}
-    assert cells.outcome(row | changes) == expected
+def test_a_baseline_that_was_accepted_knowingly_is_a_remark(
+    changes: dict[str, Any], is_accepted: bool
+) -> None:
+    assert bool(phrases.baseline_accepted(CHECKED | changes)) is is_accepted
 
 
-def test_every_mode_has_a_look_of_its_own() -> None:
-    rows = [
-        {"mode": mode, "autocast": autocast, "compile_mode": compiled, "graph": graph}
-        for mode, (_, autocast, compiled, graph) in MODES.items()
-    ]
-    assert len({style.marker(row) for row in rows}) == len(MODES)
-    assert {style.family(row).name for row in rows} == {
-        "eager", "amp", "compile", "compile + graphs", "cuda-graph",
-    }  # fmt: skip
-    overridden = {**rows[0], "mode": "eager[autocast=true]", "autocast": True}
-    assert style.family(overridden) is style.AMP
-    assert style.marker(overridden) == style.MARKERS["eager"]
+@pytest.mark.parametrize(
+    ("columns", "remark", "why"),
+    [
+        ({"checked": None}, "", ""),  # a row of an older version
+        ({"checked_note": "by rounding"}, "", ""),
+        ({"checked": "without_randomness"}, "checked without randomness", ""),
+        ({"checked_against": "own", "checked_inputs": "example"},
+         "checked against eager, checked on the example", ""),
+        ({"checked": "not", "checked_note": "chaos"}, "not checked", "chaos"),
+        ({"checked": "not", "status": "wrong_result"}, "not checked", ""),
+    ],
+)  # fmt: skip
+def test_a_row_says_whether_its_results_were_checked(
+    columns: dict[str, Any], remark: str, why: str
+) -> None:
+    assert phrases.checked(CHECKED | columns) == remark
+    assert phrases.unchecked(CHECKED | columns) == why
+
+
+@pytest.mark.parametrize(
+    ("limit", "max_error", "expected"),
+    [(None, 0.05, None), (0.01, None, 0.01), (0.01, 0.05, 0.05), (0.01, 0.001, 0.01)],
+)
+def test_the_larger_limit_counts(
+    limit: float | None, max_error: float | None, expected: float | None
+) -> None:
+    row = CHECKED | {"error_limit": limit, "max_error": max_error}
+    assert phrases.accepted_error(row) == expected

@@ -10,6 +10,7 @@ from modescope.analysis.causes import finding
 from modescope.analysis.derive.registry import derived
 from modescope.analysis.derive.select import ordered
 from modescope.analysis.recommend.decide import recommend
+from modescope.analysis.report import report
 from modescope.analysis.report.figures import chapters
 from modescope.analysis.report.first_screen import Card, which
 from modescope.analysis.report.study import Study
@@ -33,11 +34,9 @@ def _card(folder: Path, *records: Record) -> Card:
 
 def test_a_work_has_its_picture_beside_the_answer_which_no_chapter_repeats(tmp_path: Path) -> None:
     study = _study(tmp_path, EAGER, record("inference_mode", speedup=1.5))
-    drawn = chapters(study)
-    content = which(study, drawn)
-    assert [card.picture.file for card in content["works"]] == ["speedup-1.svg"]
-    assert content["shown"] == {"speedup-1.svg"}
-    assert [one.without(content["shown"]) for one in drawn] == [None]
+    contents = {name: part for name, _, part in report.context(study, chapters(study))["parts"]}
+    assert [card.picture.file for card in contents["which"]["works"]] == ["speedup-1.svg"]
+    assert "figures" not in contents
 
 
 def test_of_the_recommended_precision_it_is_said_why_not_compile(tmp_path: Path) -> None:
@@ -46,13 +45,13 @@ def test_of_the_recommended_precision_it_is_said_why_not_compile(tmp_path: Path)
     fp32, bf16 = card.blocks
     assert [line.label for line in fp32.why] == ["Why", "Why not compile"]
     assert [line.label for line in bf16.why] == ["Why"]
-    assert card.left_out == ()
+    assert card.left_out == []
 
 
 def test_a_slow_mode_that_is_not_in_effect_is_no_loser(tmp_path: Path) -> None:
     slow = record("reduce-overhead", speedup=0.5, in_effect=False, in_effect_note="no CUDA graph")
     card = _card(tmp_path, EAGER, slow)
-    assert card.blocks[0].why == card.blocks[0].more == ()
+    assert card.blocks[0].why == card.blocks[0].more == []
     assert [line.label for line in card.left_out] == ["Not in effect"]
 
 

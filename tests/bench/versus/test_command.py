@@ -252,7 +252,7 @@ def test_rows_of_another_state_are_not_reused(
     [
         (SWEEP, {"old": "nowhere/python"}, "old=nowhere/python: "),
         (SWEEP, {"new": "dir:other-code"}, "net:build must run the code of that folder"),
-        (SWEEP, {"options": ("--gate", "exct")}, "--gate exct: "),
+        (SWEEP, {"options": ("--gate", "exct")}, "--gate: 'exct': "),
         (SWEEP, {"options": ("old=b",)}, "old= is given 2 times"),
         (("mode=cuda-graph", *MODEL), {}, "mode=cuda-graph: "),
         (("mode=eager", "dry_run=true", *MODEL), {}, "leave out cluster and dry_run"),
