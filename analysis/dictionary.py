@@ -33,7 +33,6 @@ def text() -> str:
     template = markdown_engine("modescope.analysis").get_template("dictionary.md.j2")
     return template.render(
         version=SCHEMA_VERSION,
-        core=Markup(", ".join(f"`{name}`" for name in CORE)),
         stored=[group for part in PARTS for group in _groups(part)],
         summary=_list(SUMMARY_DOCS),
         rows=_list(ADDED),
@@ -57,9 +56,13 @@ def _low(name: str) -> str:
 
 
 def _list(docs: Mapping[str, str], mark: Callable[[str], str] = lambda name: "") -> Markup:
-    """A line for each name that has a text."""
+    """A line for each name that has a text; a dot marks the columns of a file."""
     return Markup(
-        "".join(f"- `{name}`{mark(name)}: {prose(doc)}\n" for name, doc in docs.items() if doc)
+        "".join(
+            f"- `{name}`{' ●' if name in CORE else ''}{mark(name)}: {prose(doc)}\n"
+            for name, doc in docs.items()
+            if doc
+        )
     )
 
 

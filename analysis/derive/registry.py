@@ -197,7 +197,7 @@ METRICS = (
              "sum of the parts ÷ the whole step; above 1 because each part is waited for"),
     *(
         Metric(f"{clock}_paired_s", split.clock_paired_s(clock), "s", "lower",
-               f"latency_paired_s × {clock}_share, which tables and figures show")
+               f"latency_paired_s × {clock}_share, as shown")
         for clock in ("host", "device", "pipelined", "dispatch", *STEP_PARTS)
     ),
     Metric("launch_s", split.launch_s, "s", "lower",

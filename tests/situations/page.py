@@ -76,12 +76,13 @@ def generated(study: Path, answers: Sequence[Answer]) -> str:
     """The part of the page from `FIRST` on."""
     complaints = [one for one in answers if isinstance(one.situation, Complaint)]
     others = [one for one in answers if isinstance(one.situation, Other)]
+    first = {one.number: one for one in reversed(complaints)}  # of each complaint
     rows = derived(study)
     lines = [
         f"{FIRST}\n",
         f"{_right(complaints)} name the cause first, with figures. Measured on {_machine(rows)}\n",
         f"Of the other cases {_right(others)} name no cause that is not there.\n",
-        *(line for one in complaints for line in _block(one)),
+        *(line for one in first.values() for line in _block(one)),
     ]
     return "\n".join(lines).rstrip("\n") + "\n"
 
