@@ -59,7 +59,7 @@ def _list(docs: Mapping[str, str], mark: Callable[[str], str] = lambda name: "")
     """A line for each name that has a text; a dot marks the columns of a file."""
     return Markup(
         "".join(
-            f"- `{name}`{' ●' if name in CORE else ''}{mark(name)}: {prose(doc)}\n"
+            f"- `{name}`{mark(name)}{' ●' if name in CORE else ''}: {prose(doc)}\n"
             for name, doc in docs.items()
             if doc
         )

@@ -117,7 +117,7 @@ def _work(others: str, question: Question, placed: bool) -> str:
 def _preference(precision: Precision) -> tuple[bool, bool, float, bool]:
     answers = precision.recommendations
     is_none = all(one.outcome == types.NOTHING for one in answers)
-    gains = [low(one.speedup) for one in _modes(answers)]
+    gains = [low(one.gain) for one in _modes(answers)]
     question = answers[0].question
     is_warm, is_other = question.compile_cache != "cold", question.dtype != question.baseline_dtype
     return is_none, is_warm, -max(gains, default=1.0), is_other
@@ -334,8 +334,10 @@ def _pays(chosen: Sequence[Choice], calls: float | None) -> str:
     after = _known(chosen, "break_even_calls")
     if len(after) < len(chosen):
         return "break-even unknown"
-    if max(after) in (0, math.inf):
-        return "never pays" if max(after) else "pays at once"
+    if max(after) == math.inf:
+        return "never pays" if min(after) == math.inf else "does not pay at every size"
+    if max(after) == 0:
+        return "pays at once"
     most = "at most " if len(set(after)) > 1 else ""
     return f"pays after {most}{numbers.calls(max(after))} calls (first call {first})"
 

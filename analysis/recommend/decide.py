@@ -101,7 +101,7 @@ def _confirmed(answer: Recommendation) -> Recommendation:
             continue
         slower, faster = sorted((each.speedup, each.again), key=lambda one: one.value)
         is_apart = faster.value > slower.value * (1 + APART) and low(faster) > high(slower)
-        is_behind = each is not answer.choice and high(each.again) < low(_pair(answer)[0].speedup)
+        is_behind = each is not answer.choice and high(faster) < low(_pair(answer)[0].speedup)
         if is_apart and not is_behind:
             return replace(answer, outcome=types.BETWEEN, choice=None, tied=(), disputed=each)
     return answer

@@ -138,7 +138,7 @@ def _check_quiet_copy(case: Case, plan: Plan, device: Hardware, findings: Findin
         if not (check.seen.random or check.unfit):
             break
     else:
-        return replace(findings, checked="not", checked_note=NO_SWITCH)
+        return replace(findings, checked="not", checked_note=check.unfit or NO_SWITCH)
     if check.seen.depends:
         return replace(findings, checked="not", checked_note=DEPENDS)
     subject = replace(subject, own_dtypes=check.seen.checked_against == "own")

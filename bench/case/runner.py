@@ -38,11 +38,9 @@ NEEDS_GRADIENTS = (
     "forward needs gradients, which {grad} does not record ({failure}); mode.grad=enabled does"
 )
 
-EAGER_FAILS = "the model fails in plain eager, before any mode is tried{}: {{}}"
+EAGER_FAILS = "the model fails in plain eager, before any mode is tried"
 
-BASELINE_FAILS = (
-    "the baseline {} fails, not the mode: {{}}; baseline.mode=none measures without a baseline"
-)
+NO_BASELINE = "; baseline.mode=none measures without a baseline"
 
 
 def run(progress: Progress, case: Case, plan: Plan, run_id: str | None = None) -> Result:
@@ -98,8 +96,8 @@ def settle(case: Case, plan: Plan) -> None:
 
 
 @contextmanager
-def _blame(text: str, case: Case, findings: Findings) -> Iterator[None]:
-    """Ends the case with `text`, which says what failed, where it is not the case's mode."""
+def _blame(fails: str, case: Case, findings: Findings, advice: str = "") -> Iterator[None]:
+    """Ends the case with what fails where it is not the case's mode, the reason and the advice."""
     try:
         yield
     except Exception as error:
@@ -107,7 +105,7 @@ def _blame(text: str, case: Case, findings: Findings) -> Iterator[None]:
             raise
         traceback.print_exc()
         reason = _compilers_reason(error, case) or one_line(error)
-        raise Ended("failed", text.format(reason), findings) from error
+        raise Ended("failed", f"{fails}: {reason}{advice}", findings) from error
 
 
 def _needs_gradients(subject: Subject, variant: Variant) -> str | None:
@@ -130,7 +128,7 @@ def _time(
     put_back, compiled = subject.put_back, mode_effect.read_compiled()
     was_set = ", ".join(put_back)  # which the model may need
     after = f", after what its builder set was put back ({was_set})" if put_back else ""
-    with _blame(EAGER_FAILS.format(after), case, Findings()):
+    with _blame(f"{EAGER_FAILS}{after}", case, Findings()):
         subject = phase.prepare(subject, plan.seed)
         plain = subject.cast(None)
         changes = plain_call.call_without_gradients(partial(find_changes, plain))
@@ -206,8 +204,9 @@ def _time(
             read = partial(paired_timing.run_clocks, candidate, baseline, case, device, plan)
             findings = passes.guard("clocks", paired_timing.CLOCK_NOTES, read, findings)
     if replays:  # proved last, because that profiles, which may slow down what is timed later
-        progress("evidence")
-        findings = _prove(candidate, baseline, device, findings)
+        progress("evidence", Result("ok", None, findings, (*unproven, *notes)))
+        prove = partial(_prove, candidate, baseline, device)
+        findings = passes.guard("evidence", unproven, prove, findings)
     return candidate, isinstance(judge, RandomJudge), findings
 
 
@@ -257,7 +256,8 @@ def _baseline(
     variant = case.baseline
     if variant is None:
         return None, findings
-    with _blame(BASELINE_FAILS.format(variant.mode.name), case, findings):
+    fails = f"the baseline {variant.mode.name} fails, not the mode"
+    with _blame(fails, case, findings, NO_BASELINE):
         subject = replace(subject, order=subject.order_of_baseline)
         baseline = enter(subject, variant, case, device, plan)
     if not variant.mode.compiles:

@@ -22,6 +22,7 @@ from modescope.bench.cluster.chunk import Chunk, Entry, read_log, tasks
 from modescope.bench.records.cases import Plan, short_hash
 from modescope.bench.records.environment import DeviceFacts
 from modescope.bench.records.files import atomic_write
+from modescope.bench.records.rows import ROWS
 from modescope.bench.resolve import Request, resolve
 from modescope.bench.sweep.prepare import check_study
 from modescope.bench.sweep.progress_bar import advance, progress_bar
@@ -162,7 +163,8 @@ def _wait(
     requests: Sequence[Request], engine: Engine, folder: Path, jobs: Sequence[str]
 ) -> Iterator[str]:
     """Run ids, each once its row is on disk; raises Incomplete where cases have none."""
-    total, seen = len(tasks(requests)), dict[int, Entry]()
+    cases, seen = tasks(requests), dict[int, Entry]()
+    total = len(cases)
     common = set.intersection(*(set(request.overrides) for request in requests))
     ended = 0  # in so many looks one after another
     with progress_bar(total, "case") as bar:
@@ -172,7 +174,7 @@ def _wait(
                 seen[number] = entry
                 if entry.run_id:
                     yield entry.run_id
-                words = requests[tasks(requests)[number][0]].overrides
+                words = requests[cases[number][0]].overrides
                 name = " ".join([word for word in words if word not in common] or words)
                 how = entry.mistake or ("reused" if entry.reused else "measured")
                 advance(bar, len(seen), f"{name}: {how}")
@@ -182,9 +184,11 @@ def _wait(
             time.sleep(POLL_S if len(seen) < total else 0)
     if reused := sum(entry.reused for entry in seen.values()):
         print(f"reusing {reused} of {total} cases; resume=false measures them again")
-    join_rows(folder.parents[1] / "rows")
+    measured = any(entry.run_id for entry in seen.values())
+    if measured:
+        join_rows(folder.parents[1] / ROWS)
     faults = list(dict.fromkeys(entry.mistake for entry in seen.values() if entry.mistake))
-    refused = not any(entry.run_id for entry in seen.values()) and len(seen) == total
+    refused = not measured and len(seen) == total
     if len(seen) < total:
         counts = Counter(how for how in engine.states(jobs).values() if how).items()
         faults.append(

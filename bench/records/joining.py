@@ -50,10 +50,11 @@ def join(folder: Path, change: Change | None = None) -> Outcome:
         files.remove_abandoned(folder)
         paths = rows.files(folder) or []
         if len(paths) > 1 or (change and paths):
-            done.joined = _write(folder, paths, done.left, change)
+            read: list[str] = []
+            done.joined = _write(folder, paths, read, done.left, change)
             with suppress(OSError):  # a file system that cannot put the name on the disk
                 os.fsync(directory)
-            for path in paths:
+            for path in read:
                 if path not in done.left:
                     Path(path).unlink(missing_ok=True)
                     done.removed += 1
@@ -62,16 +63,18 @@ def join(folder: Path, change: Change | None = None) -> Outcome:
     return done
 
 
-def _write(folder: Path, paths: Sequence[str], left: dict[str, str], change: Change | None) -> int:
+def _write(
+    folder: Path, paths: Sequence[str], read: list[str], left: dict[str, str], change: Change | None
+) -> int:
     """Writes the rows of these files into one, each once; returns how many there are.
 
-    Files that have to stay go to `left`.
+    Files that were read to their end go to `read`, those that have to stay to `left`.
     """
     written: set[str] = set()
     path = folder / f"{rows.JOINED}{os.urandom(8).hex()}.parquet"
     with atomic_write(path, sync=True) as partial:
         with pq.ParquetWriter(partial, STORED, **FORMAT) as writer:
-            for table in _groups(paths, left):
+            for table in _groups(paths, read, left):
                 places = {}
                 for place, run_id in enumerate(table["run_id"].to_pylist()):
                     if run_id not in written:
@@ -84,7 +87,7 @@ def _write(folder: Path, paths: Sequence[str], left: dict[str, str], change: Cha
     return len(written)
 
 
-def _groups(paths: Sequence[str], left: dict[str, str]) -> Iterator[pa.Table]:
+def _groups(paths: Sequence[str], read: list[str], left: dict[str, str]) -> Iterator[pa.Table]:
     """The rows of these files as they are stored, some thousands at once."""
     waiting = [STORED.empty_table()]
     for path in paths:
@@ -96,6 +99,7 @@ def _groups(paths: Sequence[str], left: dict[str, str]) -> Iterator[pa.Table]:
                 if sum(map(len, waiting)) >= GROUP_ROWS:
                     yield pa.concat_tables(waiting)
                     waiting = [STORED.empty_table()]
+            read.append(path)
         except FileNotFoundError:
             continue
         except (OSError, ValueError, pa.ArrowException) as error:

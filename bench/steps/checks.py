@@ -99,9 +99,11 @@ class Scale:
     @property
     def share(self) -> float:
         """Of the limit; infinite for what is not a number, and beyond a limit of 0."""
+        if math.isnan(self.value):
+            return math.inf
         if self.value == 0 or self.limit == math.inf:
             return 0.0
-        return self.value / self.limit if self.limit and not math.isnan(self.value) else math.inf
+        return self.value / self.limit if self.limit else math.inf
 
 
 def parameter(place: str) -> str:

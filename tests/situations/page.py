@@ -76,7 +76,10 @@ def generated(study: Path, answers: Sequence[Answer]) -> str:
     """The part of the page from `FIRST` on."""
     complaints = [one for one in answers if isinstance(one.situation, Complaint)]
     others = [one for one in answers if isinstance(one.situation, Other)]
-    first = {one.number: one for one in reversed(complaints)}  # of each complaint
+    first: dict[int, Answer] = {}
+    for one in complaints:
+        assert isinstance(one.situation, Complaint)
+        first.setdefault(one.situation.number, one)
     rows = derived(study)
     lines = [
         f"{FIRST}\n",

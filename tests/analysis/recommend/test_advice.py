@@ -115,6 +115,19 @@ def test_the_precision_whose_mode_gains_most_comes_first(tmp_path: Path) -> None
         assert [precision.name for precision in one.precisions] == order
 
 
+def test_for_few_calls_the_first_one_counts_in_the_order_of_precisions(tmp_path: Path) -> None:
+    first_s = {"baseline_first_call_s": 1e-4}
+    records = [
+        control(),
+        record("no_grad", speedup=1.2, first_call_s=1e-4, **first_s),
+        record("amp-compile", dtype="bf16", speedup=2.0, first_call_s=0.08, **first_s),
+    ]
+    rows = derived(save(records, tmp_path))
+    for calls, order in ((None, ["bf16", "fp32"]), (300.0, ["fp32", "bf16"])):
+        (one,) = fold(recommend(rows, calls))
+        assert [precision.name for precision in one.precisions] == order
+
+
 def test_how_sure_an_answer_is_follows_from_its_least_certain_row(tmp_path: Path) -> None:
     def missed_percent(*spreads: float) -> float:
         modes = zip(("compile", "no_grad"), spreads, strict=False)

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from modescope.bench.case import runner
+from modescope.bench.case.first_call import Contender
 from modescope.bench.devices.devices import Cpu, Step
 from modescope.bench.records.cases import Case, Model, Variant
 from modescope.bench.records.errors import Progress, UsageError
@@ -113,6 +114,26 @@ def test_an_ok_result_is_complete_and_of_the_checked_steps(asked: Variant, watch
     before_clocks = kept["clocks"].findings
     assert (before_clocks.in_effect, before_clocks.dispatch_rounds_s) == (True, None)
     assert before_clocks.latency_rounds_s == found.latency_rounds_s
+
+
+def test_times_are_kept_where_the_evidence_of_a_graph_fails(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is taken last, by the profiler."""
+    kept: dict[str, Any] = {}
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("no trace")
+
+    monkeypatch.setattr(Contender, "replays_graphs", lambda self, device: True)
+    monkeypatch.setattr(runner, "_prove", fail)
+    result = run(case(model(scaled), NO_GRAD), progress=kept.setdefault)
+    found, before = result.findings, kept["evidence"]
+    assert (result.status, found.in_effect) == ("ok", None)
+    assert "no trace" in found.in_effect_note
+    assert found.dispatch_rounds_s is not None
+    assert before.findings.dispatch_rounds_s == found.dispatch_rounds_s
+    assert "in_effect_note" in before.lost
 
 
 def test_without_a_baseline_only_the_case_is_timed(watch: Watch) -> None:

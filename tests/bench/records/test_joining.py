@@ -90,6 +90,24 @@ def test_bad_files_stay_and_are_named(folder: Path, template: Path) -> None:
         assert content(folder) == before
 
 
+def test_a_file_that_is_not_found_is_not_removed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A network file system may list a file before it shows its content."""
+    before, groups = content(folder), rows.groups
+    late = str(folder / names(folder)[3])
+
+    def not_yet(path: str, *arguments: Any) -> Any:
+        if path == late:
+            raise FileNotFoundError(path)
+        return groups(path, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(rows, "groups", not_yet)
+        assert join(folder).removed == 20
+    assert content(folder) == before
+
+
 def test_a_full_disk_loses_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before, files = content(folder), names(folder)
 
