@@ -151,7 +151,7 @@ X = {"x": torch.rand(4, 16), "shift": torch.rand(4, 16)}
 @pytest.mark.parametrize(
     ("model", "inputs", "further", "culprit"),
     [
-        (3, X, {}, "int cannot be called"),
+        (3, X, {}, "int, which must build the model, cannot be called"),
         (Net(), None, {}, "it must return"),
         (Net(), (X["x"], object()), {}, r"\[1\] is of type object"),
         (Net(), X, {"modes": "eagr"}, "mode=eagr: "),
