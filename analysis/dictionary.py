@@ -24,7 +24,7 @@ _ARROWS = {"lower": " ↓", "higher": " ↑", "neither": ""}
 
 
 def text() -> str:
-    """The data dictionary, from the field documentation of the records and the metrics' table."""
+    """The data dictionary, made of the docs of the records' fields and of METRICS."""
     arrows = {metric.name: _ARROWS[metric.better] for metric in METRICS}
 
     def mark(name: str) -> str:
@@ -43,7 +43,7 @@ def text() -> str:
 
 
 def _groups(part: type) -> Iterator[tuple[Markup, Markup]]:
-    """The columns that each class of a record declares itself, and what it says of them."""
+    """The docstring of each class that `part` inherits from, and the columns it declares."""
     for group in reversed(part.__mro__):
         names = get_annotations(group)
         if docs := {f.name: f.metadata["doc"] for f in fields(part) if f.name in names}:
@@ -56,7 +56,7 @@ def _low(name: str) -> str:
 
 
 def _list(docs: Mapping[str, str], mark: Callable[[str], str] = lambda name: "") -> Markup:
-    """A line for each name that has a text; a dot marks the columns of a file."""
+    """A line for each name that has a text; ● marks a name in CORE."""
     return Markup(
         "".join(
             f"- `{name}`{' ●' if name in CORE else ''}{mark(name)}: {prose(doc)}\n"

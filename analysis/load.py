@@ -29,7 +29,7 @@ from modescope.bench.summary import VERSION, summary
 log = logging.getLogger(__name__)
 
 COLUMNS = tuple(name for name in SCHEMA.names if name not in SAMPLES)
-"""What is read of each row."""
+"""The stored columns that are read of each row: all but the samples."""
 
 LOCAL = LocalFileSystem()
 _MARK = "://"  # what an address has and a path has not: Path("a://b") would be a:/b
@@ -56,7 +56,7 @@ class RemotePath:
 
     @property
     def scheme(self) -> str:
-        """What stands before ://."""
+        """The part of the address before ://, such as `s3`."""
         return self.address.partition(_MARK)[0]
 
     def resolve(self) -> RemotePath:
@@ -68,7 +68,7 @@ Folder = Path | RemotePath
 
 
 def located(folder: str | Folder) -> Folder:
-    """The local folder, or the remote one that an address names; file:// is a local folder."""
+    """`folder` as a local path, or as a RemotePath for an address; file:// is a local path."""
     if not isinstance(folder, str):
         return folder
     if _MARK not in folder:
@@ -79,14 +79,14 @@ def located(folder: str | Folder) -> Folder:
 
 @dataclass(frozen=True)
 class Runs:
-    """The rows of a study, and each left-out file with the reason."""
+    """The rows of a study, and the files that were left out, each with the reason."""
 
     stored: pa.Table  # without samples, in no order
     left_out: dict[str, str]
 
     @cached_property
     def table(self) -> pd.DataFrame:
-        """The rows in order of their start; an estimate of the summary is one value: `_latency`."""
+        """The rows in order of their start; an estimate is one column of Estimates (`_latency`)."""
         return in_order(_decoded(self.stored))
 
 
@@ -110,7 +110,10 @@ def read(study_folder: str | Folder) -> Runs:
 
 
 def _near(folder: Folder) -> str:
-    """The study that was meant by a name alone, or by a file inside; empty if there is none."""
+    """A question that names the study the user may have meant; empty if there is none.
+
+    The user may have typed a name alone, or a file inside the study.
+    """
     places = () if isinstance(folder, RemotePath) else (Path("results") / folder, *folder.parents)
     found = next((place for place in places if (place / rows.ROWS).is_dir()), None)
     return f"did you mean {found}?" if found else ""
@@ -129,9 +132,9 @@ def in_order(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def _with_confirmations(folder: Folder, runs: pa.Table) -> pa.Table:
-    """The rows with the columns `confirming_speedup`, null if no further process confirmed a row.
+    """`runs` with the columns `confirming_speedup`: the speedup in a further process.
 
-    Of several that confirmed one the newest counts.
+    The newest further process counts; null where none confirmed the row.
     """
     confirmations = _rows(folder / rows.CONFIRMATIONS)  # without the unreadable: no row needs them
     found = [] if confirmations is None else confirmations.table.sort_by("started_at").to_pylist()
@@ -157,7 +160,7 @@ def _rows(folder: Folder, columns: Sequence[str] = COLUMNS) -> rows.Read | None:
 
 
 def _summarised(system: FileSystem, table: pa.Table, left_out: dict[str, str]) -> pa.Table:
-    """The rows with a summary of the current formulas; samples are read where one is missing."""
+    """`table` with summaries of the current formulas; where one is missing, samples are read."""
     current = pc.fill_null(pc.equal(table["summary_version"], VERSION), False)
     if pc.all(current).as_py() is not False:
         return table
@@ -168,7 +171,7 @@ def _summarised(system: FileSystem, table: pa.Table, left_out: dict[str, str]) -
 
 
 def with_summary(table: pa.Table) -> pa.Table:
-    """Whole rows with their summary computed from their samples."""
+    """`table` with its summary columns computed from its samples."""
     computed = pa.Table.from_pylist(list(map(summary, table.to_pylist())), schema=SUMMARY)
     columns = {name: table[name] for name in table.column_names}
     return pa.table(columns | {name: computed[name] for name in SUMMARY.names})

@@ -40,7 +40,7 @@ def text(rows: pd.DataFrame) -> str:
 
 
 def advice(rows: pd.DataFrame, wanted: Wishes = ANYTHING) -> str:
-    """Which mode to use: for each work a line per precision, the one to prefer first."""
+    """Which mode to use, with its code: for each work a line per precision, the best first."""
     lines = []
     every = fold(recommend(rows, wanted.calls, wanted.memory_limit_bytes))
     for one in every:
@@ -115,7 +115,7 @@ def against_mode(rows: pd.DataFrame, wanted: str) -> str:
 
 
 def _how_compared(shown: pd.DataFrame, wanted: str) -> str:
-    """How the speedups follow from two rows each."""
+    """A note on how speedups over the mode `wanted` follow from two rows each."""
     text = (
         f"speedups are against {wanted}, which was measured in processes of its own: each is the "
         "row's speedup over the baseline ÷ that of the other row"

@@ -70,9 +70,10 @@ def _join(cells: Sequence[str], columns: Sequence[Column], widths: Sequence[int]
 
 
 def _with_reason(row: Row, line: str, alone: bool) -> list[str]:
-    """The lines of a row; without numbers, its reason in their place, or beneath if it is long.
+    """The lines of a row; a row that is not ok has its reason in place of numbers.
 
-    Only the reason of a skipped case is shortened, and only in a table of several rows.
+    A long reason stands on lines below. Only the reason of a skipped case is shortened, and only in
+    a table of several rows.
     """
     if row["status"] == "ok":
         return [line]

@@ -38,7 +38,7 @@ def add_option(parser: argparse.ArgumentParser) -> None:
 
 
 def select(rows: pd.DataFrame, condition: str) -> pd.DataFrame:
-    """The rows that match; UsageError of one line for a condition that has no meaning.
+    """The rows for which `condition` holds; UsageError of one line if it has no meaning.
 
     Single and double quotes are around text. A comparison with null never holds.
     """
@@ -73,7 +73,7 @@ def _in_single_quotes(text: re.Match[str]) -> str:
 
 
 def _typed(rows: pd.DataFrame) -> pa.Table:
-    """The rows with the types of the schema, and text where a column is null in all of them."""
+    """`rows` in Arrow, with the types of the schema; a column of nulls alone is text."""
     columns = {}
     for name in map(str, rows.columns):
         known = SCHEMA.field(name).type if name in SCHEMA.names else None

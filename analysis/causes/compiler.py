@@ -82,7 +82,7 @@ def recompiles(case: Case) -> Evidence | None:
 
 
 def graph_breaks(case: Case) -> Evidence | None:
-    """The graph is broken (graph_breaks)."""
+    """torch.compile split the model into several graphs (graph_breaks)."""
     row = case.row
     if not row["graph_breaks"]:
         return None
@@ -110,11 +110,11 @@ def fallbacks(case: Case) -> Evidence | None:
 
 
 def _share_of_breaks(case: Case, in_eager: bool) -> float | None:
-    """What compiling as a whole could save at most; None where unknown.
+    """The share of a call that compiling it in one piece could save at most; None where unknown.
 
-    Guards and Python of the pieces, and with functions in eager their kernels other than matrix
-    products, which are a library's in compiled code, too. On CUDA guards and Python alone: kernels
-    run while the host works, so their times cannot be added.
+    It is the time of guards and of Python around the pieces. Where functions run in eager, their
+    kernels are added, except matrix products: compiled code calls the same library for these. On
+    CUDA no kernels are added, because they run while the host works.
     """
     row = case.row
     call = profile.compiled_call(row)
@@ -154,9 +154,9 @@ def _phases(row: Row) -> str:
 
 
 def _caches(case: Case) -> str:
-    """`; with a warm compiler cache 1.03 s`; empty without such a row.
+    """`; with a warm compiler cache 1.03 s`; empty if no row has the other state of the cache.
 
-    A warm cache that lacked the row's code says nothing.
+    A row whose warm cache lacked the compiled code is passed over.
     """
     for other in case.caches:
         lacked = other["compile_cache"] == "warm" and other["compiler_cache_misses"]

@@ -15,10 +15,10 @@ CAPTURING = ("reduce-overhead", "max-autotune")
 """Modes of torch.compile that record CUDA graphs."""
 
 _SIZES = re.compile(r"observed (\d+) distinct sizes")
-"""In the warning of torch/_inductor/cudagraph_utils.py that a graph is recorded for each size."""
+"""Matches torch's warning (torch/_inductor/cudagraph_utils.py) that it records a graph per size."""
 
 _SIZE = "size mismatch"
-"""In torch's reason to compile again for a tensor of another size."""
+"""A part of torch's reason for compiling again when a tensor has another size."""
 
 
 def not_graphed(case: Case) -> Evidence | None:
@@ -36,7 +36,7 @@ def not_graphed(case: Case) -> Evidence | None:
 
 
 def not_in_effect(case: Case) -> Evidence | None:
-    """Torch ran something else than the mode's name says, for another reason."""
+    """Torch ran something other than the mode's name says, for another reason than graphs."""
     row = case.row
     if not phrases.not_in_effect(row) or not row["in_effect_note"]:
         return None
@@ -111,7 +111,7 @@ def _launches(row: Row) -> str:
 
 
 def _why(row: Row) -> str | None:
-    """Torch's reason, or else the note if it is about graphs."""
+    """Why no CUDA graph ran: torch's reason, or the row's note if it is about graphs; else None."""
     reasons = evidence.texts(row, "cudagraph_skip_reasons")
     if reasons:
         return evidence.first_of(reasons)

@@ -114,7 +114,7 @@ _LIMITS = {
 
 
 def _longest_work_s(row: Row) -> float | None:
-    """The upper end of the interval of the time that the kernels work."""
+    """The upper end of the interval of the kernels' time, in seconds; None where unknown."""
     if phrases.on_cuda(row):
         return row["device_ci_high_s"]  # type: ignore[no-any-return]
     latency_s, dispatch = row["latency_paired_ci_high_s"], row["dispatch_share_ci_low"]
@@ -123,7 +123,7 @@ def _longest_work_s(row: Row) -> float | None:
 
 
 def _left(row: Row, plain: Row | None) -> list[Kernel]:
-    """The kernels of a row that are plain eager's: on a CPU all that were not generated."""
+    """The kernels of a row that plain eager runs, too: on a CPU, all but generated ones."""
     mine = [one for one in kernels(row) if not one.is_generated]
     if not phrases.on_cuda(row):
         return mine

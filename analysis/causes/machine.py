@@ -13,10 +13,10 @@ NEAR = 0.5  # of the ceiling of the threads in use: above it more threads are th
 
 
 def threads(case: Case) -> Evidence | None:
-    """The same case is faster by a tenth with another number of threads, the intervals apart.
+    """The same case is faster by a tenth with another number of threads, by the intervals.
 
-    At equal pace of the machine where that is known, as the two are separate processes. A tenth is
-    more than two processes of the same code differ by.
+    The latencies are compared at equal pace of the machine where that is known, as the two are
+    separate processes. Two processes of the same code differ by less than a tenth.
     """
     row = case.row
     compared = ((one, pace.latencies(row, one)) for one in case.threads)
@@ -41,7 +41,7 @@ def _surely_faster(mine: Estimate, theirs: Estimate) -> bool:
 
 
 def idle_cores(case: Case) -> Evidence | None:
-    """Arithmetic limits the call, near the rate of the threads in use, and cores are idle."""
+    """Arithmetic limits the call, near the highest rate of its threads, and cores are idle."""
     row = case.row
     count, cores = row["threads"], row["cpu_cores"]
     if phrases.on_cuda(row) or phrases.not_in_effect(row):

@@ -19,10 +19,10 @@ from modescope.analysis.format.phrases import Row
 from modescope.bench.stats.estimates import ends, stored_ratio
 
 LEAST = 0.03
-"""Of a call: a smaller change of overhead or work is not named."""
+"""The smallest change of overhead or work that is named, as a share of a call."""
 
 LEAST_GUARDS = 0.05
-"""Of a profiled call: less time of cache lookup and the Python around it is not named."""
+"""The smallest share of a profiled call at which cache lookup and Python around it are named."""
 
 GRADS = ("no_grad", "inference_mode")
 
@@ -39,7 +39,7 @@ def less_overhead(case: Case) -> Evidence | None:
 
 
 def compiled_code(case: Case) -> Evidence | None:
-    """A compiled mode is faster than the same mode without compiling, the intervals apart."""
+    """A compiled mode is faster than the same mode without compiling, by the intervals."""
     row, before = case.row, _uncompiled(case)
     if not is_faster(row) or before is None or row["speedup_ci_low"] <= before["speedup_ci_high"]:
         return None
@@ -131,7 +131,10 @@ def grad_left_on(case: Case) -> Evidence | None:
 
 
 def _what_adds(row: Row, added_s: float) -> dict[str, str]:
-    """What adds this time to a call, with the times of its parts where the profile has them."""
+    """The figures `added` and `what` of `more_overhead`: what adds `added_s` seconds to a call.
+
+    The text has the times of the parts where the profile has them.
+    """
     call = profile.compiled_call(row) if is_compiled(row) else None
     if call is not None:
         added, lookup, wrapper = evidence.durations(added_s, call.lookup_s, call.wrapper_s)
@@ -148,7 +151,7 @@ def _what_adds(row: Row, added_s: float) -> dict[str, str]:
 
 
 def _uncompiled(case: Case) -> Row | None:
-    """The row with the same grad axis, precision and autocast in which nothing is compiled."""
+    """The row with the same grad axis, precision and autocast that compiles nothing, if any."""
     row = case.row
     if not is_compiled(row):
         return None
@@ -160,7 +163,7 @@ def _uncompiled(case: Case) -> Row | None:
 
 
 def _how(row: Row, before: Row) -> str:
-    """`, by less overhead (115 operators became 11)`; that it is unknown, where it is."""
+    """`, by less overhead (115 operators became 11)`; empty where unknown."""
     saved = evidence.change(row, before)
     parts = []
     if saved is not None and ends(saved.overhead)[0] >= LEAST:

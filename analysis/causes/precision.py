@@ -102,7 +102,7 @@ def no_tensor_cores(case: Case) -> Evidence | None:
 
 
 class _Products:
-    """The matrix products that a row and plain eager have in common, at the same pace."""
+    """The times of the matrix products that a row and plain eager share, at the same pace."""
 
     def __init__(self, row: Row, plain: Row, mine: list[Kernel], theirs: list[Kernel], pace: float):
         self.before_s = evidence.seconds(theirs)
@@ -115,7 +115,10 @@ class _Products:
 
 
 def _products(case: Case) -> _Products | None:
-    """None for the baseline's precision, and where the profiles do not have them."""
+    """The _Products of a row in low precision and of plain eager.
+
+    None for a row at the baseline's precision, and where one of the profiles has no such products.
+    """
     row, plain = case.row, case.plain or _captured(case)
     if plain is None or row["dtype"] not in LOW or plain["dtype"] == row["dtype"]:
         return None
@@ -129,14 +132,14 @@ def _products(case: Case) -> _Products | None:
 
 
 def _captured(case: Case) -> Row | None:
-    """Eager in a CUDA graph at the baseline's dtype, which runs plain eager's kernels."""
+    """The row of eager in a CUDA graph at the baseline's dtype; it runs plain eager's kernels."""
     same = {"grad": case.row["grad"], "dtype": case.row["baseline_dtype"], "autocast": False}
     others = (one for one in case.siblings if one["graph"] and one["compile_mode"] == "none")
     return next((one for one in others if all(one[k] == v for k, v in same.items())), None)
 
 
 def _in_both(kernels: list[Kernel], others: list[Kernel]) -> list[Kernel]:
-    """Those that the others have as often."""
+    """Those of `kernels` that `others` contain under the same name and as often."""
     counts = {(one.name, one.count) for one in others}
     return [one for one in kernels if (one.name, one.count) in counts]
 
@@ -164,14 +167,14 @@ def _lack(row: Row) -> str | None:
 
 
 def _rates(case: Case) -> float | None:
-    """The highest rate of products at the row's precision ÷ that at the baseline's."""
+    """The highest rate of products at the row's precision ÷ the baseline's; None if unknown."""
     mine = case.row["ceiling_flops_per_s"]
     theirs = None if case.plain is None else case.plain["ceiling_flops_per_s"]
     return float(mine / theirs) if mine and theirs else None
 
 
 def _other_size(row: Row, rates: float | None) -> str:
-    """What to do about slow products of a precision that the device has."""
+    """The remedy for slow products of a precision that the device supports."""
     if rates is not None and rates < 1 / DIFFERS:
         return (
             f"Stay with fp32: the highest rate measured for {row['dtype']} products here is "
@@ -188,7 +191,7 @@ def _how_slow(row: Row, products: _Products | None, rates: float | None) -> str:
 
 
 def _without(one: Kernel, before: Kernel | None) -> Kernel:
-    """A kernel less what plain eager spends in the same one."""
+    """The kernel `one` without the calls and the time that plain eager (`before`) spends in it."""
     if before is None:
         return one
     count, spent_s = one.count - before.count, one.seconds - before.seconds

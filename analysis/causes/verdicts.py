@@ -10,12 +10,12 @@ from modescope.analysis.format.phrases import Row
 UNDECIDED = "what was measured does not decide why"
 
 LITTLE = 0.1
-"""A gain or a loss of a tenth: below it a reader asks why the mode is not faster."""
+"""A gain or a loss below a tenth is little: a reader then asks why the mode is not faster."""
 
 LITTLE_OR_NOTHING = "little"
 
 LONG = 1000
-"""A first call is named where it takes as long as so many calls of the baseline."""
+"""A first call is long if it takes as long as this many calls of the baseline."""
 
 
 def is_compared(row: Row) -> bool:
@@ -63,7 +63,7 @@ def is_same_precision(row: Row) -> bool:
 
 
 def long_first_call(row: Row) -> float | None:
-    """How many calls of the baseline take as long as the first call; None if that is not long."""
+    """How many calls of the baseline take as long as the first call; None if that is below LONG."""
     first_s, call_s = row["first_call_s"], row["baseline_latency_s"]
     if not is_compared(row) or not (is_compiled(row) or row["graph"]):
         return None
@@ -73,12 +73,12 @@ def long_first_call(row: Row) -> float | None:
 
 
 def lead(row: Row) -> str:
-    """`comparison`, and the first call where it pays late or never."""
+    """The text of `comparison`, followed by what the first call costs where that matters."""
     return f"{comparison(row)}{_first_call(row)}"
 
 
 def comparison(row: Row) -> str:
-    """`amp is 5.3 times slower than eager`: what the causes of a row explain."""
+    """What the causes of a row explain: `amp is 5.3 times slower than eager`."""
     mode, against = name(row), _baseline(row)
     if phrases.not_in_effect(row):
         return f"{mode} is not in effect"
@@ -100,7 +100,7 @@ def comparison(row: Row) -> str:
 
 
 def comparison_of(rows: Sequence[Row]) -> str:
-    """`amp and eager bf16 are 5.3 to 6.0 times slower than eager fp32`; rows of one `outcome`."""
+    """`amp and eager bf16 are 5.3 to 6.0 times slower than eager`, for rows of one `outcome`."""
     names = phrases.listed(list(dict.fromkeys(map(name, rows))))
     found, against = outcome(rows[0]), _baseline(rows[0])
     speedups = sorted(row["speedup"] for row in rows)

@@ -1,9 +1,8 @@
-"""Changes of what has no noise: how rows end, what the compiler made, what is counted.
+"""Changes of quantities without noise: how rows end, what the compiler made, what is counted.
 
 A new quantity is a line of EXACT, and then a name that --gate takes. Counts are compared only where
-all processes of a side agree.
-`first_call_s` is a time and has no place here; `setup_peak_bytes` of a CPU is a reading of the
-process's memory, which has noise.
+all processes of a side agree. `first_call_s` is a time and has no place here; `setup_peak_bytes` of
+a CPU is a reading of the process's memory, which has noise.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ Processes = Sequence[Row]
 
 @dataclass(frozen=True)
 class Finding:
-    """A change of an exact quantity; only one that is WORSE can fail."""
+    """A change of a quantity without noise; only one that is WORSE can fail the comparison."""
 
     quantity: str
     kind: str  # WORSE | BETTER | REPORTED
@@ -31,10 +30,11 @@ class Finding:
 
 @dataclass(frozen=True)
 class Exact:
-    """A quantity, and how the processes of two sides are compared.
+    """A quantity without noise, and how it is compared between the processes of two sides.
 
-    `meaning`: what fails, in a word or two. `always`: part of the gate `exact`; others are gates of
-    their own name.
+    `compare` returns the kind and the text of a change, or None without a change. `meaning` says in
+    a word or two what fails. `always`: it is part of the gate `exact`; other quantities are gates
+    of their own name.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Exact:
 
 
 def compared(old: Processes, new: Processes) -> list[Finding]:
-    """The changes of a row; one that is missing on either side has one only."""
+    """The changes of a row between two sides; if it is missing on one, that is the only change."""
     if not old:
         return [Finding("row", REPORTED, "not in the old results")]
     if not new:
@@ -80,7 +80,7 @@ def _in_effect(old: Processes, new: Processes) -> tuple[str, str] | None:
 
 
 def _compiled(old: Processes, new: Processes) -> tuple[str, str] | None:
-    """A compiled mode without a single graph: its count of graph breaks says nothing."""
+    """WORSE if a compiled mode no longer makes any graph: then there are no breaks to count."""
     before, after = (_counts(rows, "graphs") for rows in (old, new))
     if new[0]["compile_mode"] == "none" or after != {0}:
         return None
@@ -93,7 +93,7 @@ def _counted(
     text: Callable[[float], str] = numbers.count,
     always: bool = False,
 ) -> Exact:
-    """A count or a size, of which more is worse."""
+    """The Exact of column `name`, a count or a size; a higher value is worse."""
 
     def compare(old: Processes, new: Processes) -> tuple[str, str] | None:
         before, after = _counts(old, name), _counts(new, name)
@@ -120,7 +120,7 @@ def _ok(rows: Processes) -> list[Row]:
 
 
 def _counts(rows: Processes, name: str) -> set[float]:
-    """The known values of processes that ended ok."""
+    """The known values of column `name` in processes that ended ok."""
     return {row[name] for row in _ok(rows) if row[name] is not None}
 
 

@@ -31,7 +31,7 @@ MOST_ITEMS = 15  # differences, and works with eager's change
 CELL = 200  # characters of a cell in Markdown: GitHub accepts 65,536 in a comment
 ANNOTATIONS = 10  # of one level, that GitHub shows for a step
 VERSION = 1
-"""Of the JSON; increased when a name or a meaning changes. New names may be added without."""
+"""The version of the JSON. It rises when a name or a meaning changes, not when names are added."""
 
 WORK = ("model", "model_args", "shape", "phase", "dtype", "mode", "baseline_mode", "threads")
 ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -61,7 +61,7 @@ def _signed(share: float, places: int) -> str:
 
 
 def _cells(row: Compared) -> tuple[str, ...]:
-    """The cells of a row, by TITLES."""
+    """The cells of a row, in the order of TITLES."""
     timing = row.timing
     if timing.speedup_old is None:
         levels = map(numbers.duration, (timing.latency_old_s, timing.latency_new_s))
@@ -123,7 +123,7 @@ def _eager(one: EagerChange) -> str:
 
 
 def _parted(comparison: Comparison) -> tuple[list[Compared], list[Compared], str]:
-    """The rows that changed, those that fail first; the others; and a count of those."""
+    """The rows that changed, failing ones first; the other rows; and a text that counts these."""
     changed = sorted((row for row in comparison.rows if row.changed), key=lambda r: not r.failures)
     rest = [row for row in comparison.rows if not row.changed]
     kinds = Counter(row.timing.verdict or "not timed" for row in rest)
@@ -134,7 +134,10 @@ def _parted(comparison: Comparison) -> tuple[list[Compared], list[Compared], str
 
 
 def terminal(comparison: Comparison) -> str:
-    """The sentence, what differs, eager's own change, the changed rows; the others are counted."""
+    """The comparison for a terminal: sentence, differences, eager's own change, and changed rows.
+
+    The other rows are only counted.
+    """
     lines = [
         line for text in (comparison.sentence, *_notes(comparison)) for line in paragraph(text)
     ]
@@ -208,7 +211,7 @@ def _items(texts: Sequence[str]) -> list[str]:
 
 
 def _lines(rows: Sequence[Compared]) -> str:
-    """A table of the first rows."""
+    """A table in Markdown of at most MOST_ROWS rows."""
     cells = [(row.pair.work, *_cells(row)) for row in rows[:MOST_ROWS]]
     return tables.markdown(("work", *TITLES), [list(map(_cut, line)) for line in cells])
 
@@ -312,7 +315,10 @@ def _legal(text: str) -> str:
 
 
 def github(comparison: Comparison) -> str:
-    """Commands to GitHub in the output of a step: the sentence, and the first rows that fail."""
+    """The comparison as commands that GitHub reads in the output of a step.
+
+    They annotate the step with the sentence and the first rows that fail.
+    """
     level = {FAILED: "error", NOT_COMPARED: "error", UNDECIDED: "warning"}
     lines = [_command(level.get(comparison.status, "notice"), "modescope", comparison.sentence)]
     failed = [row for row in comparison.rows if row.failures][: ANNOTATIONS - 1]

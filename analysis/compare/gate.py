@@ -1,4 +1,4 @@
-"""Which changes fail, and the answer to the whole comparison."""
+"""Decides which changes fail a comparison, and what its exit status and its sentence are."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ PASSED, FAILED, NOT_COMPARED, UNDECIDED = 0, 1, 2, 3
 
 EXACT = "exact"
 TIMED = {"speedup": verdicts.LOST, "latency": verdicts.SLOWER}
-"""Gates of timing, and the verdict that each fails."""
+"""Gates of timing, and the verdict that makes a row fail each."""
 
 GATES = (EXACT, *TIMED, *exact.ON_REQUEST)
 
 
 @dataclass(frozen=True)
 class Request:
-    """What was typed; `gates` None: the default."""
+    """The arguments of a comparison, as typed; `gates` None stands for the default gates."""
 
     old: Folder
     new: Folder
@@ -44,7 +44,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Compared:
-    """A row with its changes; `failures` says in words what fails."""
+    """A row with its changes; `failures` are texts that say what of it fails."""
 
     pair: Pair
     timing: Timing
@@ -60,7 +60,7 @@ class Compared:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The answer: an exit status, a sentence, and what they rest on."""
+    """The result of a comparison: an exit status, a sentence, and what they rest on."""
 
     request: Request
     status: int
@@ -80,7 +80,7 @@ def compare(request: Request) -> Comparison:
 
 
 def judged(request: Request, pairs: Sequence[Pair], notes: Sequence[str] = ()) -> Comparison:
-    """The answer on rows that are paired already."""
+    """The Comparison of rows that are paired already; raises UsageError as `compare` does."""
     differing = differences.found(pairs)
     differences.check(differing, request.allowed)
     margins = Margins(log_margin(request.margin), log_margin(request.latency_margin))
@@ -109,7 +109,7 @@ def _gated(finding: Finding, gates: Collection[str]) -> bool:
 
 
 def _check_something(rows: Sequence[Compared], gates: Collection[str]) -> None:
-    """UsageError if a gate has nothing to look at: it would pass for ever."""
+    """Raises UsageError if a gate has nothing to compare, because it would then always pass."""
     both = [row.pair for row in rows if row.pair.old and row.pair.new]
     ok = [pair for pair in both if any(one["status"] == "ok" for one in pair.old)]
     if not ok:
@@ -159,7 +159,7 @@ def _sentence(rows: Sequence[Compared], gates: Collection[str], status: int) -> 
 
 
 def _reasons(failed: Sequence[Compared]) -> str:
-    """`2 slower, 1 no longer in effect`: how many rows fail by what."""
+    """`2 slower, 1 no longer in effect`: how many rows fail for each reason."""
     kinds: Counter[str] = Counter()
     for row in failed:
         worse = {one.text: exact.MEANING[one.quantity] for one in row.findings}

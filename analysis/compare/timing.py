@@ -19,10 +19,13 @@ from modescope.analysis.format.phrases import Row
 from modescope.bench.stats.estimates import Estimate
 
 LEAST_WITHOUT_BASELINE = 5
-"""Processes a side for raw latencies, which differ five times as much as speedups do."""
+"""The least processes on each side of a row without a baseline.
+
+Its latencies differ between processes five times as much as speedups do.
+"""
 
 BROKEN = "eager changed against itself"
-"""Why a timing is undecided: what cannot change did."""
+"""Why a timing is undecided: eager changed against itself, so the machine was disturbed."""
 
 NORMAL = 1.96  # half-widths of a 95 % interval, in standard errors
 
@@ -52,7 +55,7 @@ class Timing:
 
 @dataclass(frozen=True)
 class EagerChange:
-    """The change of the eager baseline of a work, over all processes that read it."""
+    """The change of the eager baseline of a work, over all processes that measured it."""
 
     work: str
     change: Estimate
@@ -79,7 +82,7 @@ class _Times:
 
 
 def timings(pairs: Sequence[Pair], margins: Margins) -> tuple[list[Timing], list[EagerChange]]:
-    """The timing of each pair, in their order, and the eager baselines of their works."""
+    """The Timing of each pair, in the order of `pairs`, and the change of eager in each work."""
     times = [_times(pair) for pair in pairs]
     known = [one for one in times if isinstance(one, _Times)]
     groups = phrases.grouped((one.pair.group, one) for one in known)
@@ -95,7 +98,7 @@ def timings(pairs: Sequence[Pair], margins: Margins) -> tuple[list[Timing], list
 
 
 def is_interleaved(pairs: Sequence[Pair]) -> bool:
-    """Whether every timed pair was measured in the same blocks on both sides.
+    """Whether every timed pair was measured in the same blocks of versus on both sides.
 
     Processes that failed count, too: they took their turn. Where nothing is timed, all pairs count.
     """
@@ -109,13 +112,13 @@ def is_interleaved(pairs: Sequence[Pair]) -> bool:
 
 
 def against_eager(rows: Sequence[Row]) -> changes.Side | None:
-    """Time against eager of the processes of a row whose timing counts; None without any."""
+    """Log times against eager of the processes of a row whose timing counts; None without any."""
     counted = [row for row in rows if _counts(row) and row["_speedup"] is not None]
     return _against(counted) if counted else None
 
 
 def _times(pair: Pair) -> _Times | str:
-    """The times of a pair; or why it has none that count."""
+    """The _Times of a pair, or else a text that says why its timing does not count."""
     old, new = ([row for row in rows if _counts(row)] for rows in (pair.old, pair.new))
     for rows, every in ((old, pair.old), (new, pair.new)):
         if not rows:
@@ -165,7 +168,7 @@ def _error(one: Estimate) -> float:
 
 
 def _enough(members: Sequence[_Times]) -> list[tuple[_Times, Sides]]:
-    """Those with a baseline and enough processes, each with its baseline's times."""
+    """Members with a baseline and LEAST_PROCESSES or more, each with the times of its baseline."""
     return [(one, one.eager) for one in members if one.eager and one.fewest >= LEAST_PROCESSES]
 
 
@@ -182,7 +185,7 @@ def _shown(members: Sequence[_Times], eager: Change) -> EagerChange:
 
 
 def _broken(members: Sequence[_Times], margins: Margins) -> bool:
-    """Whether a row of eager against itself changed."""
+    """Whether the row of eager against itself changed by more than the margin."""
     controls = [one for one, _ in _enough(members) if phrases.is_control(one.pair.row)]
     found = [changes.change(*one.against) for one in controls if one.against]
     return any(bool(verdicts.is_broken(one, margins)) for one in found)
@@ -229,10 +232,11 @@ def _judged(times: _Times, eager: Change | None, broken: bool, margins: Margins)
 
 
 def _changes(times: _Times, eager: Change | None) -> Changes:
-    """The latency through the baseline, which all rows of a work have read, where there is one.
+    """The changes of a row, whose latency is computed through the baseline where there is one.
 
-    Time against eager and eager's own time have what they share in eager's noise within a process,
-    which lengthens the one and shortens the other: their sum is rather more certain than stated.
+    The change of the latency is then that of time against eager plus that of eager's own time,
+    which all rows of the work have measured. Noise of eager within a process lengthens one of the
+    two and shortens the other, so their sum is more certain than its interval says.
     """
     if eager is None or times.against is None:
         return Changes(None, None, changes.change(*times.latency))

@@ -30,7 +30,10 @@ POWER = 0.8
 _NORMAL = NormalDist().inv_cdf(POWER)
 
 SHOWN = 0.02
-"""The change that the stated number of replicates shows; twice the margin if that is larger."""
+"""The change (2 %) that the advised number of replicates shows.
+
+It is twice the margin if that is larger.
+"""
 
 MOST = 1000  # replicates that anyone would be advised to run
 
@@ -101,14 +104,15 @@ def detectable(one: Change, margin: float, alpha: float = ALPHA) -> Numbers:
 
 
 def target(margin: float) -> float:
-    """The change that the advice on replicates is for, as a logarithm."""
+    """The logarithm of the change that `replicates_needed` is to show; `margin` is one, too."""
     return log_margin(max(SHOWN, 2 * math.expm1(margin)))
 
 
 def replicates_needed(one: Change, margin: float, old: int, new: int) -> int | None:
-    """The least number of replicates a side that shows `target`, from `old` and `new` processes.
+    """The least number of replicates that each side needs to show a change of size `target`.
 
-    Extrapolated with the spread that was seen; None beyond 1,000.
+    It is extrapolated from `one`, a change measured with `old` and `new` processes. None beyond
+    1,000.
     """
     now = 2 / (1 / old + 1 / new)
     for count in range(2, MOST + 1):

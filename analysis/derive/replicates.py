@@ -32,7 +32,7 @@ ADDED = select.ADDED | _COUNTS | _IDS | {"apart": select.APART}
 
 
 def combined(processes: pd.DataFrame) -> pd.DataFrame:
-    """One row per CASE, out of `select.latest` of rows with their statistics.
+    """One row per CASE; `processes` are the rows of `select.latest` with their estimates.
 
     Estimates are combined over all processes that ended ok, `_rounds` is the minimum, `_flags` the
     union. Adds the columns `ADDED` and the relative spread between processes of each of SPREADS:
@@ -50,10 +50,10 @@ def combined(processes: pd.DataFrame) -> pd.DataFrame:
 
 
 def _rank(row: Row) -> tuple[Any, ...]:
-    """Of the processes of a case, the one of the lowest rank provides the stored columns.
+    """A sorting key: the process of a case that comes first provides the stored columns.
 
-    Of those that ended ok that is the least trusted, so that a case never looks more reliable than
-    its weakest process.
+    Processes that ended ok come first, and among them the least trusted one, so that a case never
+    looks more reliable than its weakest process.
     """
     trust = {False: 0, None: 1, True: 2}[row["in_effect"]]
     checked = row["checked"] != "not"
@@ -61,13 +61,13 @@ def _rank(row: Row) -> tuple[Any, ...]:
 
 
 def _combined(table: pd.DataFrame, cases: Sequence[Sequence[int]]) -> pd.DataFrame:
-    """The combined columns of cases, given as the positions of their processes."""
+    """The combined columns, with a row per case; a case lists the positions of its processes."""
     each = {name: table[name].tolist() for name in (*ESTIMATES, "_flags", "_rounds", "run_id")}
     each["node"] = table["node"].tolist()
     each["_ok"] = (table["status"] == "ok").tolist()
 
     def of(name: str) -> Iterator[list[Any]]:
-        """The known values of each case."""
+        """For each case, the known values of column `name`."""
         for case in cases:
             values = (each[name][place] for place in case)
             yield [value for value in values if value is not None and value == value]

@@ -37,7 +37,10 @@ def _draw_speedup(section: pd.DataFrame) -> Figure | None:
 
 
 def _intervals(axes: Axes, rows: Sequence[Row]) -> None:
-    """Markers and intervals: the median and the range of low, value and high."""
+    """Draws a marker and an interval per row.
+
+    seaborn gets low, value and high as three points, and draws their median and their range.
+    """
     ends = [row[name] for row in rows for name in _ENDS]
     places = [place for place in range(len(rows)) for _ in _ENDS]
     axes.set_xscale("log")
@@ -118,7 +121,7 @@ def _kernels(pair: Pair) -> tuple[float | None, float | None]:
 def _dumbbells(
     axes: Axes, members: Sequence[Pair], ends: Sequence[tuple[float | None, float | None]]
 ) -> None:
-    """A line per row from plain eager to the mode; none where one of them is unknown."""
+    """Draws a line per row from plain eager to the mode, unless one of the two is unknown."""
     known = [place for place, both in enumerate(ends) if None not in both]
     frame = pd.DataFrame(
         [(ends[place][side], place, side) for place in known for side in (0, 1)],

@@ -43,7 +43,7 @@ def _draw_heatmap(grids: Sequence[Grid]) -> Figure | None:
 
 
 def _ordered_grids(grids: Sequence[Grid]) -> list[Grid]:
-    """Those of the baseline's precision first."""
+    """`grids`, with those of the baseline's precision first."""
     return sorted(grids, key=lambda grid: grid.first["dtype"] != grid.first["baseline_dtype"])
 
 
@@ -155,7 +155,10 @@ def _name(line: Line) -> str:
 
 
 def _points(lines: Iterable[Line], column: str) -> list[tuple[str, int, float]]:
-    """Line, size and each value: of a clock with the ends of its interval, where it has one."""
+    """The name of the line, the size and the value of each point of a panel.
+
+    A clock has three points at a size: its value and the ends of its interval.
+    """
     values = [column] if column == _SAVED else [f"{column}{end}_s" for end in _ENDS]
     return [
         (_name(line), size, float(row[value]))
@@ -167,7 +170,10 @@ def _points(lines: Iterable[Line], column: str) -> list[tuple[str, int, float]]:
 
 
 def _draw_lines(axes: Axes, lines: Sequence[Line], column: str) -> None:
-    """A line per mode: the median and the range of low, value and high."""
+    """Draws a line per mode.
+
+    seaborn gets low, value and high as three points, and draws their median and their range.
+    """
     frame = pd.DataFrame(_points(lines, column), columns=["line", "size", "value"])
     looks = _looks(lines)
     names = list(looks)
@@ -200,7 +206,7 @@ def _share_scale(
     unit_of: Callable[[float], tuple[float, str]],
     sets: Sequence[Sequence[float]],
 ) -> None:
-    """One scale of values for these panels."""
+    """Gives these panels the same y axis, with ticks in the units of `unit_of`."""
     limits = [end for axes in panels for end in axes.get_ylim()]
     for axes in panels:
         beyond = max(1.0, _LEAST * min(limits) / max(limits)) ** 0.5

@@ -79,9 +79,10 @@ _RC: dict[Any, Any] = {
 
 @dataclass(frozen=True)
 class FigureKind:
-    """A kind of figure of some topic: a SECTION, the grids of a FAMILY or a Series.
+    """A kind of figure, whose topic is a SECTION, the grids of a FAMILY or a Series.
 
-    `draw` returns None where there is nothing to show; only then may `table` fail.
+    `draw` and `table` take the topic. Where there is nothing to show `draw` returns None, and
+    `table` is not called.
     """
 
     name: str  # prefix of its files
@@ -180,7 +181,7 @@ def sheet(
 
 
 def small_print(figure: Figure, text: str) -> None:
-    """Writes a text over the panels."""
+    """Writes `text` in small print above the panels."""
     text = textwrap.fill(text, 94)
     figure.set_figheight(figure.get_figheight() + 0.14 * text.count("\n"))
     figure.suptitle(text, x=0.008, ha="left", size=SMALL)
@@ -222,7 +223,7 @@ DECIMAL = [
     for firsts in ((1, 2, 5), (1, 3), (1,))
 ]
 EVEN = [[round(step * n, 4) for n in range(1, 200)] for step in (0.01, 0.02, 0.05, 0.1, 0.25, 0.5)]
-"""Sets of round numbers, for `log_ticks`."""
+"""BINARY, DECIMAL and EVEN are sets of round numbers, for `log_ticks`."""
 
 
 def log_ticks(
@@ -264,13 +265,13 @@ def svg(figure: Figure, name: str) -> str:
 
 
 def on_paper(text: str) -> str:
-    """The SVG as a separate file, on white."""
+    """The SVG as a file of its own, with a white background."""
     return re.sub(r"(<svg\b[^>]*>)", r'\1\n <rect width="100%" height="100%" fill="#ffffff"/>',
                   text, count=1)  # fmt: skip
 
 
 def inline(text: str) -> str:
-    """The SVG within a page: no prolog, no namespaces, the ink in the page's text colour."""
+    """The SVG as part of a page: no prolog, no namespaces, the ink in the page's text colour."""
     text = text[text.index("<svg") :]
     text = re.sub(r'\sxmlns(:\w+)?="[^"]*"', "", text)
     text = re.sub(r'<g id="[^"]*"', "<g", text)  # the same in every figure of a page

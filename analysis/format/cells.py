@@ -23,7 +23,7 @@ def gain(row: Row, name: str) -> str:
 
 
 def latency(row: Row) -> str:
-    """`357 µs [355, 359]`; without the brackets if there is no interval; `~357 µs` if flagged."""
+    """`357 µs [355, 359]`; `~357 µs` if flagged, and without brackets if there is no interval."""
     ends = row["latency_paired_ci_low_s"], row["latency_paired_ci_high_s"]
     return approximate(numbers.duration_interval(row["latency_paired_s"], *ends), row, "latency")
 

@@ -55,7 +55,7 @@ def _clock(name: str, spare: int = 0) -> Column:
 
 
 def _approximate(column: Column, *figures: str) -> Column:
-    """The column with a mark at each cell of which a flag makes one of `figures` doubtful."""
+    """`column` with `~` before each cell where a flag makes one of `figures` doubtful."""
     return replace(column, cell=lambda row: cells.approximate(column.cell(row), row, *figures))
 
 
@@ -199,9 +199,10 @@ def naming(rows: Sequence[Row]) -> tuple[Column, ...]:
 
 
 def measured(rows: Sequence[Row]) -> list[Column]:
-    """Those of MEASURED that are `wanted`; always with the first call where rows differ in cache.
+    """The columns of MEASURED that are `wanted` for `rows`.
 
-    It then needs no note, as the cache has a column of its own.
+    Where rows differ in compiler cache, the cache has a column of its own: the first call then has
+    no note about it, and is never dropped.
     """
     first_call = _BARE_FIRST_CALL if CACHE in distinguishing(rows) else FIRST_CALL
     return [first_call if one is FIRST_CALL else one for one in wanted(MEASURED, rows)]

@@ -147,6 +147,6 @@ def _digits(value: float, count_: int) -> str:
 
 
 def _interval(value: float, low: float, high: float, unit: str, least: int) -> str:
-    """With `least` decimals, or one more if the ends would look like the middle."""
+    """`1.23× [1.21, 1.25]`: `least` decimals, or one more if an end would look like the value."""
     places = least if min(value - low, high - value) >= 10.0**-least else least + 1
     return f"{value:.{places}f}{unit} [{low:.{places}f}, {high:.{places}f}]"

@@ -36,7 +36,7 @@ OF_ROUNDS = ("speedup", "speedup_ci_low", "speedup_ci_high")
 
 
 def that_counts(row: Any, name: str) -> Any:
-    """The value of a column in a row, or its values in a table, as shown to readers.
+    """The value of column `name` in a row, or its values in a table, as shown to readers.
 
     The columns OF_ROUNDS are unknown for a smoke budget.
     """
@@ -65,7 +65,7 @@ def work(row: Row) -> str:
 
 
 def work_at(row: Row, shape: str) -> str:
-    """The same with the sizes of `shape` (canonical JSON) in place of the row's."""
+    """The text of `work` with the sizes of `shape` (canonical JSON) in place of the row's."""
     arguments = row["model_args"] if row["model_args"] not in (None, "{}") else None
     inputs = f"inputs {row['model_inputs']}" if row["model_inputs"] else None
     varied = calls(row)
@@ -75,17 +75,17 @@ def work_at(row: Row, shape: str) -> str:
 
 
 def calls(row: Row) -> dict[str, list[int]]:
-    """The sizes of the calls of a pass, by name; empty where all calls have those of the case."""
+    """The sizes of each call of a pass, by the size's name; empty where all calls are equal."""
     return json.loads(row["calls"]) if row["calls"] else {}
 
 
 def first_step(row: Row) -> str:
-    """What compiles: the `first call`, or `first pass` where calls vary."""
+    """What the first thing timed is called: `first call`, or `first pass` where calls vary."""
     return "first pass" if row["calls"] else "first call"
 
 
 def calls_of_a_step(row: Row) -> int:
-    """Calls in what is timed as one: 1, or those of a pass."""
+    """The number of calls that are timed together: 1, or all calls of a pass where calls vary."""
     return len(next(iter(calls(row).values()), [1]))
 
 
@@ -202,7 +202,7 @@ _CHECKED = {
     "checked_against": dict.fromkeys(("fp32", "own"), "checked against eager"),
     "checked_inputs": {"example": "checked on the example"},
 }
-"""Remarks by column and value."""
+"""Remarks on how results were checked, by column and value."""
 
 
 def checked(row: Row) -> str:
@@ -239,7 +239,7 @@ def accepted_knowingly(row: Row) -> str:
 
 
 def of_model(row: Row) -> list[str]:
-    """What the model itself changes about the row: torch's settings, and what eager means."""
+    """Remarks on what the model itself does: it changes torch's settings, or compiles in eager."""
     texts = {
         column: ", ".join(json.loads(row.get(column) or "[]"))
         for column in ("settings_put_back", "settings_in_calls")

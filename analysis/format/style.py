@@ -59,7 +59,7 @@ CHARACTERS = {
 
 
 def family(row: Row) -> Family:
-    """The family by the resolved axes: an overridden preset belongs where its axes belong."""
+    """The family by the axes that the row ran with, which may differ from its preset's."""
     if row["compile_mode"] == "none":
         return CUDA_GRAPH if row["graph"] else AMP if row["autocast"] else EAGER
     graphs = row["graph"] or row["compile_mode"] in ("reduce-overhead", "max-autotune")

@@ -33,7 +33,7 @@ DOUBTS = {
     "other_operators": "its calls run other operators than a call with new arguments",
     "slow_pace": "the machine was slow",
 }
-"""What a flag says of the speedup of a mode, in a clause; of another flag its name."""
+"""What a flag says of a mode's speedup, in a clause; a flag not in here is shown by its name."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Precision:
 
     @property
     def recommendations(self) -> list[Recommendation]:
-        """Those of all its sizes."""
+        """The recommendations at all sizes."""
         return [one for span in self.spans for one in span.recommendations]
 
     @property
@@ -79,7 +79,7 @@ class Advice:
 
     @property
     def recommendations(self) -> list[Recommendation]:
-        """Those of all precisions."""
+        """The recommendations at all precisions."""
         return [one for precision in self.precisions for one in precision.recommendations]
 
     @property
@@ -90,11 +90,12 @@ class Advice:
 
 
 def fold(answers: Sequence[Recommendation]) -> tuple[Advice, ...]:
-    """One Advice per work and place, merged over the batch where it varies.
+    """One Advice per work and place, in which sizes with the same answer are merged.
 
-    If a single other size varies, over that size. A span names only measured sizes; `batch ≤ 16`
-    is used from batch 1 on, because there is no smaller batch. The precision whose mode gains most
-    comes first; without a gain that of the baseline.
+    They are merged over the batch where it varies, else over a single other size that varies. A
+    span names only measured sizes; `batch ≤ 16` is used from batch 1 on, because there is no
+    smaller batch. The precision whose mode gains most comes first; without a gain, the baseline's
+    precision.
     """
     places = len({(a.question.environment, a.question.device, a.question.threads) for a in answers})
     by_contest = phrases.grouped((astuple(replace(a.question, shape="")), a) for a in answers)
@@ -164,7 +165,7 @@ def _remarks_on(size: str | None, answers: Sequence[Recommendation]) -> Iterator
 
 
 def _spans(size: str, answers: Sequence[Recommendation]) -> Iterator[Span]:
-    """Neighbours whose answers have the same outcome, mode and doubts."""
+    """Spans of neighbouring sizes whose answers have the same outcome, mode and doubts."""
 
     def alike(placed: tuple[int, Recommendation]) -> tuple[object, ...]:
         one = placed[1]
@@ -258,7 +259,7 @@ _CLAUSES: dict[str, Callable[[Sequence[Recommendation]], str]] = {
 
 
 def remarks(answer: Recommendation) -> Iterator[str]:
-    """Further sentences on ties, doubts and exclusions."""
+    """Further sentences on one recommendation: ties, results that were not checked, and doubts."""
     choice, outcome = answer.choice, answer.outcome
     if choice and answer.tied:
         ties = (f"{t.row.name} {numbers.ratio(t.row.speedup)} ({t.reason})" for t in answer.tied)
@@ -274,7 +275,7 @@ def remarks(answer: Recommendation) -> Iterator[str]:
 
 
 def _certainty(answers: Sequence[Recommendation]) -> Iterator[str]:
-    """What answers rest on: processes, noise floor, least gain that is found."""
+    """What answers rest on, in clauses: processes, noise floor, and the least gain found."""
     again = dict.fromkeys(
         f"a second process measured {one.mode} {one.dtype} at {numbers.ratio(one.again)}"
         for one in _modes(answers)
@@ -303,7 +304,7 @@ def _certainty(answers: Sequence[Recommendation]) -> Iterator[str]:
 
 
 def _modes(answers: Iterable[Recommendation]) -> list[Choice]:
-    """The modes that are better than the baseline."""
+    """The recommended modes of those `answers` that recommend one over the baseline."""
     return [one.choice for one in answers if one.choice and one.outcome == MODE]
 
 

@@ -90,7 +90,7 @@ def code(row: Row) -> str:
 
 
 def _compile_arguments(row: Row) -> str:
-    """`, mode="reduce-overhead", fullgraph=True, dynamic=True`: those that are not torch's."""
+    """`, mode="reduce-overhead", fullgraph=True, dynamic=True`: those that differ from torch's."""
     mode = {} if row["compile_mode"] == "default" else {"mode": row["compile_mode"]}
     fullgraph = {"fullgraph": True} if row["fullgraph"] else {}
     return _arguments(mode | fullgraph | json.loads(row["compile_options"] or "{}"))

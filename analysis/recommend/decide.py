@@ -30,12 +30,17 @@ from modescope.bench.stats.estimates import MARGIN, Estimate
 QUESTION = (*GROUP, "compile_cache")
 
 NEAR = 0.03
-"""Modes that are equally fast differ by less, whatever their intervals: in a disturbed study,
-compile at 1.75× [1.23, 2.29] is not as fast as inference_mode at 1.19× [1.16, 1.24]."""
+"""Modes further apart than this (0.03: 3 %) are never tied, however wide their intervals are.
+
+In a disturbed study, compile at 1.75× [1.23, 2.29] is not as fast as inference_mode at 1.19× [1.16,
+1.24].
+"""
 
 APART = 0.03
-"""Two processes contradict each other if they differ by more, and their intervals do not overlap.
-Paired speedups of the same code differ between processes by 0.4 % as a rule."""
+"""Two processes contradict each other if they differ by more and their intervals do not overlap.
+
+Paired speedups of the same code differ between processes by 0.4 % as a rule.
+"""
 
 RULES: tuple[tuple[str, Callable[[Row], object]], ...] = (
     ("skipped", lambda row: row["status"] == "skipped"),
@@ -48,8 +53,11 @@ RULES: tuple[tuple[str, Callable[[Row], object]], ...] = (
     ("baseline", lambda row: {"baseline_wrong", "baseline_not_in_effect"} & {*phrases.flags(row)}),
     ("no_interval", lambda row: row["speedup_ci_low"] is None),
 )
-"""What excludes a row, whatever its speedup; the first rule that holds is the reason. Timing flags
-exclude nothing: rounds in random order keep the ratio valid, and each flag is reported with it."""
+"""What excludes a row, whatever its speedup; the first rule that holds is the reason.
+
+Timing flags exclude nothing: rounds in random order keep the ratio valid, and each flag is reported
+with it.
+"""
 
 
 def recommend(
@@ -192,7 +200,10 @@ def _floor(baseline: Row | None) -> Estimate | None:
 
 
 def _mde(usable: Sequence[Choice]) -> float | None:
-    """The change that even the least certain row detects, of those that are no clear loss."""
+    """The largest `mde` of the rows that are no clear loss: each of them detects such a change.
+
+    None where it is unknown for one of them.
+    """
     no_losses = [one for one in usable if high(one.gain) >= 1 / (1 + MARGIN)]
     known = [one.row["mde"] for one in no_losses if one.row["mde"] is not None]
     return max(known, default=None) if len(known) == len(no_losses) else None
@@ -289,7 +300,10 @@ def _outcome(
 
 
 def _lost(one: Choice, best: Choice | None, least_gain: float, wishes: Wishes) -> Refusal:
-    """Why a row is neither chosen nor tied. `best`: of the winners, if it is one."""
+    """Why a usable row is neither chosen nor tied, as a Refusal.
+
+    `best` is the best of the winners if the row is a winner, else None.
+    """
     if best:
         kind = "less" if _is_less(one.gain, best.gain) else "open"
     elif high(one.speedup) < 1 / (1 + MARGIN):

@@ -43,7 +43,10 @@ def period(rows: pd.DataFrame) -> str:
 
 
 def environments(rows: pd.DataFrame) -> dict[str, Any]:
-    """`letters`; `facts` (name, doc, a value per letter, whether they differ); `sentence`."""
+    """The contents of the part on environments: `letters`, `facts` and a `sentence`.
+
+    A fact is a field of Environment: its name, doc, a value per letter, and whether values differ.
+    """
     letters = sorted(rows["environment"].unique())
     facts = list[dict[str, Any]]()
     for field in fields(Environment):

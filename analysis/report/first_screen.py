@@ -41,7 +41,10 @@ from modescope.analysis.report.study import Study
 
 MOST_WORKS = 8  # on the first screen; the others are folded
 MAINLY = 0.5
-"""Of what a mode takes longer than the recommended one, a cause is named that has this part."""
+"""The least share of a mode's added time that a cause must explain to be named as the reason.
+
+The added time is what the mode takes longer than the recommended one.
+"""
 DIFFERENCES = (DECISIVE, LOSS, PART, REST)
 
 MOST_LETTERS = 120  # of a reason
@@ -50,7 +53,10 @@ _CLAUSE = re.compile(r";| \(|, (?:and|so|which) ")
 
 @dataclass(frozen=True)
 class Answer:
-    """The advice for some sizes; a recommended mode's name is its `lead`, and has a row."""
+    """The advice for some sizes, as a sentence of two parts; a recommended mode has a row.
+
+    `lead` is the name of the mode, with which the sentence begins, or empty; `rest` follows it.
+    """
 
     sizes: str
     lead: str
@@ -60,7 +66,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Line:
-    """A reason; its label is Why, Why not more, Why not MODE, or empty."""
+    """A sentence under an answer, with a label such as Why, Why not compile or Not run here."""
 
     label: str
     text: str
@@ -68,7 +74,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Block:
-    """The answers at one precision. `more`: reasons that are folded."""
+    """The answers at one precision, with reasons; the page folds those in `more`."""
 
     precision: Precision
     answers: Sequence[Answer]
@@ -78,7 +84,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Card:
-    """One work: the precision to prefer first, and what did not run."""
+    """One work on the first screen: a Block per precision, the one to prefer first."""
 
     advice: Advice
     blocks: Sequence[Block]
@@ -87,7 +93,7 @@ class Card:
 
 
 def which(study: Study, chapters: Sequence[Chapter]) -> dict[str, Any]:
-    """The works in reading order: `works` on the first screen, `others` folded."""
+    """What the first screen shows: `works`, folded `others`, `wishes` and a `banner`."""
     pictures = {
         chapter.family: picture
         for chapter in reversed(chapters)
@@ -133,7 +139,10 @@ def _card(study: Study, advice: Advice, picture: Picture | None) -> Card:
 def _block(
     study: Study, precision: Precision, is_first: bool = False, further: Sequence[Line] = ()
 ) -> Block:
-    """At the first precision it is also said why another mode that a reader asks for is not it."""
+    """The Block of one precision.
+
+    The first one also says why the mode that a reader would expect is not recommended.
+    """
     answers = precision.recommendations
     several = len({one.question.shape for one in answers}) > 1
     why = [*_why(study, answers, several)]
@@ -161,7 +170,7 @@ def _answer(study: Study, span: Span) -> Answer:
 
 
 def _why(study: Study, answers: Sequence[Recommendation], several: bool) -> Iterator[Line]:
-    """Of each recommended mode the cause of its gain, or of its gaining little."""
+    """For each recommended mode, the cause of its gain, or why it gains little."""
     chosen = (row for one in answers if (row := _recommended(study, one)))
     of_mode = phrases.grouped((phrases.mode(row), row) for row in chosen)
     for row in (max(members, key=_size) for members in of_mode.values()):
@@ -176,7 +185,10 @@ def _why(study: Study, answers: Sequence[Recommendation], several: bool) -> Iter
 
 @dataclass(frozen=True)
 class _Other:
-    """A mode that is not recommended, and the one that is; None: the baseline is."""
+    """A mode that ran and is not recommended (`row`), and the one that is (`best`).
+
+    `best` is None where the baseline is recommended.
+    """
 
     row: Row
     best: Row | None
@@ -189,19 +201,19 @@ class _Other:
 
     @property
     def times_slower(self) -> float:
-        """Than the recommended mode."""
+        """How many times slower it is than the recommended mode."""
         of_best = self.best["speedup"] if self.best else 1.0
         return float(of_best / self.row["speedup"])
 
     @property
     def key(self) -> tuple[object, ...]:
-        """Modes with the same one share a line."""
+        """A key that modes share which stand on one line."""
         code = self.cause.code if self.cause else ""
         return code, self.is_open, None if self.best else outcome(self.row)
 
 
 def _others(study: Study, answers: Sequence[Recommendation]) -> list[_Other]:
-    """Of each mode that ran and is not recommended, the row that differs most; fastest first."""
+    """Each mode that ran and is not recommended, with the row that differs most; fastest first."""
     every = []
     for answer in answers:
         best = _recommended(study, answer)
@@ -217,8 +229,8 @@ def _others(study: Study, answers: Sequence[Recommendation]) -> list[_Other]:
 def _cause(study: Study, row: Row, best: Row | None) -> Finding | None:
     """Why a row is slower than the best, or no faster than the baseline; None where undecided.
 
-    What the best mode has as well, as every mode has a floor, explains no difference, and neither
-    does what takes a small part of it.
+    A cause that the best mode has as well explains no difference, and neither does one that takes a
+    small part of it. Nor does `near_floor`, as all modes have the same floor.
     """
     found = study.causes.get(row["run_id"], ())
     if best is None:
@@ -230,13 +242,13 @@ def _cause(study: Study, row: Row, best: Row | None) -> Finding | None:
 
 
 def _asked(others: Sequence[_Other]) -> _Other | None:
-    """The mode of which readers ask why not: plain torch.compile, else the next best."""
+    """The mode that a reader would expect: plain torch.compile, or else the next best."""
     plain = [one for one in others if one.row["compile_mode"] == "default" and not one.row["graph"]]
     return next(iter((*plain, *others)), None)
 
 
 def _line(group: Sequence[_Other], asked: _Other | None, size: str) -> Line:
-    """What is said of modes with one cause; of several, the figures of one."""
+    """The reason for modes that share a cause; the figures are those of one mode."""
     one = asked or max(group, key=lambda each: _size(each.row))
     compared = _compared(group)
     if asked and one.best and len(group) == 1:
@@ -254,7 +266,7 @@ def _line(group: Sequence[_Other], asked: _Other | None, size: str) -> Line:
 
 
 def _compared(group: Sequence[_Other]) -> str:
-    """`compile is 7.6 % slower than no_grad`; without a mode that is better, than the baseline."""
+    """`compile is 7.6 % slower than no_grad`; than the baseline where no mode is recommended."""
     rows, best = [one.row for one in group], group[0].best
     if best is None:
         return comparison(rows[0]) if len(rows) == 1 else comparison_of(rows)
@@ -268,7 +280,7 @@ def _compared(group: Sequence[_Other]) -> str:
 
 
 def _compiles(rows: Iterable[Row]) -> Iterator[Line]:
-    """Where calls vary: how many compiled in each mode, and how many run in eager for all that."""
+    """Where calls vary: how many calls compile in each mode, and how many still run in eager."""
     texts, calls = list[str](), 0
     for row in rows:
         mix = mix_of(row) if phrases.why_left_out(row) is None and is_compiled(row) else None
@@ -284,7 +296,7 @@ def _compiles(rows: Iterable[Row]) -> Iterator[Line]:
 
 
 def _left_out(rows: Iterable[Row]) -> Iterator[Line]:
-    """What has no result that counts, with the reason in short; `Left out` has it in full."""
+    """Modes without a result that counts, with a short reason; the part `Left out` has more."""
     by_label = phrases.grouped(
         (label, (_CLAUSE.split(why, maxsplit=1)[0].strip()[:MOST_LETTERS], row))
         for row in rows
@@ -299,7 +311,7 @@ def _left_out(rows: Iterable[Row]) -> Iterator[Line]:
 
 
 def _reason(row: Row) -> Iterator[tuple[str, str]]:
-    """Why a row does not count, under the label of such reasons; nothing if it counts."""
+    """Why a row does not count, with the label for such reasons; nothing if it counts."""
     if row["status"] in ("skipped", "failed"):
         yield "Not run here" if row["status"] == "skipped" else "Failed", phrases.reason(row)
     elif row["status"] != "ok":

@@ -34,7 +34,7 @@ _ORDER = ("wrong_result", "crashed", "oom", "timeout", "failed", "ok", "skipped"
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns of the table."""
+    """The columns of the table of all rows."""
 
     leading: Sequence[Column]  # of every row
     measured: Sequence[Column]  # of rows that ended ok
@@ -76,7 +76,7 @@ def _shared(rows: Sequence[Row]) -> str:
 
 
 def sort_key(column: Column, row: Row, text: str) -> str | None:
-    """A number as a browser reads it, also infinity; None if the cell's `text` shows no number."""
+    """The number, as text, by which a browser sorts a cell; None if its `text` shows no number."""
     value = None if column.key is None else phrases.that_counts(row, column.key)
     if value is None or text == numbers.UNKNOWN:
         return None
@@ -114,7 +114,10 @@ def _causes(study: Study, row: Row) -> list[str]:
 
 
 def _files(study: Study, row: Row) -> Iterator[tuple[str, str]]:
-    """The kind and path of those that are there: a study may be passed on without them."""
+    """The kind and path of the row's trace and memory snapshot, where these files exist.
+
+    A study may be passed on without them.
+    """
     for kind, file in (("trace", row["trace"]), ("memory snapshot", row["snapshot"])):
         if file and study.traces and (study.traces / file).is_file():
             yield kind, f"../traces/{file}"

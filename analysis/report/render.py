@@ -96,7 +96,7 @@ def _markdown() -> jinja2.Environment:
 
 
 def _html() -> jinja2.Environment:
-    """With a filter for texts in which no line break may divide a quantity."""
+    """The engine for HTML; its filter `unbroken` keeps quantities such as `450 KiB` on one line."""
     engine = markup.html_engine("modescope.analysis.report")
     engine.filters["unbroken"] = lambda text: _INSIDE.sub("\u00a0", text)
     return engine

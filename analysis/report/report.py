@@ -137,7 +137,10 @@ def _folder(study: Folder) -> Path:
 
 
 def _typed(study: Folder) -> str:
-    """The study as an argument of a command started here, without paths outside this folder."""
+    """The study as an argument of a command that is started here.
+
+    A study outside this folder is named without its path.
+    """
     if isinstance(study, RemotePath):
         return str(study)
     path = os.path.relpath(study)

@@ -1,4 +1,4 @@
-"""The study as all parts of a report see it."""
+"""The study and its recommendations, as all parts of a report read them."""
 
 from __future__ import annotations
 
