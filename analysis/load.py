@@ -87,7 +87,7 @@ class Runs:
     @cached_property
     def table(self) -> pd.DataFrame:
         """The rows in order of their start; an estimate is one column of Estimates (`_latency`)."""
-        return in_order(_decoded(self.stored))
+        return sort_by_start(_decode(self.stored))
 
 
 def read(study_folder: str | Folder) -> Runs:
@@ -123,10 +123,10 @@ def samples(study_folder: str | Folder) -> pd.DataFrame:
     """Every row of a study as it is stored, with raw samples, in order of their start."""
     found = _rows(located(study_folder) / rows.ROWS, SCHEMA.names)
     table = SCHEMA.empty_table() if found is None else found.table.select(SCHEMA.names)
-    return in_order(table.to_pandas())
+    return sort_by_start(table.to_pandas())
 
 
-def in_order(runs: pd.DataFrame) -> pd.DataFrame:
+def sort_by_start(runs: pd.DataFrame) -> pd.DataFrame:
     """Rows in the order of their start."""
     return runs.sort_values(["started_at", "run_id"], ignore_index=True)
 
@@ -147,10 +147,10 @@ def _with_confirmations(folder: Folder, runs: pa.Table) -> pa.Table:
 
 
 def _rows(folder: Folder, columns: Sequence[str] = COLUMNS) -> rows.Read | None:
-    system, path = _opened(folder.address) if isinstance(folder, RemotePath) else (LOCAL, "")
+    system, path = _open(folder.address) if isinstance(folder, RemotePath) else (LOCAL, "")
     path = f"{path.rstrip('/')}{folder.below}" if isinstance(folder, RemotePath) else str(folder)
     try:
-        found = rows.read(path, columns, partial(_summarised, system), system)
+        found = rows.read(path, columns, partial(_with_summaries, system), system)
     except OSError as error:
         raise _unreadable(folder, error) from None
     if found is None:
@@ -159,7 +159,7 @@ def _rows(folder: Folder, columns: Sequence[str] = COLUMNS) -> rows.Read | None:
     return rows.Read(found.table, dict(sorted(named.items())))
 
 
-def _summarised(system: FileSystem, table: pa.Table, left_out: dict[str, str]) -> pa.Table:
+def _with_summaries(system: FileSystem, table: pa.Table, left_out: dict[str, str]) -> pa.Table:
     """`table` with summaries of the current formulas; where one is missing, samples are read."""
     current = pc.fill_null(pc.equal(table["summary_version"], VERSION), False)
     if pc.all(current).as_py() is not False:
@@ -177,7 +177,7 @@ def with_summary(table: pa.Table) -> pa.Table:
     return pa.table(columns | {name: computed[name] for name in SUMMARY.names})
 
 
-def _decoded(table: pa.Table) -> pd.DataFrame:
+def _decode(table: pa.Table) -> pd.DataFrame:
     hidden = {*SUMMARY.names, *SAMPLES, rows.FILE}
     shown = [name for name in table.column_names if name not in hidden]
     frame: pd.DataFrame = table.select(shown).to_pandas()
@@ -193,7 +193,7 @@ def _decoded(table: pa.Table) -> pd.DataFrame:
 
 
 @cache
-def _opened(address: str) -> tuple[FileSystem, str]:
+def _open(address: str) -> tuple[FileSystem, str]:
     """The file system of an address, which may ask the network, and the path in it."""
     try:
         system, path = FileSystem.from_uri(address)

@@ -20,7 +20,7 @@ from modescope.analysis.derive.registry import CONTRACT, METRICS, derive
 from modescope.analysis.derive.replicates import ADDED
 from modescope.analysis.derive.select import latest, ordered
 from modescope.analysis.format import numbers, phrases
-from modescope.analysis.format.phrases import beneath, paragraph
+from modescope.analysis.format.phrases import indented_paragraph, paragraph
 from modescope.analysis.load import Folder, read
 from modescope.analysis.recommend import constraints
 from modescope.analysis.recommend.advice import Advice, fold
@@ -46,15 +46,17 @@ def advice(rows: pd.DataFrame, wanted: Wishes = ANYTHING) -> str:
     for one in every:
         lines += paragraph(f"use for {one.work}")
         texts = [text for each in one.precisions for text in (each.text, *each.remarks)]
-        lines += [line for text in (*texts, one.certainty) if text for line in beneath(text)]
+        lines += [
+            line for text in (*texts, one.certainty) if text for line in indented_paragraph(text)
+        ]
     return "\n".join([*lines, *_programs(every)])
 
 
-def _programs(advice: Iterable[Advice]) -> Iterator[str]:
+def _programs(works: Iterable[Advice]) -> Iterator[str]:
     """The code of the modes to use, each once, as far as MOST_CODE reaches."""
     every = phrases.grouped(
         (code, name)
-        for one in advice
+        for one in works
         for precision in one.precisions
         for name, code in precision.programs.items()
     )
@@ -137,7 +139,7 @@ def summary(rows: pd.DataFrame, folder: Folder) -> str:
     """
     important = rows.assign(
         _rank=rows["status"].map({"ok": 1, "skipped": 2}).fillna(0),
-        _speedup=phrases.that_counts(rows, "speedup"),
+        _speedup=phrases.shown_value(rows, "speedup"),
     )
     important = important.sort_values(["_rank", "_speedup"], ascending=[True, False], kind="stable")
     shown = text(important.head(MOST_ROWS))
@@ -158,7 +160,7 @@ def not_shown(runs: pd.DataFrame, rows: pd.DataFrame) -> list[str]:
         for run in phrases.as_rows(wrong)
         for line in paragraph(
             f"{run['mode']} {run['dtype']}, {phrases.work(run)}, seed {run['seed']}, replicate "
-            f"{run['replicate']}: {phrases.ended(run)}"
+            f"{run['replicate']}: {phrases.status_and_reason(run)}"
         )
     ]
 

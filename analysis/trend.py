@@ -24,7 +24,7 @@ from modescope.analysis.compare import differences, exporters, sides
 from modescope.analysis.compare.sides import Pair, Side
 from modescope.analysis.compare.timing import against_eager
 from modescope.analysis.format import numbers
-from modescope.analysis.format.phrases import beneath, paragraph
+from modescope.analysis.format.phrases import indented_paragraph, paragraph
 from modescope.analysis.load import located
 from modescope.bench.records.errors import UsageError
 from modescope.bench.stats.estimates import Estimate
@@ -110,10 +110,10 @@ def _of_chance(count: int) -> Numbers:
 
 def every_series(sets: Sequence[Side]) -> Iterator[Series]:
     """The series of each row that was timed, by the order of its first appearance."""
-    tables = [sides.by_row(one.processes) for one in sets]
+    tables = [sides.group_by_row(one.processes) for one in sets]
     keys = list(dict.fromkeys(key for table in tables for key in table))
     shown = [next(table[key][0] for table in tables if key in table) for key in keys]
-    for key, row in zip(keys, sides.named(shown), strict=True):
+    for key, row in zip(keys, sides.distinguish(shown), strict=True):
         timed = {place: against_eager(table.get(key, ())) for place, table in enumerate(tables)}
         found = {place: side for place, side in timed.items() if side is not None}
         if found:
@@ -148,7 +148,9 @@ def text(
 
     Raises UsageError if neighbouring sets are not comparable, or no row was timed in enough sets.
     """
-    differing = [differences.found(sides.matched(old, new)) for old, new in pairwise(sets)]
+    differing = [
+        differences.find_differences(sides.pair_rows(old, new)) for old, new in pairwise(sets)
+    ]
     for each in differing:
         differences.check(each, allowed)
     every = list(every_series(sets))
@@ -177,7 +179,7 @@ def text(
     for place in sorted({one.since for one in steps}):
         lines += [f"what differs between {names[place - 1]} and {names[place]}"]
         texts = [f"{one.column} {one.old} → {one.new}" for one in differing[place - 1]]
-        lines += [line for each in texts or [exporters.SAME] for line in beneath(each)]
+        lines += [line for each in texts or [exporters.SAME] for line in indented_paragraph(each)]
     return "\n".join(lines)
 
 

@@ -51,7 +51,7 @@ def select(rows: pd.DataFrame, condition: str) -> pd.DataFrame:
         connection.execute("set python_enable_replacements = false")
         connection.execute("set lock_configuration = true")
         try:
-            table = connection.from_arrow(_typed(rows))
+            table = connection.from_arrow(_arrow_table(rows))
             kinds = table.project(source).types
             if [str(kind) for kind in kinds] != ["BOOLEAN"]:
                 raise UsageError(_wrong(condition, "it is no condition"))
@@ -72,7 +72,7 @@ def _in_single_quotes(text: re.Match[str]) -> str:
     return "'" + text[1].replace('""', '"').replace("'", "''") + "'"
 
 
-def _typed(rows: pd.DataFrame) -> pa.Table:
+def _arrow_table(rows: pd.DataFrame) -> pa.Table:
     """`rows` in Arrow, with the types of the schema; a column of nulls alone is text."""
     columns = {}
     for name in map(str, rows.columns):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from modescope.analysis.causes.types import Case
+from modescope.analysis.causes.types import Context
 from modescope.analysis.causes.verdicts import is_compiled
 from modescope.analysis.derive.flags import CONTENDED
 from modescope.analysis.derive.profile import DOUBTS
@@ -72,11 +72,11 @@ def kernels(row: Row | None) -> tuple[Kernel, ...]:
         return ()
     if not UNRELIABLE.isdisjoint(phrases.flags(row)):
         return ()
-    return _listed(row["heaviest_kernels"])
+    return _parse_kernels(row["heaviest_kernels"])
 
 
 @lru_cache(maxsize=64)  # several rules read the same rows
-def _listed(text: str) -> tuple[Kernel, ...]:
+def _parse_kernels(text: str) -> tuple[Kernel, ...]:
     return tuple(Kernel(**one) for one in json.loads(text))
 
 
@@ -94,15 +94,16 @@ def share_of_call(row: Row, part_s: float | None) -> float | None:
     return share if share <= 1 else None
 
 
-def named(of: Iterable[Kernel], row: Row) -> str:
+def heaviest_names(of: Iterable[Kernel], row: Row) -> str:
     """`aten::addmm 75 %, aten::gelu 6 %`: the heaviest two, with their shares of the call."""
     heaviest = sorted(of, key=lambda one: -one.seconds)[:_MOST_NAMED]
     return ", ".join(
-        f"{cut(one.name)} {numbers.share(one.seconds, row['profiled_span_s'])}" for one in heaviest
+        f"{shorten(one.name)} {numbers.share(one.seconds, row['profiled_span_s'])}"
+        for one in heaviest
     )
 
 
-def cut(name: str) -> str:
+def shorten(name: str) -> str:
     """`name`, shortened if it is very long."""
     return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"
 
@@ -240,12 +241,12 @@ def _parts(row: Row, share: Estimate | None) -> tuple[Estimate | None, Estimate 
     return product(length, share), product(length, difference(ONE, share))
 
 
-def less_work(case: Case) -> str:
+def less_work(context: Context) -> str:
     """A remedy in one sentence: what makes the kernels themselves cheaper on this device."""
-    row = case.row
+    row = context.row
     if row["dtype"] not in ("fp32", "tf32"):
         return FASTER_DEVICE
-    lower = [one for one in case.siblings if one["dtype"] in ("bf16", "fp16")]
+    lower = [one for one in context.siblings if one["dtype"] in ("bf16", "fp16")]
     best = max(lower, key=lambda one: one["speedup_ci_low"], default=None)
     if best is not None and best["speedup_ci_low"] > row["speedup_ci_high"]:
         return f"Lower the precision: {phrases.variant(best)} is {best['speedup']:.2f}× as fast."
@@ -258,7 +259,7 @@ def less_work(case: Case) -> str:
     return "Only less work, more threads or a faster device help."
 
 
-def first_of(reasons: Collection[Any]) -> str:
+def first_and_count(reasons: Collection[Any]) -> str:
     """The first of several texts, and how many more there are: `graph break (and 2 more)`."""
     more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
     return f"{next(iter(reasons))}{more}"

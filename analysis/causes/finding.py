@@ -18,8 +18,8 @@ from modescope.analysis.causes.types import (
     PART,
     REST,
     SMALL_GAIN,
-    Case,
     Cause,
+    Context,
     Evidence,
     Finding,
 )
@@ -68,13 +68,13 @@ def findings(rows: Sequence[Row]) -> list[tuple[Finding, ...]]:
     return [_of_row(row, sections, threads) for row in rows]
 
 
-def of_table(table: pd.DataFrame) -> dict[str, tuple[Finding, ...]]:
+def findings_by_run(table: pd.DataFrame) -> dict[str, tuple[Finding, ...]]:
     """The causes of each row of a derived table, by run_id."""
     rows = phrases.as_rows(table)
     return {row["run_id"]: found for row, found in zip(rows, findings(rows), strict=True)}
 
 
-def found(table: pd.DataFrame) -> pd.Series:
+def findings_column(table: pd.DataFrame) -> pd.Series:
     """`findings` as a column of `table`, which has every derived column but those of causes."""
     return per_row(table, findings(phrases.as_rows(table)), "object")
 
@@ -91,7 +91,7 @@ def cause_text(rows: pd.DataFrame) -> pd.Series:
     return per_row(rows, texts, "object")
 
 
-def alone(one: Finding) -> str:
+def standalone_text(one: Finding) -> str:
     """The sentence and the remedy of a cause as text, for the causes after the first."""
     return " ".join(filter(None, (f"{one.sentence[0].upper()}{one.sentence[1:]}", one.remedy)))
 
@@ -105,7 +105,7 @@ def _of_row(
         return ()
     members = sections.get(values_of(row, SAME_BASELINE), [])
     same = threads.get(values_of(row, THREADED), [])
-    case = Case(
+    context = Context(
         row,
         plain=_plain(row, members),
         siblings=tuple(one for one in members if one is not row),
@@ -118,26 +118,26 @@ def _of_row(
             if one["case_id"] == row["case_id"] and one["compile_cache"] != row["compile_cache"]
         ),
     )
-    return found_in(case)
+    return find_causes(context)
 
 
-def found_in(case: Case, causes: Sequence[Cause] = CAUSES) -> tuple[Finding, ...]:
+def find_causes(context: Context, causes: Sequence[Cause] = CAUSES) -> tuple[Finding, ...]:
     """The causes of one row, most important first.
 
     If the mode is not in effect, only DECISIVE causes and hints are kept, because the others would
     describe another mode.
     """
-    evidence = [(entry, entry.rule(case)) for entry in causes]
+    evidence = [(entry, entry.rule(context)) for entry in causes]
     held = [(entry, each) for entry, each in evidence if each is not None]
     shares = [(entry.code, each.share) for entry, each in held if entry.kind in (LOSS, PART)]
-    explain = _parts_explain(case.row, shares)
-    found = [_finding(case.row, entry, each, explain) for entry, each in held]
-    if phrases.not_in_effect(case.row):
+    explain = _parts_explain(context.row, shares)
+    found = [_make_finding(context.row, entry, each, explain) for entry, each in held]
+    if phrases.not_in_effect(context.row):
         found = [one for one in found if one.kind in (DECISIVE, HINT)]
     return tuple(sorted(found, key=lambda one: (one.kind, -(one.share or 0.0))))
 
 
-def _finding(row: Row, entry: Cause, evidence: Evidence, parts_explain: bool) -> Finding:
+def _make_finding(row: Row, entry: Cause, evidence: Evidence, parts_explain: bool) -> Finding:
     sentence, remedy = (
         template.format(**evidence.figures) for template in (entry.sentence, entry.remedy)
     )

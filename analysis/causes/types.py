@@ -24,7 +24,7 @@ EXPLAINING = (DECISIVE, GAIN, LOSS, PART, SMALL_GAIN)
 
 
 @dataclass(frozen=True)
-class Case:
+class Context:
     """A row to explain, and the trusted rows of the study that a rule may compare it with.
 
     A trusted row ended ok, was in effect, had more than a smoke budget and has an interval.
@@ -58,7 +58,7 @@ class Cause:
     """
 
     kind: int  # DECISIVE, GAIN, LOSS, PART, SETTING, COST or HINT
-    rule: Callable[[Case], Evidence | None]
+    rule: Callable[[Context], Evidence | None]
     sentence: str  # a template for `str.format` with the evidence's figures
     remedy: str = ""  # what to do, as a template with the same figures
 

@@ -51,7 +51,7 @@ class Difference:
     refusal: str | None  # the name that allows it, if it is refused without
 
 
-def found(pairs: Sequence[Pair]) -> list[Difference]:
+def find_differences(pairs: Sequence[Pair]) -> list[Difference]:
     """The differences between the sides, over all rows that are on both."""
     counts = Counter(one for pair in pairs if pair.old and pair.new for one in _of_pair(pair))
     differing = sorted(counts.items(), key=lambda item: COLUMNS.index(item[0][0]))

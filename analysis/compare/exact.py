@@ -20,7 +20,7 @@ Processes = Sequence[Row]
 
 
 @dataclass(frozen=True)
-class Finding:
+class ExactChange:
     """A change of a quantity without noise; only one that is WORSE can fail the comparison."""
 
     quantity: str
@@ -43,15 +43,15 @@ class Exact:
     always: bool = False
 
 
-def compared(old: Processes, new: Processes) -> list[Finding]:
+def find_changes(old: Processes, new: Processes) -> list[ExactChange]:
     """The changes of a row between two sides; if it is missing on one, that is the only change."""
     if not old:
-        return [Finding("row", REPORTED, "not in the old results")]
+        return [ExactChange("row", REPORTED, "not in the old results")]
     if not new:
         ok = any(row["status"] == "ok" for row in old)
-        return [Finding("row", WORSE if ok else REPORTED, "not in the new results")]
+        return [ExactChange("row", WORSE if ok else REPORTED, "not in the new results")]
     found = ((one.name, one.compare(old, new)) for one in EXACT)
-    return [Finding(name, *change) for name, change in found if change]
+    return [ExactChange(name, *change) for name, change in found if change]
 
 
 def _status(old: Processes, new: Processes) -> tuple[str, str] | None:
@@ -79,7 +79,7 @@ def _in_effect(old: Processes, new: Processes) -> tuple[str, str] | None:
     return (BETTER, "now in effect") if before == {False} and after == {True} else None
 
 
-def _compiled(old: Processes, new: Processes) -> tuple[str, str] | None:
+def _graphs_lost(old: Processes, new: Processes) -> tuple[str, str] | None:
     """WORSE if a compiled mode no longer makes any graph: then there are no breaks to count."""
     before, after = (_counts(rows, "graphs") for rows in (old, new))
     if new[0]["compile_mode"] == "none" or after != {0}:
@@ -87,7 +87,7 @@ def _compiled(old: Processes, new: Processes) -> tuple[str, str] | None:
     return None if before == {0} else (WORSE, "torch.compile made no graph at all")
 
 
-def _counted(
+def _count(
     name: str,
     title: str,
     text: Callable[[float], str] = numbers.count,
@@ -127,17 +127,17 @@ def _counts(rows: Processes, name: str) -> set[float]:
 EXACT = (
     Exact("status", _status, "no longer ok", always=True),
     Exact("in_effect", _in_effect, "no longer in effect", always=True),
-    Exact("compiled", _compiled, "compiled nothing", always=True),
-    _counted("graph_breaks", "graph breaks", always=True),
-    _counted("recompiles", "compilations in the timed window", always=True),
-    _counted("graphs", "graphs"),
-    _counted("kernels", "kernels"),
-    _counted("launches", "launches"),
-    _counted("generated_kernels", "generated kernels"),
-    _counted("bytes_accessed", "bytes accessed", _bytes),
-    _counted("allocations_per_call", "allocations per call"),
-    _counted("step_peak_bytes", "peak of a step", _bytes),
-    _counted("flops", "flops"),
+    Exact("compiled", _graphs_lost, "compiled nothing", always=True),
+    _count("graph_breaks", "graph breaks", always=True),
+    _count("recompiles", "compilations in the timed window", always=True),
+    _count("graphs", "graphs"),
+    _count("kernels", "kernels"),
+    _count("launches", "launches"),
+    _count("generated_kernels", "generated kernels"),
+    _count("bytes_accessed", "bytes accessed", _bytes),
+    _count("allocations_per_call", "allocations per call"),
+    _count("step_peak_bytes", "peak of a step", _bytes),
+    _count("flops", "flops"),
 )
 
 ALWAYS = ("row", *(one.name for one in EXACT if one.always))

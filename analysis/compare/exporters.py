@@ -15,13 +15,13 @@ from modescope.analysis.compare.gate import (
     FAILED,
     NOT_COMPARED,
     UNDECIDED,
-    Compared,
+    ComparedRow,
     Comparison,
     is_open,
 )
 from modescope.analysis.compare.timing import EagerChange, Timing
 from modescope.analysis.format import numbers, phrases
-from modescope.analysis.format.phrases import beneath, paragraph
+from modescope.analysis.format.phrases import indented_paragraph, paragraph
 from modescope.bench.stats.estimates import Estimate
 from modescope.bench.text import tables
 from modescope.bench.text.markup import escape
@@ -60,7 +60,7 @@ def _signed(share: float, places: int) -> str:
     return f"{round(share * 100, places) + 0.0:+.{places}f}"  # what rounds to zero has a plus
 
 
-def _cells(row: Compared) -> tuple[str, ...]:
+def _cells(row: ComparedRow) -> tuple[str, ...]:
     """The cells of a row, in the order of TITLES."""
     timing = row.timing
     if timing.speedup_old is None:
@@ -71,7 +71,7 @@ def _cells(row: Compared) -> tuple[str, ...]:
     return (row.pair.name, *levels, *changes, _verdict(row))
 
 
-def _verdict(row: Compared) -> str:
+def _verdict(row: ComparedRow) -> str:
     """The verdict on the timing and the exact changes; `FAILS: ...` stands before what fails."""
     rest = [one.text for one in row.findings if one.text not in row.failures]
     if row.timing.verdict not in row.failures and (row.timing.verdict or not row.findings):
@@ -107,7 +107,7 @@ def _notes(comparison: Comparison) -> list[str]:
     return [f"Gates: {', '.join(gates)}.", *comparison.notes]
 
 
-def _differing(comparison: Comparison) -> list[str]:
+def _difference_texts(comparison: Comparison) -> list[str]:
     """`torch_version 2.12.1 → 2.13.0`, with the number of rows if it is not all of them."""
     both = sum(1 for row in comparison.rows if row.pair.old and row.pair.new)
     return [
@@ -122,7 +122,7 @@ def _eager(one: EagerChange) -> str:
     return f"{change(one.change)} ({one.old} and {one.new} readings)"
 
 
-def _parted(comparison: Comparison) -> tuple[list[Compared], list[Compared], str]:
+def _partition(comparison: Comparison) -> tuple[list[ComparedRow], list[ComparedRow], str]:
     """The rows that changed, failing ones first; the other rows; and a text that counts these."""
     changed = sorted((row for row in comparison.rows if row.changed), key=lambda r: not r.failures)
     rest = [row for row in comparison.rows if not row.changed]
@@ -141,11 +141,11 @@ def terminal(comparison: Comparison) -> str:
     lines = [
         line for text in (comparison.sentence, *_notes(comparison)) for line in paragraph(text)
     ]
-    lines += ["", "what differs", *_beneath(_differing(comparison))]
+    lines += ["", "what differs", *_indent_items(_difference_texts(comparison))]
     if comparison.eager:
         lines += ["eager itself"]
-        lines += _beneath([f"{_eager(one)}  {one.work}" for one in comparison.eager])
-    changed, rest, count = _parted(comparison)
+        lines += _indent_items([f"{_eager(one)}  {one.work}" for one in comparison.eager])
+    changed, rest, count = _partition(comparison)
     if changed:
         lines += ["", *_table(changed)]
     if rest:
@@ -153,7 +153,7 @@ def terminal(comparison: Comparison) -> str:
             (_timing_verdict(row.timing), row.pair.name) for row in rest if is_open(row)
         )
         lines += ["", *paragraph(count)]
-        lines += _beneath([
+        lines += _indent_items([
             f"{text}: {', '.join(dict.fromkeys(names))}" for text, names in undecided.items()
         ])  # fmt: skip
     return "\n".join(lines)
@@ -164,11 +164,11 @@ def _first(texts: Sequence[str]) -> list[str]:
     return [*texts[:MOST_ITEMS], *([f"and {more} more; --json has all"] if more > 0 else [])]
 
 
-def _beneath(texts: Sequence[str]) -> list[str]:
-    return [line for text in _first(texts) for line in beneath(text)]
+def _indent_items(texts: Sequence[str]) -> list[str]:
+    return [line for text in _first(texts) for line in indented_paragraph(text)]
 
 
-def _table(rows: Sequence[Compared]) -> Iterator[str]:
+def _table(rows: Sequence[ComparedRow]) -> Iterator[str]:
     """The first rows under the names of their works, each with its verdict beneath it."""
     works = phrases.grouped((row.pair.work, row) for row in rows[:MOST_ROWS])
     cells = [_cells(row)[:-1] for row in chain.from_iterable(works.values())]
@@ -178,7 +178,7 @@ def _table(rows: Sequence[Compared]) -> Iterator[str]:
     for work, members in works.items():
         yield work
         for row in members:
-            yield from (next(left), *beneath(_verdict(row)))
+            yield from (next(left), *indented_paragraph(_verdict(row)))
     if len(rows) > MOST_ROWS:
         yield f"and {len(rows) - MOST_ROWS} more rows that changed; --json has all"
     yield from paragraph(LEGEND)
@@ -191,11 +191,11 @@ def markdown(comparison: Comparison) -> str:
         return "\n".join(lines)
     for note in _notes(comparison):
         lines += [_short(note), ""]
-    lines += ["What differs:", *_items(_differing(comparison))]
+    lines += ["What differs:", *_items(_difference_texts(comparison))]
     if comparison.eager:
         lines += ["", "Eager itself:"]
         lines += _items([f"{one.work}: {_eager(one)}" for one in comparison.eager])
-    changed, rest, count = _parted(comparison)
+    changed, rest, count = _partition(comparison)
     if changed:
         lines += ["", _lines(changed), "", escape(LEGEND)]
     if rest:
@@ -210,7 +210,7 @@ def _items(texts: Sequence[str]) -> list[str]:
     return [f"- {_short(text)}" for text in _first(texts)]
 
 
-def _lines(rows: Sequence[Compared]) -> str:
+def _lines(rows: Sequence[ComparedRow]) -> str:
     """A table in Markdown of at most MOST_ROWS rows."""
     cells = [(row.pair.work, *_cells(row)) for row in rows[:MOST_ROWS]]
     return tables.markdown(("work", *TITLES), [list(map(_cut, line)) for line in cells])
@@ -250,7 +250,7 @@ def document(comparison: Comparison) -> str:
     return f"{json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)}\n"
 
 
-def _content(row: Compared) -> dict[str, Any]:
+def _content(row: ComparedRow) -> dict[str, Any]:
     timing, described = row.timing, row.pair.row
     return {
         **{name: described[name] for name in ("case_id", "device", "compile_cache", *WORK)},
@@ -280,7 +280,10 @@ def junit(comparison: Comparison) -> str:
     root = ElementTree.Element("testsuites", name="modescope")
     suite = ElementTree.SubElement(root, "testsuite", name="modescope.compare")
     around = ElementTree.SubElement(suite, "properties")
-    said = {"sentence": comparison.sentence, "what differs": "; ".join(_differing(comparison))}
+    said = {
+        "sentence": comparison.sentence,
+        "what differs": "; ".join(_difference_texts(comparison)),
+    }
     for name, value in said.items():
         ElementTree.SubElement(around, "property", name=name, value=_legal(value))
     if comparison.status == NOT_COMPARED:
@@ -298,7 +301,7 @@ def junit(comparison: Comparison) -> str:
     return f'<?xml version="1.0" encoding="utf-8"?>\n{ElementTree.tostring(root, "unicode")}\n'
 
 
-def _outcome(case: ElementTree.Element, row: Compared) -> None:
+def _outcome(case: ElementTree.Element, row: ComparedRow) -> None:
     _, old, new, against, latency, verdict = map(_legal, _cells(row))
     detail = f"old {old}, new {new}, against eager {against}, latency {latency}: {verdict}"
     if row.failures:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from modescope.analysis.changes import log_margin
 from modescope.analysis.compare import differences, exact, sides, verdicts
 from modescope.analysis.compare.differences import Difference
-from modescope.analysis.compare.exact import Finding
-from modescope.analysis.compare.sides import Pair, matched
+from modescope.analysis.compare.exact import ExactChange
+from modescope.analysis.compare.sides import Pair, pair_rows
 from modescope.analysis.compare.timing import BROKEN, EagerChange, Timing, is_interleaved, timings
 from modescope.analysis.compare.verdicts import Margins
 from modescope.analysis.format import numbers
@@ -43,12 +43,12 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Compared:
+class ComparedRow:
     """A row with its changes; `failures` are texts that say what of it fails."""
 
     pair: Pair
     timing: Timing
-    findings: Sequence[Finding]
+    findings: Sequence[ExactChange]
     failures: Sequence[str]
 
     @property
@@ -69,19 +69,19 @@ class Comparison:
     interleaved: bool = False
     differences: Sequence[Difference] = ()
     eager: Sequence[EagerChange] = ()
-    rows: Sequence[Compared] = ()
+    rows: Sequence[ComparedRow] = ()
     notes: Sequence[str] = ()
 
 
 def compare(request: Request) -> Comparison:
     """Compares two studies; UsageError if they are not comparable or if nothing is compared."""
     old, new = sides.read(request.old, request.new, request.where, request.allowed)
-    return judged(request, matched(old, new), (*old.notes, *new.notes))
+    return judge(request, pair_rows(old, new), (*old.notes, *new.notes))
 
 
-def judged(request: Request, pairs: Sequence[Pair], notes: Sequence[str] = ()) -> Comparison:
+def judge(request: Request, pairs: Sequence[Pair], notes: Sequence[str] = ()) -> Comparison:
     """The Comparison of rows that are paired already; raises UsageError as `compare` does."""
-    differing = differences.found(pairs)
+    differing = differences.find_differences(pairs)
     differences.check(differing, request.allowed)
     margins = Margins(log_margin(request.margin), log_margin(request.latency_margin))
     of_pairs, eager = timings(pairs, margins)
@@ -95,20 +95,20 @@ def judged(request: Request, pairs: Sequence[Pair], notes: Sequence[str] = ()) -
     return Comparison(request, status, sentence, gates, interleaved, differing, eager, rows, said)
 
 
-def _row(pair: Pair, timing: Timing, gates: Collection[str]) -> Compared:
-    findings = exact.compared(pair.old, pair.new)
+def _row(pair: Pair, timing: Timing, gates: Collection[str]) -> ComparedRow:
+    findings = exact.find_changes(pair.old, pair.new)
     failures = [one.text for one in findings if one.kind == exact.WORSE and _gated(one, gates)]
     failures += [
         verdict for gate, verdict in TIMED.items() if gate in gates and timing.verdict == verdict
     ]
-    return Compared(pair, timing, findings, failures)
+    return ComparedRow(pair, timing, findings, failures)
 
 
-def _gated(finding: Finding, gates: Collection[str]) -> bool:
+def _gated(finding: ExactChange, gates: Collection[str]) -> bool:
     return finding.quantity in gates or (EXACT in gates and finding.quantity in exact.ALWAYS)
 
 
-def _check_something(rows: Sequence[Compared], gates: Collection[str]) -> None:
+def _check_something(rows: Sequence[ComparedRow], gates: Collection[str]) -> None:
     """Raises UsageError if a gate has nothing to compare, because it would then always pass."""
     both = [row.pair for row in rows if row.pair.old and row.pair.new]
     ok = [pair for pair in both if any(one["status"] == "ok" for one in pair.old)]
@@ -133,18 +133,18 @@ def _check_something(rows: Sequence[Compared], gates: Collection[str]) -> None:
             )
 
 
-def _status(rows: Sequence[Compared], gates: Collection[str], strict: bool) -> int:
+def _status(rows: Sequence[ComparedRow], gates: Collection[str], strict: bool) -> int:
     if any(row.failures for row in rows):
         return FAILED
     return UNDECIDED if strict and {*gates} & {*TIMED} and any(map(is_open, rows)) else PASSED
 
 
-def is_open(row: Compared) -> bool:
+def is_open(row: ComparedRow) -> bool:
     """Whether the timing of a row is undecided."""
     return row.timing.verdict in (verdicts.UNDECIDED, verdicts.EAGER_MAYBE)
 
 
-def _sentence(rows: Sequence[Compared], gates: Collection[str], status: int) -> str:
+def _sentence(rows: Sequence[ComparedRow], gates: Collection[str], status: int) -> str:
     """The answer in one sentence."""
     failed = [row for row in rows if row.failures]
     count = numbers.counted(len(rows), "row", "rows")
@@ -158,7 +158,7 @@ def _sentence(rows: Sequence[Compared], gates: Collection[str], status: int) -> 
     return f"{lead}: {count} compared; timings{counted}: {timed or 'none'}."
 
 
-def _reasons(failed: Sequence[Compared]) -> str:
+def _reasons(failed: Sequence[ComparedRow]) -> str:
     """`2 slower, 1 no longer in effect`: how many rows fail for each reason."""
     kinds: Counter[str] = Counter()
     for row in failed:
@@ -168,7 +168,7 @@ def _reasons(failed: Sequence[Compared]) -> str:
 
 
 def _notes(
-    pairs: Sequence[Pair], rows: Sequence[Compared], gates: Collection[str], interleaved: bool
+    pairs: Sequence[Pair], rows: Sequence[ComparedRow], gates: Collection[str], interleaved: bool
 ) -> list[str]:
     """What a reader must know beside the numbers."""
     notes = []

@@ -76,11 +76,11 @@ def read(
     Raises UsageError if a study is missing or unreadable, if both are the same, or if no row
     matches.
     """
-    first, second = took_turns(*read_all({"OLD": old, "NEW": new}, condition, allowed))
+    first, second = keep_shared_blocks(*read_all({"OLD": old, "NEW": new}, condition, allowed))
     return first, second
 
 
-def took_turns(old: Side, new: Side) -> tuple[Side, Side]:
+def keep_shared_blocks(old: Side, new: Side) -> tuple[Side, Side]:
     """Both sides without the processes whose block was measured on one side only.
 
     versus measures the two sides in turns, block by block. A block on one side is left from an
@@ -144,10 +144,10 @@ def _read(label: str, folder: Folder, allowed: Collection[str]) -> Side:
             f"{label}: {files} in {folder} cannot be compared ({name} {why}); remove them, "
             f"measure again, or leave them out with --allow {UNREADABLE}"
         )
-    return as_measured_last(Side(label, str(folder), latest(runs.table)))
+    return keep_latest_state(Side(label, str(folder), latest(runs.table)))
 
 
-def as_measured_last(side: Side) -> Side:
+def keep_latest_state(side: Side) -> Side:
     """`side` with, of each row, only the processes of its last environment and state of versus.
 
     All revisions count as one state: where their files differ, the environment's letter does, too.
@@ -175,12 +175,12 @@ def _matching(sides: Sequence[Side], condition: str) -> list[Side]:
     return [_kept(side, [key in chosen for key in _keys(side)]) for side in sides]
 
 
-def matched(old: Side, new: Side) -> list[Pair]:
+def pair_rows(old: Side, new: Side) -> list[Pair]:
     """A Pair for every row of either side, sorted by work and mode.
 
     Raises UsageError if no row is on both sides.
     """
-    sides = [by_row(side.processes) for side in (old, new)]
+    sides = [group_by_row(side.processes) for side in (old, new)]
     keys = list(dict.fromkeys([*sides[1], *sides[0]]))
     if not sides[0].keys() & sides[1].keys():
         raise UsageError(
@@ -190,31 +190,31 @@ def matched(old: Side, new: Side) -> list[Pair]:
     shown = [(sides[1].get(key) or sides[0][key])[0] for key in keys]
     pairs = [
         Pair(row, tuple(sides[0].get(key, ())), tuple(sides[1].get(key, ())))
-        for key, row in zip(keys, named(shown), strict=True)
+        for key, row in zip(keys, distinguish(shown), strict=True)
     ]
     return sorted(pairs, key=_place)
 
 
 def _place(pair: Pair) -> tuple[object, ...]:
     row = pair.row
-    section = select.natural(SECTION, values_of(row, SECTION))
+    section = select.natural_key(SECTION, values_of(row, SECTION))
     return section, style.order(row), row["dtype"], str(row["apart"])
 
 
-def by_row(processes: pd.DataFrame) -> dict[tuple[object, ...], list[Row]]:
+def group_by_row(processes: pd.DataFrame) -> dict[tuple[object, ...], list[Row]]:
     """The processes of each row, by its values in the columns MATCH."""
     rows = phrases.as_rows(processes.sort_values("replicate", kind="stable"))
     return phrases.grouped((values_of(row, MATCH), row) for row in rows)
 
 
-def named(rows: Sequence[Row]) -> list[Row]:
+def distinguish(rows: Sequence[Row]) -> list[Row]:
     """`rows` whose column `apart` tells rows of equal names apart across both sides.
 
     The column `environment` is emptied: sides may differ in it, so it is no part of a name here.
     """
     columns = {*select.OPTIONS, *MATCH, *WORK, "mode", "calls_pad", "dtype"}
     frame = pd.DataFrame([{name: row[name] for name in columns} for row in rows])
-    apart = select.apart(frame.assign(environment=""))
+    apart = select.distinguishing_options(frame.assign(environment=""))
     return [
         {**row, "environment": "", "apart": text} for row, text in zip(rows, apart, strict=True)
     ]

@@ -87,14 +87,14 @@ def timings(pairs: Sequence[Pair], margins: Margins) -> tuple[list[Timing], list
     known = [one for one in times if isinstance(one, _Times)]
     groups = phrases.grouped((one.pair.group, one) for one in known)
     eager = {group: _eager(members) for group, members in groups.items()}
-    broken = {group for group, members in groups.items() if _broken(members, margins)}
+    broken = {group for group, members in groups.items() if _is_broken(members, margins)}
     rows = [
         Timing(None, one)
         if isinstance(one, str)
-        else _judged(one, eager[one.pair.group], one.pair.group in broken, margins)
+        else _judge(one, eager[one.pair.group], one.pair.group in broken, margins)
         for one in times
     ]
-    return rows, [_shown(groups[group], one) for group, one in eager.items() if one]
+    return rows, [_eager_change(groups[group], one) for group, one in eager.items() if one]
 
 
 def is_interleaved(pairs: Sequence[Pair]) -> bool:
@@ -167,31 +167,31 @@ def _error(one: Estimate) -> float:
     return math.log(one.high / one.low) / 2 / NORMAL
 
 
-def _enough(members: Sequence[_Times]) -> list[tuple[_Times, Sides]]:
+def _with_eager(members: Sequence[_Times]) -> list[tuple[_Times, Sides]]:
     """Members with a baseline and LEAST_PROCESSES or more, each with the times of its baseline."""
     return [(one, one.eager) for one in members if one.eager and one.fewest >= LEAST_PROCESSES]
 
 
 def _eager(members: Sequence[_Times]) -> Change | None:
     """The change of the baseline that the rows of a work share; None with too few processes."""
-    readings = [eager for _, eager in _enough(members)]
+    readings = [eager for _, eager in _with_eager(members)]
     return changes.mean_change(*zip(*readings, strict=True)) if readings else None
 
 
-def _shown(members: Sequence[_Times], eager: Change) -> EagerChange:
-    rows = _enough(members)
+def _eager_change(members: Sequence[_Times], eager: Change) -> EagerChange:
+    rows = _with_eager(members)
     old, new = (sum(sides[place].processes for _, sides in rows) for place in (0, 1))
     return EagerChange(rows[0][0].pair.work, _estimate(eager), old, new)
 
 
-def _broken(members: Sequence[_Times], margins: Margins) -> bool:
+def _is_broken(members: Sequence[_Times], margins: Margins) -> bool:
     """Whether the row of eager against itself changed by more than the margin."""
-    controls = [one for one, _ in _enough(members) if phrases.is_control(one.pair.row)]
+    controls = [one for one, _ in _with_eager(members) if phrases.is_control(one.pair.row)]
     found = [changes.change(*one.against) for one in controls if one.against]
     return any(bool(verdicts.is_broken(one, margins)) for one in found)
 
 
-def _judged(times: _Times, eager: Change | None, broken: bool, margins: Margins) -> Timing:
+def _judge(times: _Times, eager: Change | None, broken: bool, margins: Margins) -> Timing:
     (old, new), against = times.latency, times.against
     points = Timing(
         UNDECIDED,

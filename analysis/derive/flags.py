@@ -194,7 +194,7 @@ FLAGS = {
 }
 
 
-def touched(names: Iterable[str]) -> list[str]:
+def doubtful_figures(names: Iterable[str]) -> list[str]:
     """The Figure that each flag in `names` makes doubtful; `speedup` for an unknown flag."""
     return [str(FLAGS[name].touches if name in FLAGS else Figure.SPEEDUP) for name in names]
 
@@ -215,7 +215,7 @@ def flags(rows: pd.DataFrame) -> pd.Series:
 
 def flags_touch(rows: pd.DataFrame) -> pd.Series:
     """For each row, the Figure that each of its flags makes doubtful, in the order of `flags`."""
-    return per_row(rows, map(touched, rows["flags"]), "object")
+    return per_row(rows, map(doubtful_figures, rows["flags"]), "object")
 
 
 def _contradicted(rows: pd.DataFrame) -> Iterator[Hashable]:

@@ -55,7 +55,7 @@ def stack(row: Row) -> Parts:
     ]
 
 
-def without(row: Row, part: str) -> float | None:
+def unlisted_bytes(row: Row, part: str) -> float | None:
     """The bytes of a `part` that `stack(row)` does not list: 0, or None where they are unknown."""
     if part == "gradients" and drops_gradients(row):
         return None  # some exist at the peak, as part of the rest

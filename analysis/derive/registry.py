@@ -27,7 +27,7 @@ from modescope.analysis.derive import (
     split,
 )
 from modescope.analysis.derive.formulas import Formula, Part, column
-from modescope.analysis.derive.replicates import ESTIMATES, combined
+from modescope.analysis.derive.replicates import ESTIMATES, combine
 from modescope.analysis.derive.select import are_on_cuda, latest
 from modescope.analysis.load import Folder, read
 from modescope.bench.summary import STEP_PARTS
@@ -52,7 +52,7 @@ _SHARED: dict[str, tuple[str, Formula]] = {
     "speedup_same_grad": ("_same_grad", against.same_grad),
     "fusion_gain": ("_fusion", fusion.fusion),
     "threads_gain": ("_threads_gain", pace.thread_gains),
-    "cause": ("_causes", finding.found),
+    "cause": ("_causes", finding.findings_column),
 }
 
 
@@ -65,9 +65,9 @@ def derive(processes: pd.DataFrame) -> pd.DataFrame:
     """One row per case, with a column for each of METRICS, which is null where unknown.
 
     `processes` are the rows of `select.latest`, out of `load.read`, so they have the estimates of
-    `bench.summary`. The replicate processes of a case become one row (`replicates.combined`).
+    `bench.summary`. The replicate processes of a case become one row (`replicates.combine`).
     """
-    stored = combined(processes)
+    stored = combine(processes)
     parts = _parts(stored)
     shared = (name for name, _ in _SHARED.values())
     names = dict.fromkeys([*stored, *(metric.name for metric in METRICS), *shared])

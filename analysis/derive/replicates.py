@@ -31,7 +31,7 @@ _IDS = {
 ADDED = select.ADDED | _COUNTS | _IDS | {"apart": select.APART}
 
 
-def combined(processes: pd.DataFrame) -> pd.DataFrame:
+def combine(processes: pd.DataFrame) -> pd.DataFrame:
     """One row per CASE; `processes` are the rows of `select.latest` with their estimates.
 
     Estimates are combined over all processes that ended ok, `_rounds` is the minimum, `_flags` the
@@ -43,10 +43,10 @@ def combined(processes: pd.DataFrame) -> pd.DataFrame:
     cases = grouped((values_of(row, select.CASE), at) for at, row in enumerate(rows)).values()
     by_first = {min(places, key=lambda at: _rank(rows[at])): places for places in cases}
     first = sorted(by_first)
-    columns = _combined(processes, [by_first[at] for at in first])
+    columns = _combined_columns(processes, [by_first[at] for at in first])
     shown = processes.iloc[first].reset_index(drop=True)
     table = pd.concat([shown.drop(columns=columns, errors="ignore"), columns], axis="columns")
-    return table.assign(apart=select.apart(table))
+    return table.assign(apart=select.distinguishing_options(table))
 
 
 def _rank(row: Row) -> tuple[Any, ...]:
@@ -60,7 +60,7 @@ def _rank(row: Row) -> tuple[Any, ...]:
     return row["status"] != "ok", trust, checked, row["budget_rank"], row["replicate"]
 
 
-def _combined(table: pd.DataFrame, cases: Sequence[Sequence[int]]) -> pd.DataFrame:
+def _combined_columns(table: pd.DataFrame, cases: Sequence[Sequence[int]]) -> pd.DataFrame:
     """The combined columns, with a row per case; a case lists the positions of its processes."""
     each = {name: table[name].tolist() for name in (*ESTIMATES, "_flags", "_rounds", "run_id")}
     each["node"] = table["node"].tolist()

@@ -20,7 +20,7 @@ from modescope.analysis.format.phrases import (
     grouped,
     is_smoke,
     on_cuda,
-    that_counts,
+    shown_value,
 )
 from modescope.bench.records.cases import PLAIN_EAGER
 from modescope.bench.records.results import Work
@@ -124,16 +124,16 @@ def letter(code: int) -> str:
     return "?" if code < 0 else ascii_uppercase[code] if code < 26 else f"E{code + 1}"
 
 
-def parts(rows: pd.DataFrame, by: tuple[str, ...]) -> Iterator[pd.DataFrame]:
+def split_table(rows: pd.DataFrame, by: tuple[str, ...]) -> Iterator[pd.DataFrame]:
     """Splits `rows` into tables with equal values in the columns `by`, sorted by these values."""
     groups = rows.groupby(list(by), dropna=False, sort=False)
-    yield from (part for _, part in sorted(groups, key=lambda item: natural(by, item[0])))
+    yield from (part for _, part in sorted(groups, key=lambda item: natural_key(by, item[0])))
 
 
-def row_parts(rows: Sequence[Row], by: tuple[str, ...]) -> list[list[Row]]:
+def split_rows(rows: Sequence[Row], by: tuple[str, ...]) -> list[list[Row]]:
     """Splits a list of rows as `split_table` splits a table; faster if there are many groups."""
     groups = grouped((values_of(row, by), row) for row in rows)
-    return [groups[values] for values in sorted(groups, key=lambda values: natural(by, values))]
+    return [groups[values] for values in sorted(groups, key=lambda values: natural_key(by, values))]
 
 
 def values_of(row: Row, by: tuple[str, ...]) -> tuple[Any, ...]:
@@ -152,7 +152,7 @@ def are_on_cuda(rows: pd.DataFrame) -> pd.Series:
     return per_row(rows, map(on_cuda, as_rows(rows[["device"]])), "bool")
 
 
-def natural(by: tuple[str, ...], values: tuple[Any, ...]) -> tuple[tuple[bool, Any], ...]:
+def natural_key(by: tuple[str, ...], values: tuple[Any, ...]) -> tuple[tuple[bool, Any], ...]:
     """A sorting key for `values`, which are those of the columns `by`.
 
     Shapes are sorted by their numbers (batch 8 before batch 64), and nulls last. Training with
@@ -188,12 +188,12 @@ def ordered(rows: pd.DataFrame) -> pd.DataFrame:
     Rows without a speedup, which include smoke runs, come last.
     """
     keys = [*SECTION, "_speedup", "dtype", "mode"]
-    shown = rows.assign(_speedup=that_counts(rows, "speedup"))
+    shown = rows.assign(_speedup=shown_value(rows, "speedup"))
     rising = [key != "_speedup" for key in keys]
     return shown.sort_values(keys, ascending=rising, ignore_index=True).drop(columns="_speedup")
 
 
-def apart(rows: pd.DataFrame) -> pd.Series:
+def distinguishing_options(rows: pd.DataFrame) -> pd.Series:
     """The column `apart`: the options that tell a row from others of the same name, or None."""
     names = (*FAMILY, *_NAME)
     every = as_rows(rows[[*names, *OPTIONS, "shape", "case_id"]])

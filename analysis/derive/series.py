@@ -11,7 +11,7 @@ from itertools import compress, pairwise
 import pandas as pd
 
 from modescope.analysis.derive import split
-from modescope.analysis.derive.select import GROUP, parts, trusted
+from modescope.analysis.derive.select import GROUP, split_table, trusted
 from modescope.analysis.derive.split import Overhead, overhead_s
 from modescope.analysis.format import phrases, style
 from modescope.analysis.format.phrases import Row
@@ -184,7 +184,7 @@ def grids(family: pd.DataFrame) -> list[Grid]:
         return []
     return [
         grid
-        for contest in parts(trusted(family), _CONTEST)
+        for contest in split_table(trusted(family), _CONTEST)
         for (name, others), rows in _by_varying(phrases.as_rows(contest)).items()
         if name == size and (grid := _grid(size, others, rows)) is not None
     ]

@@ -236,7 +236,7 @@ def _memory_table(section: pd.DataFrame) -> Table:
 
 def _of_peak(part: str, title: str) -> Column:
     def cell(row: Row) -> str:
-        return numbers.size(dict(memory.stack(row)).get(part, memory.without(row, part)))
+        return numbers.size(dict(memory.stack(row)).get(part, memory.unlisted_bytes(row, part)))
 
     return Column(title, cell)
 

@@ -26,7 +26,7 @@ from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import text_to_path
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
-from modescope.analysis.derive.select import GROUP, row_parts, trusted
+from modescope.analysis.derive.select import GROUP, split_rows, trusted
 from modescope.analysis.format import phrases, style
 from modescope.analysis.format.columns import Column, Table, naming, table_of
 from modescope.analysis.format.phrases import Row
@@ -131,7 +131,7 @@ def panels(
 
     `against`: name the baseline even if each precision has but one.
     """
-    groups = row_parts(rows[:MOST_ROWS], GROUP)
+    groups = split_rows(rows[:MOST_ROWS], GROUP)
     groups.sort(key=lambda group: group[0]["dtype"] != group[0]["baseline_dtype"])
     against |= len({group[0]["dtype"] for group in groups}) < len(groups)
     caches = len({row["compile_cache"] for row in rows}) > 1

@@ -6,7 +6,7 @@ import json
 
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.numbers import UNKNOWN
-from modescope.analysis.format.phrases import Row, that_counts
+from modescope.analysis.format.phrases import Row, shown_value
 
 ENDS = ("", "_ci_low", "_ci_high")
 """What the names of the columns of an estimate end in: its value, low and high."""
@@ -14,7 +14,7 @@ ENDS = ("", "_ci_low", "_ci_high")
 
 def speedup(row: Row) -> str:
     """`1.23× [1.21, 1.25]`; without the brackets if there is no interval."""
-    return numbers.factor_interval(*(that_counts(row, f"speedup{end}") for end in ENDS))
+    return numbers.factor_interval(*(shown_value(row, f"speedup{end}") for end in ENDS))
 
 
 def gain(row: Row, name: str) -> str:

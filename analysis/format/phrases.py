@@ -35,7 +35,7 @@ OF_ROUNDS = ("speedup", "speedup_ci_low", "speedup_ci_high")
 """The columns that need more rounds than a smoke budget has."""
 
 
-def that_counts(row: Any, name: str) -> Any:
+def shown_value(row: Any, name: str) -> Any:
     """The value of column `name` in a row, or its values in a table, as shown to readers.
 
     The columns OF_ROUNDS are unknown for a smoke budget.
@@ -238,7 +238,7 @@ def accepted_knowingly(row: Row) -> str:
     return "" if error <= usual and usual_factor else f"error accepted up to {limit:g}"
 
 
-def of_model(row: Row) -> list[str]:
+def model_remarks(row: Row) -> list[str]:
     """Remarks on what the model itself does: it changes torch's settings, or compiles in eager."""
     texts = {
         column: ", ".join(json.loads(row.get(column) or "[]"))
@@ -267,7 +267,7 @@ def reason(row: Row) -> str:
     return " ".join((row["reason"] or "no reason was recorded").split())
 
 
-def ended(row: Row) -> str:
+def status_and_reason(row: Row) -> str:
     """`oom: out of memory while compiling`: the status of a run that is not ok, and its reason."""
     return f"{row['status']}: {reason(row)}"
 
@@ -275,7 +275,7 @@ def ended(row: Row) -> str:
 def why_left_out(row: Row) -> str | None:
     """Why a row is neither charted nor recommended, in one clause; None if it counts."""
     if row["status"] != "ok":
-        return ended(row)
+        return status_and_reason(row)
     if not_in_effect(row):
         return f"not in effect: {row['in_effect_note'] or 'no note was recorded'}"
     if row["in_effect"] is None:
@@ -295,6 +295,6 @@ def paragraph(text: str) -> list[str]:
     )  # fmt: skip
 
 
-def beneath(text: str) -> list[str]:
+def indented_paragraph(text: str) -> list[str]:
     """`paragraph` with all lines indented."""
     return paragraph("    " + text)

@@ -21,7 +21,7 @@ from modescope.analysis.recommend.types import (
     high,
     hurdle,
     low,
-    named,
+    name_with_remark,
 )
 from modescope.bench.records.cases import canonical_json
 from modescope.bench.stats.estimates import MARGIN, Estimate
@@ -315,7 +315,7 @@ def _baseline(question: Question) -> str:
 
 
 def _kept(answer: Recommendation) -> str:
-    return named(_baseline(answer.question), answer.baseline_unchecked)
+    return name_with_remark(_baseline(answer.question), answer.baseline_unchecked)
 
 
 def _factors(ratios: Sequence[Estimate]) -> str:

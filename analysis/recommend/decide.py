@@ -9,7 +9,7 @@ from dataclasses import fields, replace
 import pandas as pd
 
 from modescope.analysis.derive import formulas
-from modescope.analysis.derive.select import GROUP, SECTION, row_parts
+from modescope.analysis.derive.select import GROUP, SECTION, split_rows
 from modescope.analysis.format import phrases
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.recommend import types
@@ -80,8 +80,8 @@ def recommend(
     wishes = Wishes(calls, memory_limit_bytes)
     return tuple(
         _confirmed(_answer(rows, _baseline(section, rows[0]), wishes))
-        for section in row_parts(phrases.as_rows(table), SECTION)
-        for rows in row_parts(section, QUESTION)
+        for section in split_rows(phrases.as_rows(table), SECTION)
+        for rows in split_rows(section, QUESTION)
     )
 
 

@@ -70,7 +70,7 @@ class Choice:
     @property
     def name(self) -> str:
         """The mode, with a remark if its results could not be judged."""
-        return named(self.mode, phrases.unchecked(self.row))
+        return name_with_remark(self.mode, phrases.unchecked(self.row))
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ class Recommendation:
         return None if self.mde is None else self.mde + hurdle(self.floor) - 1
 
 
-def named(mode: str, unchecked: str) -> str:
+def name_with_remark(mode: str, unchecked: str) -> str:
     """The name of a mode, with a remark if `unchecked` says why its results were not checked."""
     return f"{mode} (results not checked)" if unchecked else mode
 

@@ -77,7 +77,7 @@ def _shared(rows: Sequence[Row]) -> str:
 
 def sort_key(column: Column, row: Row, text: str) -> str | None:
     """The number, as text, by which a browser sorts a cell; None if its `text` shows no number."""
-    value = None if column.key is None else phrases.that_counts(row, column.key)
+    value = None if column.key is None else phrases.shown_value(row, column.key)
     if value is None or text == numbers.UNKNOWN:
         return None
     return "1e308" if math.isinf(value) else f"{value:.7g}"
@@ -110,7 +110,7 @@ def runs(study: Study) -> dict[str, Any]:
 
 def _causes(study: Study, row: Row) -> list[str]:
     found = study.causes.get(row["run_id"], ())
-    return [*(one.text for one in found[:1]), *map(finding.alone, found[1:])]
+    return [*(one.text for one in found[:1]), *map(finding.standalone_text, found[1:])]
 
 
 def _files(study: Study, row: Row) -> Iterator[tuple[str, str]]:

@@ -21,7 +21,7 @@ from modescope.analysis.recommend.decide import recommend
 from modescope.analysis.report import render
 from modescope.analysis.report.environment import environments, period, places
 from modescope.analysis.report.figures import Chapter, chapters
-from modescope.analysis.report.first_screen import which
+from modescope.analysis.report.first_screen import answer_cards
 from modescope.analysis.report.listing import flagged, left_out, listing, runs
 from modescope.analysis.report.study import Study
 from modescope.bench.records.errors import UsageError
@@ -54,8 +54,8 @@ def write(study: Folder, wanted: Wishes = ANYTHING, condition: str | None = None
     Returns the path of index.html. Raises UsageError if the study is missing or has no run, if
     `condition` is invalid or keeps no row, or if the report cannot be written.
     """
-    runs = read(study)
-    processes = latest(runs.table)
+    stored = read(study)
+    processes = latest(stored.table)
     rows = every = derive(processes)
     if condition is not None:
         rows = where.select(every, condition)
@@ -64,11 +64,11 @@ def write(study: Folder, wanted: Wishes = ANYTHING, condition: str | None = None
             raise UsageError(f"{none}, so no report of {study} is written")
     shown = Study(
         name=study.resolve().name,
-        folder=_typed(study),
+        folder=_command_argument(study),
         rows=ordered(rows),
         answers=recommend(rows, wanted.calls, wanted.memory_limit_bytes),
-        unread=runs.left_out,
-        causes=finding.of_table(every),  # of the whole study, which rows are compared with
+        unread=stored.left_out,
+        causes=finding.findings_by_run(every),  # of the whole study, which rows are compared with
         traces=study / "traces" if isinstance(study, Path) else None,
     )
     drawn = chapters(shown)
@@ -97,7 +97,7 @@ def write(study: Folder, wanted: Wishes = ANYTHING, condition: str | None = None
 def context(study: Study, drawn: Sequence[Chapter]) -> dict[str, Any]:
     """The variables of the templates."""
     counts = study.rows["status"].value_counts()
-    answers = which(study, drawn)
+    answers = answer_cards(study, drawn)
     shown = [card.picture.file for card in answers["works"] + answers["others"] if card.picture]
     rest = [
         replace(each, pictures=[one for one in each.pictures if one.file not in shown])
@@ -136,7 +136,7 @@ def _folder(study: Folder) -> Path:
     return study / "report"
 
 
-def _typed(study: Folder) -> str:
+def _command_argument(study: Folder) -> str:
     """The study as an argument of a command that is started here.
 
     A study outside this folder is named without its path.

@@ -12,7 +12,7 @@ import pandas as pd
 from modescope.analysis.causes.types import Finding
 from modescope.analysis.derive import against
 from modescope.analysis.derive.mix import MIX_COLUMNS
-from modescope.analysis.derive.select import FAMILY, SAME_BASELINE, SECTION, row_parts
+from modescope.analysis.derive.select import FAMILY, SAME_BASELINE, SECTION, split_rows
 from modescope.analysis.format import disturbed, phrases
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.recommend.types import Recommendation
@@ -66,7 +66,7 @@ class Study:
         if len(kept) > MOST_LISTED:
             rank = kept.groupby(list(SECTION), dropna=False, sort=False).cumcount()
             kept = kept.loc[sorted(rank.sort_values(kind="stable").index[:MOST_LISTED])]
-        return row_parts(phrases.as_rows(kept), SECTION)
+        return split_rows(phrases.as_rows(kept), SECTION)
 
     @cached_property
     def _listed(self) -> frozenset[str]:
