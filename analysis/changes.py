@@ -68,7 +68,7 @@ class Side:
 
 
 def change(old: Side, new: Side) -> Change:
-    """The change of the mean from `old` to `new`: Welch's interval over processes."""
+    """The Change of the mean from `old` to `new`, with Welch's interval over processes."""
     return mean_change([old], [new])
 
 
@@ -86,13 +86,13 @@ def mean_change(old: Sequence[Side], new: Sequence[Side]) -> Change:
 
 
 def total(first: Change, second: Change) -> Change:
-    """The sum of two changes with independent errors."""
+    """The sum of two Changes whose errors are independent."""
     squares = [(one.error**2, one.freedom) for one in (first, second)]
     return with_error(first.value + second.value, squares)
 
 
 def negative(one: Change) -> Change:
-    """The change in the opposite direction."""
+    """The Change in the opposite direction, from new to old."""
     return Change(-one.value, one.error, one.freedom)
 
 

@@ -31,7 +31,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def parser(module: str, doc: str | None) -> Parser:
-    """A parser with the argument for the study's folder."""
+    """A Parser for the program `module`, which takes the folder of a study."""
     result = Parser(module, doc)
     result.add_argument(
         "study", nargs="?", type=located, default=Path("results/main"),

@@ -51,7 +51,7 @@ def _groups(part: type) -> Iterator[tuple[Markup, Markup]]:
 
 
 def _low(name: str) -> str:
-    """The column with the lower end of an estimate's interval."""
+    """The name of the column with the lower end of the interval of the estimate `name`."""
     return f"{name.removesuffix('_s')}_ci_low{'_s' if name.endswith('_s') else ''}"
 
 

@@ -59,7 +59,7 @@ def sentences(processes: pd.DataFrame) -> list[str]:
 
 
 def names(processes: pd.DataFrame) -> str:
-    """`n1, n2 and n3`; empty unless there are several nodes."""
+    """The nodes of `processes`, as a list: `n1, n2 and n3`; empty unless there are several."""
     known = sorted(processes["node"].dropna().unique())
     return listed(known) if len(known) > 1 else ""
 

@@ -53,7 +53,7 @@ def advice(rows: pd.DataFrame, wanted: Wishes = ANYTHING) -> str:
 
 
 def _programs(works: Iterable[Advice]) -> Iterator[str]:
-    """The code of the modes to use, each once, as far as MOST_CODE reaches."""
+    """The code of the recommended modes, each once; programs beyond MOST_CODE lines are counted."""
     every = phrases.grouped(
         (code, name)
         for one in works
@@ -76,7 +76,7 @@ def _programs(works: Iterable[Advice]) -> Iterator[str]:
 
 
 def why(rows: pd.DataFrame, folder: Folder) -> str:
-    """The causes that matter most, at most MOST_CAUSES; empty if there is none."""
+    """The most important causes, at most MOST_CAUSES; empty if there is none."""
     every = phrases.as_rows(rows)
     several = len({phrases.work(row) for row in every}) > 1
     lines = []
@@ -94,7 +94,7 @@ def node_warnings(processes: pd.DataFrame) -> str:
 def answer(
     rows: pd.DataFrame, folder: Folder, wanted: Wishes = ANYTHING, warnings: str = ""
 ) -> str:
-    """All that is printed of derived rows: the table, what matters most in it, what to use."""
+    """All that is printed of derived rows: the table, warnings, main causes, and what to use."""
     above = "\n".join(filter(None, (text(rows), warnings, why(rows, folder))))
     return f"{above}\n\n{advice(rows, wanted)}"
 

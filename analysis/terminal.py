@@ -18,7 +18,7 @@ _GAP = "  "
 
 
 def lines(frame: pd.DataFrame) -> list[str]:
-    """Column titles, a block per section (same work, same machine), and lines of notes."""
+    """The lines of the table: column titles, a block per section, and notes."""
     blocks = split_rows(phrases.as_rows(ordered(frame)), SECTION)
     every = [row for block in blocks for row in block]
     marks = _marks(every)
@@ -47,7 +47,7 @@ def lines(frame: pd.DataFrame) -> list[str]:
 def _fitting(
     naming: Sequence[Column], others: Sequence[Column], every: Sequence[Row]
 ) -> tuple[list[Column], list[int]]:
-    """The columns that fit into WIDTH, with spare ones dropped as needed, and their widths."""
+    """The columns that fit into WIDTH, and their widths; spare columns are dropped as needed."""
     columns = [*naming, *others]
     ok = [row for row in every if row["status"] == "ok"]
     cells = [(column, map(column.cell, every if column in naming else ok)) for column in columns]

@@ -109,7 +109,7 @@ def _of_chance(count: int) -> Numbers:
 
 
 def every_series(sets: Sequence[Side]) -> Iterator[Series]:
-    """The series of each row that was timed, by the order of its first appearance."""
+    """The Series of each row that was timed, in the order of the rows' first appearance."""
     tables = [sides.group_by_row(one.processes) for one in sets]
     keys = list(dict.fromkeys(key for table in tables for key in table))
     shown = [next(table[key][0] for table in tables if key in table) for key in keys]

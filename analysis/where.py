@@ -62,7 +62,7 @@ def select(rows: pd.DataFrame, condition: str) -> pd.DataFrame:
 
 
 def count(rows: pd.DataFrame, total: int, condition: str) -> str:
-    """`0 of 22 rows match --where "mode = 'amp'"`."""
+    """How many rows match: `0 of 22 rows match --where "mode = 'amp'"`."""
     return f"{len(rows)} of {total} rows match --where {condition!r}"
 
 
@@ -91,7 +91,7 @@ def _wrong(condition: str, why: str) -> str:
 
 
 def _reason(error: Exception, rows: pd.DataFrame) -> str:
-    """The unknown column, or DuckDB's message up to the place in the SQL that it shows."""
+    """What is wrong with a condition: its unknown column, or the first part of DuckDB's message."""
     if unknown := _UNKNOWN.search(str(error)):
         meant = get_close_matches(unknown[1], map(str, rows.columns), n=1)
         return f"no column {unknown[1]}{f', the nearest is {meant[0]}' if meant else ''}"

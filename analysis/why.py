@@ -21,7 +21,7 @@ from modescope.analysis.format.phrases import Row, indented_paragraph
 
 
 def text(rows: pd.DataFrame, found: Mapping[str, tuple[Finding, ...]]) -> str:
-    """Derived rows by their work, each with its causes (`found`: by run_id)."""
+    """Derived rows grouped by work, each with its causes; `found` has these by run_id."""
     blocks = split_rows(phrases.as_rows(ordered(rows)), SECTION)
     letter = rows["environment"].nunique() > 1
     return "\n\n".join("\n".join(_block(block, letter, found)) for block in blocks)
@@ -38,7 +38,7 @@ def _block(
 
 
 def paragraphs(row: Row, causes: Sequence[Finding]) -> Iterator[str]:
-    """The causes of a row; or why it has none."""
+    """The texts of a row's causes, one each; or one that says why it has none."""
     if row["status"] != "ok":
         yield phrases.status_and_reason(row)
     elif phrases.is_smoke(row):

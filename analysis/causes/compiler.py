@@ -128,7 +128,7 @@ def _share_of_breaks(context: Context, in_eager: bool) -> float | None:
 
 
 def _operator(name: str) -> str:
-    """`aten::sort` for `aten.sort.stable` or `torch.ops.aten.sort.default`."""
+    """The name of an operator in profiles: `aten::sort` for torch's `aten.sort.stable`."""
     parts = name.removeprefix("torch.ops.").split(".")
     return name if len(parts) < 2 else "::".join(parts[:2])
 
@@ -147,7 +147,7 @@ def first_call(context: Context) -> Evidence | None:
 
 
 def _phases(row: Row) -> str:
-    """`: inductor 4.10 s, codegen 2.20 s, dynamo 0.80 s`; empty where unknown."""
+    """The longest phases of compiling: `: inductor 4.10 s, codegen 2.20 s`; empty where unknown."""
     phases = sorted(json.loads(row["compile_phases_s"] or "{}").items(), key=lambda one: -one[1])
     known = [f"{name} {s:#.3g} s" for name, s in phases[:_MOST_PHASES] if s > 0]
     return f": {', '.join(known)}" if known else ""

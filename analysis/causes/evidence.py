@@ -61,13 +61,13 @@ class Kernel:
 
 
 def texts(row: Row, column: str) -> list[str]:
-    """The entries of a column with a JSON list of texts; none where it is null or absent."""
+    """The texts in a column that holds a JSON list; an empty list where it is null or absent."""
     value = row.get(column)
     return [" ".join(str(one).split()) for one in json.loads(value)] if value else []
 
 
 def kernels(row: Row | None) -> tuple[Kernel, ...]:
-    """The heaviest kernels of a row; none without a profile that agrees with the clocks."""
+    """The heaviest kernels of a row; empty without a profile that agrees with the clocks."""
     if row is None or not row["heaviest_kernels"] or not row["profiled_span_s"]:
         return ()
     if not UNRELIABLE.isdisjoint(phrases.flags(row)):
@@ -95,7 +95,7 @@ def share_of_call(row: Row, part_s: float | None) -> float | None:
 
 
 def heaviest_names(of: Iterable[Kernel], row: Row) -> str:
-    """`aten::addmm 75 %, aten::gelu 6 %`: the heaviest two, with their shares of the call."""
+    """The heaviest two kernels with their shares of the call: `aten::mm 75 %, aten::gelu 6 %`."""
     heaviest = sorted(of, key=lambda one: -one.seconds)[:_MOST_NAMED]
     return ", ".join(
         f"{shorten(one.name)} {numbers.share(one.seconds, row['profiled_span_s'])}"

@@ -113,35 +113,35 @@ def comparison_of(rows: Sequence[Row]) -> str:
 
 
 def outcome(row: Row) -> str:
-    """What `comparison_of` says of a row: `slower`, `faster`, or LITTLE_OR_NOTHING."""
+    """What `comparison_of` says of a row: `slower`, `faster`, or else LITTLE_OR_NOTHING."""
     return "slower" if is_loser(row) else "faster" if is_gain(row) else LITTLE_OR_NOTHING
 
 
 def name(row: Row) -> str:
-    """The mode; with its dtype where that alone tells it from its baseline."""
+    """The row's mode, with its dtype where only the dtype differs from the baseline's."""
     mode = phrases.mode(row)
     is_cast = row["dtype"] != row["baseline_dtype"] and not row["autocast"]
     return f"{mode} {row['dtype']}" if is_cast else mode
 
 
 def _baseline(row: Row) -> str:
-    """`eager`, with its dtype where that differs from the row's."""
+    """The baseline's name: `eager`, or `eager fp32` where its dtype differs from the row's."""
     mode, dtype = row["baseline_mode"], row["baseline_dtype"]
     return str(mode) if dtype == row["dtype"] else f"{mode} {dtype}"
 
 
 def times(ratio: float) -> str:
-    """`5.3 times`, or `6.1 %` for less than a tenth: what stands before `slower`."""
+    """A ratio as it stands before `slower`: `5.3 times`, or `6.1 %` if it is below 1.1."""
     if ratio < 1 + LITTLE:
         return numbers.percent(ratio - 1)
     return f"{numbers.times(ratio).removesuffix('×')} times"
 
 
 def _first_call(row: Row) -> str:
-    """` after a first call of 7.20 s, which pays after 64,000 calls`.
+    """What the first call costs: ` after a first call of 7.20 s, which pays after 64,000 calls`.
 
-    Without a gain that pays, its length in calls: `, after a first call of 7.20 s, as long as
-    51,000 calls of eager`. Empty if that is not long, or nothing is built.
+    If the mode is not faster, its length in calls: `, after a first call of 7.20 s, as long as
+    51,000 calls of eager`. Empty if that is not long, or if nothing is compiled or captured.
     """
     first_s, pays_after = row["first_call_s"], row["break_even_calls"]
     builds = is_compiled(row) or row["graph"]

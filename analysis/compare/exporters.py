@@ -46,7 +46,7 @@ SAME = "Nothing that is recorded differs: the same code on both sides."
 
 
 def change(one: Estimate | None) -> str:
-    """`+4.8 % [+4.1, +5.5]`; without the brackets if there is no interval."""
+    """A change in percent with its interval: `+4.8 % [+4.1, +5.5]`, or `+4.8 %` without one."""
     if one is None:
         return numbers.UNKNOWN
     if one.low is None or one.high is None:
@@ -81,7 +81,7 @@ def _verdict(row: ComparedRow) -> str:
 
 
 def _timing_verdict(timing: Timing) -> str:
-    """`no worse`, `undecided (2 replicates a side, 3 are needed)`; empty without a timing."""
+    """The verdict on a row's timing, with its reason: `undecided (2 replicates a side, ...)`."""
     if timing.verdict is None:
         return "" if timing.why in (None, "on one side only") else f"not timed: {timing.why}"
     if timing.why:
@@ -97,7 +97,7 @@ def _timing_verdict(timing: Timing) -> str:
 
 
 def _notes(comparison: Comparison) -> list[str]:
-    """`Gates: exact, speedup (beyond 1 %), latency (beyond 2 %).`, and the notes."""
+    """`Gates: exact, speedup (beyond 1 %).`, which lists the gates, followed by the notes."""
     request = comparison.request
     margins = {"speedup": request.margin, "latency": request.latency_margin}
     gates = (
@@ -108,7 +108,10 @@ def _notes(comparison: Comparison) -> list[str]:
 
 
 def _difference_texts(comparison: Comparison) -> list[str]:
-    """`torch_version 2.12.1 → 2.13.0`, with the number of rows if it is not all of them."""
+    """Each difference between the sides as text: `torch_version 2.12.1 → 2.13.0`.
+
+    It has the number of rows that differ, unless all of them do.
+    """
     both = sum(1 for row in comparison.rows if row.pair.old and row.pair.new)
     return [
         f"{one.column} {one.old} → {one.new}"
@@ -118,7 +121,7 @@ def _difference_texts(comparison: Comparison) -> list[str]:
 
 
 def _eager(one: EagerChange) -> str:
-    """`+0.3 % [-0.4, +1.0] (50 and 50 readings)`."""
+    """Eager's own change, and its readings: `+0.3 % [-0.4, +1.0] (50 and 50 readings)`."""
     return f"{change(one.change)} ({one.old} and {one.new} readings)"
 
 
@@ -169,7 +172,7 @@ def _indent_items(texts: Sequence[str]) -> list[str]:
 
 
 def _table(rows: Sequence[ComparedRow]) -> Iterator[str]:
-    """The first rows under the names of their works, each with its verdict beneath it."""
+    """A table of the rows, grouped by work, with the verdict on each on the line below it."""
     works = phrases.grouped((row.pair.work, row) for row in rows[:MOST_ROWS])
     cells = [_cells(row)[:-1] for row in chain.from_iterable(works.values())]
     head, *lines = tables.plain(TITLES[:-1], cells).splitlines()
@@ -225,7 +228,7 @@ def _cut(text: str) -> str:
 
 
 def document(comparison: Comparison) -> str:
-    """JSON with a row for each row of either side; docs/compare.schema.json describes it."""
+    """The comparison as JSON, with every row of either side (docs/compare.schema.json)."""
     request = comparison.request
     content = {
         "version": VERSION,
@@ -276,7 +279,7 @@ def _both(old: Any, new: Any) -> dict[str, Any]:
 
 
 def junit(comparison: Comparison) -> str:
-    """JUnit XML, a test case per row; rows that are not compared are skipped."""
+    """The comparison as JUnit XML, a test case per row; rows that are not compared are skipped."""
     root = ElementTree.Element("testsuites", name="modescope")
     suite = ElementTree.SubElement(root, "testsuite", name="modescope.compare")
     around = ElementTree.SubElement(suite, "properties")
@@ -343,4 +346,4 @@ FILES: dict[str, tuple[Callable[[Comparison], str], str]] = {
     "json": (document, "every row, as docs/compare.schema.json describes"),
     "junit": (junit, "JUnit XML, a test case per row; undecided rows are skipped"),
 }
-"""Options that take a file: what is written to it, and its description."""
+"""The options that take a file: the function that makes its text, and its description."""

@@ -74,7 +74,7 @@ class Comparison:
 
 
 def compare(request: Request) -> Comparison:
-    """Compares two studies; UsageError if they are not comparable or if nothing is compared."""
+    """Compares two studies; raises UsageError if they are not comparable or nothing is compared."""
     old, new = sides.read(request.old, request.new, request.where, request.allowed)
     return judge(request, pair_rows(old, new), (*old.notes, *new.notes))
 
@@ -145,7 +145,7 @@ def is_open(row: ComparedRow) -> bool:
 
 
 def _sentence(rows: Sequence[ComparedRow], gates: Collection[str], status: int) -> str:
-    """The answer in one sentence."""
+    """The result of the comparison in one sentence."""
     failed = [row for row in rows if row.failures]
     count = numbers.counted(len(rows), "row", "rows")
     seen = (row.timing.verdict.partition(":")[0] for row in rows if row.timing.verdict)
@@ -170,7 +170,7 @@ def _reasons(failed: Sequence[ComparedRow]) -> str:
 def _notes(
     pairs: Sequence[Pair], rows: Sequence[ComparedRow], gates: Collection[str], interleaved: bool
 ) -> list[str]:
-    """What a reader must know beside the numbers."""
+    """Sentences on what a reader must know besides the numbers."""
     notes = []
     if not interleaved:
         notes.append(

@@ -20,7 +20,7 @@ from modescope.bench.records.errors import UsageError
 from modescope.bench.records.results import REVISION
 
 MATCH = ("case_id", "device", "compile_cache")
-"""Columns in which a row of one side equals its partner on the other."""
+"""The columns in which a row of one side and its partner on the other are equal."""
 
 WORK = (*(name for name in SECTION if name != "environment"), "baseline_mode", "baseline_dtype")
 """Columns in which rows of one side are equal if they share an eager baseline."""
@@ -31,7 +31,7 @@ UNREADABLE = "unreadable_files"
 
 @dataclass(frozen=True)
 class Side:
-    """A study as one side: a row per process, and sentences on what was left out."""
+    """One of the two studies: a row per process, and notes on what was left out."""
 
     label: str  # OLD | NEW
     folder: str  # as typed
@@ -49,13 +49,13 @@ class Pair:
 
     @property
     def name(self) -> str:
-        """`compile fp32`."""
+        """The row's mode and precision: `compile fp32`, or `compile fp32, warm cache`."""
         cache = "" if self.row["compile_cache"] == "cold" else ", warm cache"
         return f"{phrases.variant(self.row)}{cache}"
 
     @property
     def work(self) -> str:
-        """`transformer, batch 4, seq 64, inference · cpu, 1 thread`."""
+        """What the row computes, and where: `mlp, batch 4, inference · cpu, 1 thread`."""
         threads = self.row["threads"]
         return (
             f"{phrases.work(self.row)} · {self.row['device']}, {threads} "

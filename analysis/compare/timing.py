@@ -1,4 +1,4 @@
-"""The change in the timing of each row, and its verdict."""
+"""The change in the timing of each row between two studies, and the verdict on it."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ Sides = tuple[changes.Side, changes.Side]
 
 @dataclass(frozen=True)
 class _Times:
-    """A pair whose timing counts; without a baseline only its latency is known."""
+    """The times of a pair whose timing counts; without a baseline only its latency is known."""
 
     pair: Pair
     latency: Sides
@@ -131,7 +131,7 @@ def _times(pair: Pair) -> _Times | str:
 
 
 def _counts(row: Row) -> bool:
-    """Whether the time of a process says how fast its mode is."""
+    """Whether the time of a process counts: it ended ok, was in effect and no smoke run."""
     timed = row["status"] == "ok" and row["in_effect"] is True and row["_latency"] is not None
     return timed and not phrases.is_smoke(row)
 

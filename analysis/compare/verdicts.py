@@ -25,7 +25,7 @@ NO_WORSE = "no worse"
 UNDECIDED = "undecided"
 
 POWER = 0.8
-"""Share of comparisons in which a change of the stated size is shown."""
+"""The share of comparisons in which a change of the stated size is shown."""
 
 _NORMAL = NormalDist().inv_cdf(POWER)
 
@@ -40,7 +40,7 @@ MOST = 1000  # replicates that anyone would be advised to run
 
 @dataclass(frozen=True)
 class Margins:
-    """Changes that nobody minds, as logarithms: of the time against eager, and of the latency."""
+    """Changes too small to matter, as logarithms: of the time against eager, and of the latency."""
 
     against_eager: float
     latency: float
@@ -74,12 +74,15 @@ def eager_kept_its_pace(eager: Change, margins: Margins) -> Booleans:
 
 
 def is_broken(control: Change, margins: Margins) -> Booleans:
-    """Whether eager against itself changed, which it cannot: the measurement was disturbed."""
+    """Whether eager against itself changed by more than the margin.
+
+    Its ratio is 1 on both sides, so such a change means that the measurement was disturbed.
+    """
     return is_behind_eager(control, margins) | (control.high < -margins.against_eager)
 
 
 def verdict(changes: Changes, margins: Margins) -> str:
-    """One of the verdicts of this module, on one row."""
+    """The verdict on one row: SLOWER, LOST, EAGER_MAYBE, FASTER, NO_WORSE or UNDECIDED."""
     against, eager, latency = changes.against_eager, changes.eager, changes.latency
     if is_slower(latency, margins):
         return SLOWER

@@ -169,7 +169,7 @@ def _order(name: str, value: Any) -> Any:
 
 
 def is_plain(row: Row) -> bool:
-    """Whether a row is plain eager, with any grad axis."""
+    """Whether a row is plain eager: not compiled, captured or autocast, with any grad axis."""
     return all(row[axis] == value for axis, value in PLAIN_EAGER.items())
 
 

@@ -41,7 +41,7 @@ class Crossing:
 
 @dataclass(frozen=True)
 class Line:
-    """One mode at one precision, over the sizes of a series."""
+    """One mode at one precision over the sizes of a series, with a row per size."""
 
     name: str
     rows: tuple[Row, ...]  # by rising size
@@ -178,7 +178,7 @@ class Grid:
 
 
 def grids(family: pd.DataFrame) -> list[Grid]:
-    """The grids of one FAMILY over its varying size; empty if no size varies."""
+    """The grids of one FAMILY over the size that varies; empty if no size varies."""
     size = _varying(family["shape"])
     if size is None:
         return []

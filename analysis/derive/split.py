@@ -59,9 +59,9 @@ def excess(row: Row) -> float | None:
 
 
 def side(row: Row) -> str | None:
-    """`overhead` if it exceeds its threshold, `work` if it lies below it.
+    """What a call is bound by: `overhead` above its threshold, `work` below it.
 
-    `undecided` if the interval of their ratio allows both; None where it is unknown.
+    `undecided` if the interval of the overhead's ratio contains the threshold; None where unknown.
     """
     kind = overhead(row)
     low, high = row[f"{kind.ratio}_ci_low"], row[f"{kind.ratio}_ci_high"]
@@ -94,7 +94,7 @@ def host_wait_s(rows: pd.DataFrame) -> pd.Series:
 
 
 def bound_by(rows: pd.DataFrame) -> pd.Series:
-    """What determines the time of a call: `overhead` or `work`; `undecided` by the interval."""
+    """What each call is bound by: `overhead`, `work`, or `undecided` by the interval."""
     needed = [f"{ratio}_ci_{end}" for ratio in (_CPU.ratio, _CUDA.ratio) for end in ("low", "high")]
     return per_row(rows, map(side, phrases.as_rows(rows[["device", *needed]])), "object")
 

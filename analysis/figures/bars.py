@@ -115,7 +115,7 @@ _ON_CUDA = (
 
 
 def _draw_overhead(section: pd.DataFrame) -> Figure | None:
-    """A bar per mode of a SECTION; None if no trusted row has a split.
+    """Draws the parts of a call, a bar per mode of a SECTION; None if no trusted row has a split.
 
     On a GPU host and device work at the same time: the bar is the host's call, and a line marks for
     how long the device is busy in it.
@@ -213,7 +213,7 @@ def _with_peak(section: pd.DataFrame) -> list[Row]:
 
 
 def _draw_memory(section: pd.DataFrame) -> Figure | None:
-    """A bar per mode of a SECTION; None if no trusted row has a known peak."""
+    """Draws the parts of the peak memory, a bar per mode of a SECTION; None if no peak is known."""
     rows = _with_peak(section)
     if not rows:
         return None
@@ -262,7 +262,7 @@ _OF_STEP = {
 
 
 def _draw_step_parts(section: pd.DataFrame) -> Figure | None:
-    """A bar per mode of a SECTION; None if no step of it was timed by parts."""
+    """Draws the parts of a training step, a bar per mode; None if no step was timed by parts."""
     rows = theme.charted(section)
     if all(row["parts_ratio"] is None for row in rows):
         return None

@@ -22,7 +22,7 @@ _ENDS = ("speedup", "speedup_ci_low", "speedup_ci_high")
 
 
 def _draw_speedup(section: pd.DataFrame) -> Figure | None:
-    """A panel per precision of a SECTION; None if no row is trusted."""
+    """Draws speedups with intervals, a panel per precision of a SECTION; None if none counts."""
     rows = theme.charted(section)
     if not rows:
         return None
@@ -81,7 +81,7 @@ SPEEDUP = FigureKind(
 
 
 def pairs(section: pd.DataFrame) -> list[Pair]:
-    """The modes of a SECTION whose fusion gain is known, in the order of figures."""
+    """A Pair for each mode of a SECTION whose fusion gain is known, in the order of figures."""
     references = references_of(phrases.as_rows(trusted(section)))
     return [
         Pair(row, references[work_of(row)], stored_ratio(row, "fusion_gain"))
@@ -91,7 +91,7 @@ def pairs(section: pd.DataFrame) -> list[Pair]:
 
 
 def _draw_fusion(section: pd.DataFrame) -> Figure | None:
-    """A panel of work and one of kernels per precision; None if no mode's gain is known."""
+    """Draws the work and the kernels of modes beside eager's; None if no mode's gain is known."""
     known = {pair.row["run_id"]: pair for pair in pairs(section)}
     if not known:
         return None

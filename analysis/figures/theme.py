@@ -104,7 +104,7 @@ class Panel:
 
 
 def look() -> AbstractContextManager[None]:
-    """The settings of matplotlib under which a figure is drawn and saved."""
+    """A context with the settings of matplotlib under which a figure is drawn and saved."""
     return matplotlib.rc_context(_RC)
 
 
@@ -115,7 +115,7 @@ def charted(section: pd.DataFrame) -> list[Row]:
 
 
 def charted_table(title: str, columns: Sequence[Column]) -> Callable[[pd.DataFrame], Table]:
-    """A function from a SECTION to these columns of its charted rows."""
+    """A function that makes a table of a SECTION: its charted rows, in these columns."""
 
     def table(section: pd.DataFrame) -> Table:
         rows = charted(section)
@@ -150,10 +150,10 @@ def panels(
 def sheet(
     panels: Sequence[Panel], work: str, rows: int, columns: int = 1, share: bool = False
 ) -> tuple[Figure, list[list[Axes]]]:
-    """A figure and its axes, a line of `columns` axes per panel, in which row n lies at y = n.
+    """A figure with a line of `columns` axes for each panel; row n of a panel lies at y = n.
 
-    `work`: what the rows are of, in small print above; `rows`: how many there are, of which the
-    panels may have only some; `share`: one scale of a column for all panels.
+    `work`: the small print above, which names the work. `rows`: how many rows there are, although
+    the panels may have only some. `share`: all panels have one scale in a column.
     """
     names = [[textwrap.fill(name, _LONGEST) for name in panel.names] for panel in panels]
     row = ROW + 0.145 * max(name.count("\n") for every in names for name in every)
@@ -188,7 +188,7 @@ def small_print(figure: Figure, text: str) -> None:
 
 
 def legend(figure: Figure, handles: Sequence[Any]) -> None:
-    """Adds a legend below the panels, in the most columns that fit, which fill one by one."""
+    """Adds a legend below the panels, in as many columns as fit."""
     names = [str(handle.get_label()) for handle in handles]
 
     def wide(columns: int) -> float:
@@ -200,7 +200,7 @@ def legend(figure: Figure, handles: Sequence[Any]) -> None:
 
 
 def room(panels: Sequence[Panel]) -> float:
-    """The inches that names and numbers of the panels leave to one axes between them."""
+    """The width in inches that one axes has, between the names and the numbers of the panels."""
     names = [[textwrap.fill(name, _LONGEST) for name in panel.names] for panel in panels]
     return WIDTH - _widest(names) - _widest([panel.numbers for panel in panels]) - 0.3
 
@@ -229,7 +229,10 @@ EVEN = [[round(step * n, 4) for n in range(1, 200)] for step in (0.01, 0.02, 0.0
 def log_ticks(
     axis: Any, inches: float, label: Callable[[float], str], sets: Iterable[Sequence[float]]
 ) -> None:
-    """On a logarithmic axis of so many inches the densest ticks whose labels do not touch."""
+    """Sets the ticks of a logarithmic axis that is `inches` long, out of `sets` of round numbers.
+
+    It takes the set with most ticks whose labels (`label`) do not touch.
+    """
     low, high = sorted(axis.get_view_interval())
 
     def touching(ticks: Sequence[float]) -> bool:
@@ -246,7 +249,7 @@ def log_ticks(
 
 
 def linear_ticks(axes: Axes, longest: float, unit: str, most: int = 7) -> None:
-    """An x axis of plain numbers from 0 to beyond the `longest`; `unit` is written below it."""
+    """Sets an x axis from 0 to just beyond `longest`, with plain numbers and the `unit` below."""
     axes.set_xlim(0, longest * 1.04)
     axes.xaxis.set_major_locator(MaxNLocator(most, steps=[1, 2, 2.5, 5, 10]))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))

@@ -187,14 +187,14 @@ CACHE = Column("cache", lambda row: row["compile_cache"])
 
 
 def distinguishing(rows: Sequence[Row]) -> tuple[Column, ...]:
-    """The columns budget and cache, each if rows differ in it; a smoke budget is only a remark."""
+    """BUDGET and CACHE, each only if `rows` differ in it; smoke runs do not count for BUDGET."""
     measured = [row for row in rows if not phrases.is_smoke(row)]
     groups = ((BUDGET, measured), (CACHE, rows))
     return tuple(column for column, group in groups if len({*map(column.cell, group)}) > 1)
 
 
 def naming(rows: Sequence[Row]) -> tuple[Column, ...]:
-    """The columns that name a row beside others of one work."""
+    """The columns that tell the rows of one work apart."""
     return (*NAMING, *distinguishing(rows))
 
 

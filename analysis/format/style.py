@@ -74,7 +74,7 @@ def order(row: Row) -> tuple[int, int]:
 
 
 def marker(row: Row) -> str:
-    """The marker of the preset; overridden axes do not change it."""
+    """The marker of a row's preset; overriding an axis of the preset does not change it."""
     return MARKERS.get(_preset(row), OTHER_MARKER)
 
 

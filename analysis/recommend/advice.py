@@ -60,13 +60,13 @@ class Precision:
 
     @property
     def text(self) -> str:
-        """`fp32: batch ≤ 16: no_grad, ...; batch 64: compile, ...`."""
+        """The answers at all sizes: `fp32: batch ≤ 16: no_grad, ...; batch 64: compile, ...`."""
         spans = (f"{span.label}: {span.text}" if span.label else span.text for span in self.spans)
         return f"{self.name}: {'; '.join(spans)}"
 
     @property
     def programs(self) -> dict[str, str]:
-        """The code of each mode that is better than the baseline, by its name: `amp bf16`."""
+        """The code of each recommended mode, by the mode's name and dtype: `amp bf16`."""
         return {f"{one.mode} {one.dtype}": one.code for one in _modes(self.recommendations)}
 
 
@@ -346,7 +346,7 @@ def _known(chosen: Sequence[Choice], column: str) -> list[float]:
 
 
 def _error(chosen: Sequence[Choice], baseline: str) -> str:
-    """`relative error 4.0e-3 (eager fp32 2.9e-7)`; empty where it was not checked."""
+    """The error beside the baseline's: `relative error 4.0e-3 (eager 2.9e-7)`; or empty."""
     errors, theirs = _known(chosen, "error"), _known(chosen, "baseline_error")
     if not errors:
         return ""
@@ -370,6 +370,6 @@ def _more(size_bytes: float) -> str:
 
 
 def _range(values: Iterable[Any], name: Callable[[Any], str]) -> str:
-    """`2.8 to 3.4`, from the least to the most; one value if both read the same."""
+    """The least and the most of `values`, `2.8 to 3.4`; one text if both read the same."""
     ordered = sorted(values)
     return " to ".join(dict.fromkeys((name(ordered[0]), name(ordered[-1])))) if ordered else "–"

@@ -97,7 +97,7 @@ def _compile_arguments(row: Row) -> str:
 
 
 def _optimizer(training: Training, mode: Mode) -> str:
-    """`AdamW(model.parameters(), lr=0.001, capturable=True)`."""
+    """The call that makes the optimizer: `AdamW(model.parameters(), lr=0.001, capturable=True)`."""
     named = OPTIMIZERS[training.optimizer]
     options: dict[str, Any] = {"lr": training.lr, **IMPLEMENTATIONS[training.implementation]}
     asked, captured = training.capturable, training.captures_step(mode)

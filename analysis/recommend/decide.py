@@ -124,7 +124,7 @@ def _pair(answer: Recommendation) -> list[Choice]:
 
 
 def _baseline(section: Sequence[Row], case: Row) -> Row | None:
-    """The run of the baseline itself; preferably a usable one with the same compiler cache."""
+    """The run of the baseline itself in a section, preferably usable, and with the same cache."""
     named = (case["baseline_mode"], case["baseline_dtype"])
     runs = [r for r in section if r["status"] == "ok" and (r["mode"], r["dtype"]) == named]
 
@@ -212,12 +212,12 @@ def _mde(usable: Sequence[Choice]) -> float | None:
 def gain(row: Row, calls: float | None, baseline: Row | None) -> Estimate | None:
     """The baseline's total time ÷ this row's, over a first call and `calls` further ones.
 
-    `calls` None: the speedup itself; first calls are ignored. The interval comes from the paired
-    speedup alone, because first calls are single readings. A first call shorter than the baseline's
-    counts as equal, and so does a difference that one reading cannot show (`formulas.extra_s`);
-    where that is undecided, the measured first call counts. None where a time is unknown. The first
-    call of a baseline that compiles is that of its own run (`baseline`), because with this row the
-    case's own compilation warms its cache.
+    If `calls` is None, it is the speedup itself, without first calls. The interval comes from the
+    paired speedup alone, because first calls are single readings. A first call shorter than the
+    baseline's counts as equal, and so does a difference that one reading cannot show
+    (`formulas.extra_s`); where that is undecided, the measured first call counts. None where a time
+    is unknown. A baseline that compiles has the first call of its own run (`baseline`), because in
+    this row's process the case's compilation has warmed its cache.
     """
     speedup = estimates.stored_ratio(row, "speedup")
     first_s, call_s = row["first_call_s"], row["baseline_latency_s"]
@@ -269,7 +269,7 @@ def fits_into(row: Row | None, limit_bytes: int | None) -> bool | None:
 
 
 def _is_equal(one: Estimate, best: Estimate) -> bool:
-    """Whether `one` is not below `best` by more than MARGIN, and near it.
+    """Whether `one` is as good as `best`: not below it by more than MARGIN, and within NEAR of it.
 
     MARGIN also covers most differences of one mode's paired speedup between processes.
     """

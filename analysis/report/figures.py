@@ -41,7 +41,7 @@ class Chapter:
 
 
 def chapters(study: Study) -> list[Chapter]:
-    """The chapters over sizes of all works, then those at each size, as far as the limit reaches.
+    """The chapters on works over their sizes, then those at each size, up to a number of figures.
 
     A chapter without figures is there only if it has a note.
     """

@@ -43,7 +43,7 @@ class Columns:
 
 
 def listing(study: Study) -> dict[str, Any]:
-    """The columns of the table, what all its rows share, and what its marks mean."""
+    """The contents of the part `rows`: columns, what all rows share, and what its marks mean."""
     rows = [*chain.from_iterable(study.sections)]
     by_work = (
         Column("model", lambda row: row["model"]),
@@ -67,7 +67,7 @@ def _varying(candidates: Iterable[Column], rows: Sequence[Row]) -> list[Column]:
 
 
 def _shared(rows: Sequence[Row]) -> str:
-    """`against eager fp32, budget=standard, compile_cache=cold`: what is equal in all rows."""
+    """What is equal in all rows: `against eager fp32, budget=standard, compile_cache=cold`."""
     texts = {column: {column.cell(row) for row in rows} for column in _OPTIONAL}
     same = {column: min(values) for column, values in texts.items() if len(values) == 1}
     return ", ".join(
@@ -84,7 +84,7 @@ def sort_key(column: Column, row: Row, text: str) -> str | None:
 
 
 def flagged(study: Study) -> list[tuple[str, str, list[Row]]]:
-    """Each raised flag in the order of FLAGS, its meaning, and the rows that raised it."""
+    """Each flag that was raised, in the order of FLAGS: its name, its meaning, and its rows."""
     raised = phrases.grouped(
         (flag, row) for row in study.by_id.values() for flag in phrases.flags(row)
     )
@@ -92,7 +92,7 @@ def flagged(study: Study) -> list[tuple[str, str, list[Row]]]:
 
 
 def left_out(study: Study) -> dict[str, list[Row]]:
-    """The rows that do not count by the reason, errors first."""
+    """The rows that do not count, grouped by the reason; errors come first."""
     reasons = phrases.grouped(
         (why, row) for row in study.by_id.values() if (why := phrases.why_left_out(row))
     )
@@ -100,7 +100,7 @@ def left_out(study: Study) -> dict[str, list[Row]]:
 
 
 def runs(study: Study) -> dict[str, Any]:
-    """By run_id: the `causes` of each listed row as sentences, and its `files`."""
+    """The contents of the part `runs`, by run_id: `causes` of each listed row, and its `files`."""
     rows = [*chain.from_iterable(study.sections)]
     return {
         "causes": {row["run_id"]: _causes(study, row) for row in rows},

@@ -39,7 +39,7 @@ PARTS = {
     "runs": "Commands and raw data",
     "terms": "How to read this",
 }
-"""Title of each part by its anchor, which is also the name of its template for either page."""
+"""The title of each part by its anchor, which is also the name of its template for both pages."""
 OPEN = ("which", "rows", "figures")  # the other parts of the HTML page are folded
 _DRAWN = tuple(kind.name for kind in (*OF_SECTION, *OF_GRIDS, *OF_SERIES))
 
@@ -95,7 +95,7 @@ def write(study: Folder, wanted: Wishes = ANYTHING, condition: str | None = None
 
 
 def context(study: Study, drawn: Sequence[Chapter]) -> dict[str, Any]:
-    """The variables of the templates."""
+    """The variables of the templates for a study, whose figures are drawn (`drawn`)."""
     counts = study.rows["status"].value_counts()
     answers = answer_cards(study, drawn)
     shown = [card.picture.file for card in answers["works"] + answers["others"] if card.picture]
@@ -130,7 +130,7 @@ def context(study: Study, drawn: Sequence[Chapter]) -> dict[str, Any]:
 
 
 def _folder(study: Folder) -> Path:
-    """Where the report is written."""
+    """The folder that the report is written to."""
     if isinstance(study, RemotePath):
         return RESULTS / f"{study.scheme}-{study.name}" / "report"
     return study / "report"

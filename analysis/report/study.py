@@ -53,7 +53,7 @@ class Study:
 
     @cached_property
     def by_id(self) -> Mapping[str, Row]:
-        """All rows, with the columns that name a row and say whether it counts."""
+        """All rows by run_id, with only the columns that name a row and say whether it counts."""
         return {row["run_id"]: row for row in phrases.as_rows(self.rows[list(_NEEDED)])}
 
     @cached_property
@@ -86,7 +86,7 @@ class Study:
         return phrases.place(row, self.has_letters)
 
     def variant(self, row: Row) -> str:
-        """`compile fp32`; with the compiler cache if rows differ in it."""
+        """The row's mode and precision: `compile fp32`; with its cache if rows differ in it."""
         cache = f" ({row['compile_cache']} cache)" if self.has_caches else ""
         return phrases.variant(row) + cache
 
