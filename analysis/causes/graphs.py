@@ -46,7 +46,7 @@ def not_in_effect(context: Context) -> Evidence | None:
 def partly_graphed(context: Context) -> Evidence | None:
     """CUDA graphs were launched, but torch skipped some.
 
-    Its share is the time in which the device waits, because a replayed graph keeps it busy.
+    The share of the evidence is the time in which the device waits: a replayed graph keeps it busy.
     """
     row, reasons = context.row, evidence.texts(context.row, "cudagraph_skip_reasons")
     if phrases.not_in_effect(row) or not reasons or not _captures(row):
@@ -59,7 +59,7 @@ def graph_per_size(context: Context) -> Evidence | None:
     """Torch records a CUDA graph for each size: it warned of that, or it compiled for several.
 
     Only the warning counts sizes: one reason to compile again may stand for several of them, and
-    one size may give several reasons. Its share is that of `partly_graphed`.
+    one size may give several reasons. The share of the evidence is that of `partly_graphed`.
     """
     row = context.row
     if phrases.not_in_effect(row) or not phrases.on_cuda(row) or not _captures(row):

@@ -148,7 +148,7 @@ def _read(label: str, folder: Folder, allowed: Collection[str]) -> Side:
 
 
 def keep_latest_state(side: Side) -> Side:
-    """`side` with, of each row, only the processes of its last environment and state of versus.
+    """`side` with only the processes of each row's last environment and last state of versus.
 
     All revisions count as one state: where their files differ, the environment's letter does, too.
     """
