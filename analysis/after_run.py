@@ -1,4 +1,4 @@
-"""The summary that run.py prints of the runs it measured. Imports pandas only then."""
+"""The summary that run.py prints after measuring. pandas is imported only when it is made."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from modescope.bench.records.paths import program
 
 
 def unconfirmed(study: Path, run_ids: Sequence[str]) -> list[str]:
-    """Those of these runs that have to be confirmed before the study's report recommends one."""
+    """Those of `run_ids` that a second process has to confirm before one is recommended."""
     from modescope.analysis.derive import registry
     from modescope.analysis.recommend import decide
 
@@ -19,8 +19,8 @@ def unconfirmed(study: Path, run_ids: Sequence[str]) -> list[str]:
 def show(study: Path, run_ids: Sequence[str], is_sweep: bool) -> int:
     """Prints the rows of these runs and the next command; returns the exit status.
 
-    All these runs and no others are covered. Several runs of a case (seeds, replicates) are one
-    row; those of them that went wrong are listed below the table.
+    No other runs of the study are printed. Several runs of a case (seeds, replicates) are one row;
+    those of them that went wrong are listed below the table.
     """
     from modescope.analysis import table
     from modescope.analysis.derive import registry, select

@@ -1,9 +1,9 @@
 """Changes of logarithms between two sets of processes, with Welch intervals.
 
-The unit is a process, never a round: rounds of one process share its memory layout and its luck, so
-their spread says nothing about the next process. The spread between processes contains the error
-within each of them (Kalibera and Jones, Rigorous Benchmarking in Reasonable Time, ISMM 2013); the
-latter is a floor, because a few processes may agree by chance.
+The unit is a process, never a round: rounds of one process share its memory layout, so their spread
+says nothing about the next process. The spread between processes contains the error within each of
+them (Kalibera and Jones, Rigorous Benchmarking in Reasonable Time, ISMM 2013). The error within is
+a lower limit of the spread, because a few processes may agree by chance.
 
 All functions work along the last axis, so that thousands of comparisons can be simulated at once.
 """
@@ -23,16 +23,17 @@ from modescope.bench.stats.estimates import ALPHA, student_quantile
 Numbers = NDArray[np.float64]
 
 LEAST_PROCESSES = 3
-"""Processes a side, below which nothing is said of a change: the spread of two is a guess."""
+"""The least processes on each side for a statement about a change: the spread of two is a guess."""
 
 _FREEDOMS = (*range(1, 61), 80, 120, 240, 1000)
 
 
 @dataclass(frozen=True)
 class Change:
-    """New minus old of a logarithm of time (0.02: 2 % longer): value, standard error, freedom.
+    """A change of the logarithm of a time from old to new, such as 0.02 for 2 % longer.
 
-    Arrays of one shape, with an element per comparison.
+    `value`, its standard error and its degrees of freedom are arrays of one shape, with an element
+    per comparison.
     """
 
     value: Numbers
@@ -52,7 +53,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Side:
-    """Logarithms of the processes of one side, and the standard error within each of them.
+    """Logarithms of the times of one side's processes, and the standard error within each process.
 
     Both have the shape (..., processes), with two processes or more.
     """
@@ -67,12 +68,12 @@ class Side:
 
 
 def change(old: Side, new: Side) -> Change:
-    """The change of the mean from `old` to `new`: Welch's interval over processes."""
+    """The Change of the mean from `old` to `new`, with Welch's interval over processes."""
     return mean_change([old], [new])
 
 
 def mean_change(old: Sequence[Side], new: Sequence[Side]) -> Change:
-    """The mean over rows of the change of each row, such as that of the eager baseline of a work.
+    """The change averaged over rows, such as that of the eager baseline that they share.
 
     Every row has its own level on both sides; the spread between processes is pooled over rows.
     """
@@ -85,18 +86,18 @@ def mean_change(old: Sequence[Side], new: Sequence[Side]) -> Change:
 
 
 def total(first: Change, second: Change) -> Change:
-    """The sum of two changes with independent errors."""
+    """The sum of two Changes whose errors are independent."""
     squares = [(one.error**2, one.freedom) for one in (first, second)]
     return with_error(first.value + second.value, squares)
 
 
 def negative(one: Change) -> Change:
-    """The change in the opposite direction."""
+    """The Change in the opposite direction, from new to old."""
     return Change(-one.value, one.error, one.freedom)
 
 
 def _of_side(rows: Sequence[Side]) -> tuple[Numbers, Numbers]:
-    """The variance of the mean over rows of their means, and its degrees of freedom."""
+    """The variance of the average of the rows' means, and its degrees of freedom."""
     freedom = sum(row.processes - 1 for row in rows)
     deviations = [row.values - row.values.mean(-1, keepdims=True) for row in rows]
     spread = sum((each**2).sum(-1) for each in deviations) / freedom
@@ -107,7 +108,10 @@ def _of_side(rows: Sequence[Side]) -> tuple[Numbers, Numbers]:
 
 
 def with_error(value: Numbers, parts: Sequence[tuple[Numbers, Numbers]]) -> Change:
-    """`value` with the error of independent variances, by Welch and Satterthwaite."""
+    """A Change of `value` with the error of independent terms, by Welch and Satterthwaite.
+
+    `parts` has the variance and the degrees of freedom of each term.
+    """
     variance = sum(each for each, _ in parts) + np.zeros_like(value)
     weights = sum(each**2 / freedom for each, freedom in parts)
     least = sum(freedom for _, freedom in parts)
@@ -117,7 +121,7 @@ def with_error(value: Numbers, parts: Sequence[tuple[Numbers, Numbers]]) -> Chan
 
 
 def quantile(freedom: Numbers, alpha: float = ALPHA) -> Numbers:
-    """The t that |T| exceeds with probability `alpha`, for any degrees of freedom from 1 on.
+    """The value that Student's |t| exceeds with probability `alpha`; `freedom` is 1 or more.
 
     Interpolated in 1 / freedom between whole numbers, where the quantile is convex: so intervals
     are never too narrow, and at most 2 % too wide (20 % below two degrees of freedom).
@@ -128,7 +132,7 @@ def quantile(freedom: Numbers, alpha: float = ALPHA) -> Numbers:
 
 @cache
 def _table(alpha: float) -> tuple[list[float], list[float]]:
-    """Rising 1 / freedom, and the quantiles there."""
+    """1 / degrees of freedom in rising order, and the quantile of Student's t at each."""
     freedoms = _FREEDOMS[::-1]
     return [1 / each for each in freedoms], [student_quantile(each, alpha) for each in freedoms]
 

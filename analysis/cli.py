@@ -1,4 +1,4 @@
-"""Shared by the command lines of this package."""
+"""What the command lines of this package share: the parser, types of options, the exit status."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def parser(module: str, doc: str | None) -> Parser:
-    """A parser with the argument for the study's folder."""
+    """A Parser for the program `module`, which takes the folder of a study."""
     result = Parser(module, doc)
     result.add_argument(
         "study", nargs="?", type=located, default=Path("results/main"),
@@ -42,7 +42,7 @@ def parser(module: str, doc: str | None) -> Parser:
 
 
 def names(allowed: Sequence[str]) -> Callable[[str], list[str]]:
-    """A type of options: `host,budget` as names, of which each must be `allowed`."""
+    """A type of an option: splits `host,budget` into names, which must be in `allowed`."""
 
     def read(text: str) -> list[str]:
         given = [name.strip() for name in text.split(",")]
@@ -55,7 +55,7 @@ def names(allowed: Sequence[str]) -> Callable[[str], list[str]]:
 
 
 def percentage(text: str) -> float:
-    """A type of options: `1%` as 0.01, from 0 % to below 100 %."""
+    """A type of an option: `1%` becomes 0.01; ValueError unless it is from 0 % to below 100 %."""
     share = float(text.removesuffix("%")) / 100 if text.endswith("%") else -1.0
     if not 0 <= share < 1:
         raise ValueError

@@ -28,7 +28,10 @@ def rewrite(
     change: joining.Change | None = None,
     done_to_rows: str = "joined",
 ) -> int:
-    """Joins the rows of the study that a command names, with `change` all of them."""
+    """Joins the files of rows of the study that `arguments` name; returns the exit status.
+
+    `change` is applied to all rows, and `done_to_rows` says in the output what was done to them.
+    """
 
     def body() -> None:
         study = parser.parse_args(arguments).study

@@ -24,12 +24,13 @@ _ARROWS = {"lower": " ↓", "higher": " ↑", "neither": ""}
 
 
 def text() -> str:
-    """The data dictionary, from the field documentation of the records and the metrics' table."""
+    """The data dictionary, made of the docs of the records' fields and of METRICS."""
     arrows = {metric.name: _ARROWS[metric.better] for metric in METRICS}
 
     def mark(name: str) -> str:
-        return f"{' ±' if _low(name) in arrows else ''}{arrows[name]}"
+        return f"{' ±' if _low(name) in arrows else ''}{arrows[name]}{_in_file(name)}"
 
+    causes = {one.code: (one.rule.__doc__ or "").partition("\n")[0] for one in CAUSES}
     template = markdown_engine("modescope.analysis").get_template("dictionary.md.j2")
     return template.render(
         version=SCHEMA_VERSION,
@@ -38,12 +39,12 @@ def text() -> str:
         rows=_list(ADDED),
         derived=_list({metric.name: metric.doc for metric in METRICS}, mark),
         against=_list(against.COLUMNS),
-        causes=_list({one.code: (one.rule.__doc__ or "").partition("\n")[0] for one in CAUSES}),
+        causes=_list(causes, lambda name: ""),
     )
 
 
 def _groups(part: type) -> Iterator[tuple[Markup, Markup]]:
-    """The columns that each class of a record declares itself, and what it says of them."""
+    """The docstring of each class that `part` inherits from, and the columns it declares."""
     for group in reversed(part.__mro__):
         names = get_annotations(group)
         if docs := {f.name: f.metadata["doc"] for f in fields(part) if f.name in names}:
@@ -51,18 +52,18 @@ def _groups(part: type) -> Iterator[tuple[Markup, Markup]]:
 
 
 def _low(name: str) -> str:
-    """The column with the lower end of an estimate's interval."""
+    """The name of the column with the lower end of the interval of the estimate `name`."""
     return f"{name.removesuffix('_s')}_ci_low{'_s' if name.endswith('_s') else ''}"
 
 
-def _list(docs: Mapping[str, str], mark: Callable[[str], str] = lambda name: "") -> Markup:
-    """A line for each name that has a text; a dot marks the columns of a file."""
+def _in_file(name: str) -> str:
+    return " ●" if name in CORE else ""
+
+
+def _list(docs: Mapping[str, str], mark: Callable[[str], str] = _in_file) -> Markup:
+    """A line for each name that has a text, with its mark after it."""
     return Markup(
-        "".join(
-            f"- `{name}`{mark(name)}{' ●' if name in CORE else ''}: {prose(doc)}\n"
-            for name, doc in docs.items()
-            if doc
-        )
+        "".join(f"- `{name}`{mark(name)}: {prose(doc)}\n" for name, doc in docs.items() if doc)
     )
 
 

@@ -29,7 +29,7 @@ from modescope.bench.summary import VERSION, summary
 log = logging.getLogger(__name__)
 
 COLUMNS = tuple(name for name in SCHEMA.names if name not in SAMPLES)
-"""What is read of each row."""
+"""The stored columns that are read of each row: all but the samples."""
 
 LOCAL = LocalFileSystem()
 _MARK = "://"  # what an address has and a path has not: Path("a://b") would be a:/b
@@ -56,7 +56,7 @@ class RemotePath:
 
     @property
     def scheme(self) -> str:
-        """What stands before ://."""
+        """The part of the address before ://, such as `s3`."""
         return self.address.partition(_MARK)[0]
 
     def resolve(self) -> RemotePath:
@@ -68,7 +68,7 @@ Folder = Path | RemotePath
 
 
 def located(folder: str | Folder) -> Folder:
-    """The local folder, or the remote one that an address names; file:// is a local folder."""
+    """`folder` as a local path, or as a RemotePath for an address; file:// is a local path."""
     if not isinstance(folder, str):
         return folder
     if _MARK not in folder:
@@ -79,15 +79,15 @@ def located(folder: str | Folder) -> Folder:
 
 @dataclass(frozen=True)
 class Runs:
-    """The rows of a study, and each left-out file with the reason."""
+    """The rows of a study, and the files that were left out, each with the reason."""
 
     stored: pa.Table  # without samples, in no order
     left_out: dict[str, str]
 
     @cached_property
     def table(self) -> pd.DataFrame:
-        """The rows in order of their start; an estimate of the summary is one value: `_latency`."""
-        return in_order(_decoded(self.stored))
+        """The rows in order of their start; an estimate is one column of Estimates (`_latency`)."""
+        return sort_by_start(_decode(self.stored))
 
 
 def read(study_folder: str | Folder) -> Runs:
@@ -110,7 +110,10 @@ def read(study_folder: str | Folder) -> Runs:
 
 
 def _near(folder: Folder) -> str:
-    """The study that was meant by a name alone, or by a file inside; empty if there is none."""
+    """A question that names the study the user may have meant; empty if there is none.
+
+    The user may have typed a name alone, or a file inside the study.
+    """
     places = () if isinstance(folder, RemotePath) else (Path("results") / folder, *folder.parents)
     found = next((place for place in places if (place / rows.ROWS).is_dir()), None)
     return f"did you mean {found}?" if found else ""
@@ -120,18 +123,18 @@ def samples(study_folder: str | Folder) -> pd.DataFrame:
     """Every row of a study as it is stored, with raw samples, in order of their start."""
     found = _rows(located(study_folder) / rows.ROWS, SCHEMA.names)
     table = SCHEMA.empty_table() if found is None else found.table.select(SCHEMA.names)
-    return in_order(table.to_pandas())
+    return sort_by_start(table.to_pandas())
 
 
-def in_order(runs: pd.DataFrame) -> pd.DataFrame:
+def sort_by_start(runs: pd.DataFrame) -> pd.DataFrame:
     """Rows in the order of their start."""
     return runs.sort_values(["started_at", "run_id"], ignore_index=True)
 
 
 def _with_confirmations(folder: Folder, runs: pa.Table) -> pa.Table:
-    """The rows with the columns `confirming_speedup`, null if no further process confirmed a row.
+    """`runs` with the columns `confirming_speedup`: the speedup in a further process.
 
-    Of several that confirmed one the newest counts.
+    The newest further process counts; null where none confirmed the row.
     """
     confirmations = _rows(folder / rows.CONFIRMATIONS)  # without the unreadable: no row needs them
     found = [] if confirmations is None else confirmations.table.sort_by("started_at").to_pylist()
@@ -144,10 +147,10 @@ def _with_confirmations(folder: Folder, runs: pa.Table) -> pa.Table:
 
 
 def _rows(folder: Folder, columns: Sequence[str] = COLUMNS) -> rows.Read | None:
-    system, path = _opened(folder.address) if isinstance(folder, RemotePath) else (LOCAL, "")
+    system, path = _open(folder.address) if isinstance(folder, RemotePath) else (LOCAL, "")
     path = f"{path.rstrip('/')}{folder.below}" if isinstance(folder, RemotePath) else str(folder)
     try:
-        found = rows.read(path, columns, partial(_summarised, system), system)
+        found = rows.read(path, columns, partial(_with_summaries, system), system)
     except OSError as error:
         raise _unreadable(folder, error) from None
     if found is None:
@@ -156,8 +159,8 @@ def _rows(folder: Folder, columns: Sequence[str] = COLUMNS) -> rows.Read | None:
     return rows.Read(found.table, dict(sorted(named.items())))
 
 
-def _summarised(system: FileSystem, table: pa.Table, left_out: dict[str, str]) -> pa.Table:
-    """The rows with a summary of the current formulas; samples are read where one is missing."""
+def _with_summaries(system: FileSystem, table: pa.Table, left_out: dict[str, str]) -> pa.Table:
+    """`table` with summaries of the current formulas; where one is missing, samples are read."""
     current = pc.fill_null(pc.equal(table["summary_version"], VERSION), False)
     if pc.all(current).as_py() is not False:
         return table
@@ -168,13 +171,13 @@ def _summarised(system: FileSystem, table: pa.Table, left_out: dict[str, str]) -
 
 
 def with_summary(table: pa.Table) -> pa.Table:
-    """Whole rows with their summary computed from their samples."""
+    """`table` with its summary columns computed from its samples."""
     computed = pa.Table.from_pylist(list(map(summary, table.to_pylist())), schema=SUMMARY)
     columns = {name: table[name] for name in table.column_names}
     return pa.table(columns | {name: computed[name] for name in SUMMARY.names})
 
 
-def _decoded(table: pa.Table) -> pd.DataFrame:
+def _decode(table: pa.Table) -> pd.DataFrame:
     hidden = {*SUMMARY.names, *SAMPLES, rows.FILE}
     shown = [name for name in table.column_names if name not in hidden]
     frame: pd.DataFrame = table.select(shown).to_pandas()
@@ -190,7 +193,7 @@ def _decoded(table: pa.Table) -> pd.DataFrame:
 
 
 @cache
-def _opened(address: str) -> tuple[FileSystem, str]:
+def _open(address: str) -> tuple[FileSystem, str]:
     """The file system of an address, which may ask the network, and the path in it."""
     try:
         system, path = FileSystem.from_uri(address)

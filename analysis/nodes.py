@@ -1,4 +1,4 @@
-"""The nodes, or GPUs of a node, on which plain eager takes another time than on the others."""
+"""Finds nodes, or GPUs of a node, whose times of plain eager differ from those on the others."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WORK = [*SECTION, "baseline_dtype"]
 """The columns in which two rows are equal if their baselines do the same work."""
 
 MARGIN = 0.03
-"""What processes and jobs on equal nodes differ by anyway (DECISIONS.md)."""
+"""The difference that is usual between processes and jobs on equal nodes (DECISIONS.md)."""
 
 LEAST_ROWS = 5
 GPU_CHARACTERS = len("GPU-") + 8  # of a UUID, which tell GPUs apart
@@ -22,7 +22,7 @@ GPU_CHARACTERS = len("GPU-") + 8  # of a UUID, which tell GPUs apart
 
 @dataclass(frozen=True)
 class Deviation:
-    """A node or GPU that differs from the others."""
+    """A node or GPU whose times of eager differ from those on the others."""
 
     name: str  # `n1`; `n1 GPU-1a2b3c4d` where rows come from several GPUs of n1
     ratio: float  # median over its rows: eager's time ÷ its median on the others for the same work
@@ -30,10 +30,11 @@ class Deviation:
 
 
 def deviations(processes: pd.DataFrame) -> list[Deviation]:
-    """What differs by more than MARGIN over LEAST_ROWS rows, the largest difference first.
+    """Nodes or GPUs that differ by more than MARGIN over LEAST_ROWS rows, the largest first.
 
-    Reads the baselines of `processes` (`select.latest`) that are eager. What was found is no longer
-    among the others: one slow node of three would make the two usual ones look fast.
+    The times are those of the eager baselines of `processes` (`select.latest`). A node that was
+    found is removed before the next is sought: else one slow node of three would make the two usual
+    ones look fast.
     """
     rows, found = _eager(processes), list[Deviation]()
     while True:
@@ -58,13 +59,13 @@ def sentences(processes: pd.DataFrame) -> list[str]:
 
 
 def names(processes: pd.DataFrame) -> str:
-    """`n1, n2 and n3`; empty unless there are several nodes."""
+    """The nodes of `processes`, as a list: `n1, n2 and n3`; empty unless there are several."""
     known = sorted(processes["node"].dropna().unique())
     return listed(known) if len(known) > 1 else ""
 
 
 def _eager(processes: pd.DataFrame) -> pd.DataFrame:
-    """The name of the node or GPU, a number of the work, and eager's time."""
+    """A table of eager's times: the node or GPU (`name`), a number for the work, and `seconds`."""
     rows = processes.assign(seconds=Part("_baseline_latency", "value")(processes))
     known = rows["status"].eq("ok") & (rows["budget_rank"] > 0) & rows["baseline_mode"].eq("eager")
     rows = rows[known & rows["node"].notna()]

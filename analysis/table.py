@@ -20,7 +20,7 @@ from modescope.analysis.derive.registry import CONTRACT, METRICS, derive
 from modescope.analysis.derive.replicates import ADDED
 from modescope.analysis.derive.select import latest, ordered
 from modescope.analysis.format import numbers, phrases
-from modescope.analysis.format.phrases import beneath, paragraph
+from modescope.analysis.format.phrases import indented_paragraph, paragraph
 from modescope.analysis.load import Folder, read
 from modescope.analysis.recommend import constraints
 from modescope.analysis.recommend.advice import Advice, fold
@@ -40,21 +40,23 @@ def text(rows: pd.DataFrame) -> str:
 
 
 def advice(rows: pd.DataFrame, wanted: Wishes = ANYTHING) -> str:
-    """Which mode to use: for each work a line per precision, the one to prefer first."""
+    """Which mode to use, with its code: for each work a line per precision, the best first."""
     lines = []
     every = fold(recommend(rows, wanted.calls, wanted.memory_limit_bytes))
     for one in every:
         lines += paragraph(f"use for {one.work}")
         texts = [text for each in one.precisions for text in (each.text, *each.remarks)]
-        lines += [line for text in (*texts, one.certainty) if text for line in beneath(text)]
+        lines += [
+            line for text in (*texts, one.certainty) if text for line in indented_paragraph(text)
+        ]
     return "\n".join([*lines, *_programs(every)])
 
 
-def _programs(advice: Iterable[Advice]) -> Iterator[str]:
-    """The code of the modes to use, each once, as far as MOST_CODE reaches."""
+def _programs(works: Iterable[Advice]) -> Iterator[str]:
+    """The code of the recommended modes, each once; programs beyond MOST_CODE lines are counted."""
     every = phrases.grouped(
         (code, name)
-        for one in advice
+        for one in works
         for precision in one.precisions
         for name, code in precision.programs.items()
     )
@@ -74,7 +76,7 @@ def _programs(advice: Iterable[Advice]) -> Iterator[str]:
 
 
 def why(rows: pd.DataFrame, folder: Folder) -> str:
-    """The causes that matter most, at most MOST_CAUSES; empty if there is none."""
+    """The most important causes, at most MOST_CAUSES; empty if there is none."""
     every = phrases.as_rows(rows)
     several = len({phrases.work(row) for row in every}) > 1
     lines = []
@@ -92,7 +94,7 @@ def node_warnings(processes: pd.DataFrame) -> str:
 def answer(
     rows: pd.DataFrame, folder: Folder, wanted: Wishes = ANYTHING, warnings: str = ""
 ) -> str:
-    """All that is printed of derived rows: the table, what matters most in it, what to use."""
+    """All that is printed of derived rows: the table, warnings, main causes, and what to use."""
     above = "\n".join(filter(None, (text(rows), warnings, why(rows, folder))))
     return f"{above}\n\n{advice(rows, wanted)}"
 
@@ -115,7 +117,7 @@ def against_mode(rows: pd.DataFrame, wanted: str) -> str:
 
 
 def _how_compared(shown: pd.DataFrame, wanted: str) -> str:
-    """How the speedups follow from two rows each."""
+    """A note on how speedups over the mode `wanted` follow from two rows each."""
     text = (
         f"speedups are against {wanted}, which was measured in processes of its own: each is the "
         "row's speedup over the baseline ÷ that of the other row"
@@ -137,7 +139,7 @@ def summary(rows: pd.DataFrame, folder: Folder) -> str:
     """
     important = rows.assign(
         _rank=rows["status"].map({"ok": 1, "skipped": 2}).fillna(0),
-        _speedup=phrases.that_counts(rows, "speedup"),
+        _speedup=phrases.shown_value(rows, "speedup"),
     )
     important = important.sort_values(["_rank", "_speedup"], ascending=[True, False], kind="stable")
     shown = text(important.head(MOST_ROWS))
@@ -158,7 +160,7 @@ def not_shown(runs: pd.DataFrame, rows: pd.DataFrame) -> list[str]:
         for run in phrases.as_rows(wrong)
         for line in paragraph(
             f"{run['mode']} {run['dtype']}, {phrases.work(run)}, seed {run['seed']}, replicate "
-            f"{run['replicate']}: {phrases.ended(run)}"
+            f"{run['replicate']}: {phrases.status_and_reason(run)}"
         )
     ]
 

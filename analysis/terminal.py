@@ -7,19 +7,19 @@ from collections.abc import Iterable, Sequence
 
 import pandas as pd
 
-from modescope.analysis.derive.select import SECTION, ordered, row_parts
+from modescope.analysis.derive.select import SECTION, ordered, split_rows
 from modescope.analysis.format import disturbed, phrases
 from modescope.analysis.format.cells import graph_breaks
 from modescope.analysis.format.columns import AGAINST, Column, distinguishing, measured
-from modescope.analysis.format.phrases import WIDTH, Row, beneath
+from modescope.analysis.format.phrases import WIDTH, Row, indented_paragraph
 
 _MARKS = ("*", "†", "‡", "§", "¶")
 _GAP = "  "
 
 
 def lines(frame: pd.DataFrame) -> list[str]:
-    """Column titles, a block per section (same work, same machine), and lines of notes."""
-    blocks = row_parts(phrases.as_rows(ordered(frame)), SECTION)
+    """The lines of the table: column titles, a block per section, and notes."""
+    blocks = split_rows(phrases.as_rows(ordered(frame)), SECTION)
     every = [row for block in blocks for row in block]
     marks = _marks(every)
     shared = len({phrases.baseline(row) for row in every}) == 1
@@ -47,7 +47,7 @@ def lines(frame: pd.DataFrame) -> list[str]:
 def _fitting(
     naming: Sequence[Column], others: Sequence[Column], every: Sequence[Row]
 ) -> tuple[list[Column], list[int]]:
-    """The columns that fit into WIDTH, with spare ones dropped as needed, and their widths."""
+    """The columns that fit into WIDTH, and their widths; spare columns are dropped as needed."""
     columns = [*naming, *others]
     ok = [row for row in every if row["status"] == "ok"]
     cells = [(column, map(column.cell, every if column in naming else ok)) for column in columns]
@@ -70,19 +70,20 @@ def _join(cells: Sequence[str], columns: Sequence[Column], widths: Sequence[int]
 
 
 def _with_reason(row: Row, line: str, alone: bool) -> list[str]:
-    """The lines of a row; without numbers, its reason in their place, or beneath if it is long.
+    """The lines of a row; a row that is not ok has its reason in place of numbers.
 
-    Only the reason of a skipped case is shortened, and only in a table of several rows.
+    A long reason stands on lines below. Only the reason of a skipped case is shortened, and only in
+    a table of several rows.
     """
     if row["status"] == "ok":
         return [line]
     room = max(WIDTH - len(line) - len(_GAP), 20)
-    reason = phrases.ended(row)
+    reason = phrases.status_and_reason(row)
     if len(reason) <= room:
         return [f"{line}{_GAP}{reason}"]
     if row["status"] == "skipped" and not alone:
         return [f"{line}{_GAP}{textwrap.shorten(reason, room, placeholder=' …')}"]
-    return [f"{line}{_GAP}{row['status']}:", *beneath(reason.partition(": ")[2])]
+    return [f"{line}{_GAP}{row['status']}:", *indented_paragraph(reason.partition(": ")[2])]
 
 
 def _heading(row: Row, letter: bool, shared: bool) -> str:
@@ -108,5 +109,5 @@ def _note(row: Row) -> str:
     why = row["in_effect_note"] or "no reason was recorded"
     notes = [f"not in effect: {why}"] if phrases.not_in_effect(row) else []
     notes += [f"not checked: {reason}"] if (reason := phrases.unchecked(row)) else []
-    notes += phrases.of_model(row)
+    notes += phrases.model_remarks(row)
     return "; ".join(filter(None, (*notes, graph_breaks(row))))

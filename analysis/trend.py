@@ -24,17 +24,17 @@ from modescope.analysis.compare import differences, exporters, sides
 from modescope.analysis.compare.sides import Pair, Side
 from modescope.analysis.compare.timing import against_eager
 from modescope.analysis.format import numbers
-from modescope.analysis.format.phrases import beneath, paragraph
+from modescope.analysis.format.phrases import indented_paragraph, paragraph
 from modescope.analysis.load import located
 from modescope.bench.records.errors import UsageError
 from modescope.bench.stats.estimates import Estimate
 
 LEAST = 2
-"""Sets on each side of a step, so that a single odd set is none."""
+"""The least sets on each side of a step, so that one unusual set is not taken for a step."""
 
 SHORTEST = 2 * LEAST
 ALPHA = 0.05
-"""Share of reports, of all their rows together, in which chance makes a step."""
+"""The share of reports in which chance alone shows a step, in any of their rows."""
 
 _SERIES = 200_000  # simulated without a step
 _SEED = 1
@@ -52,7 +52,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Step:
-    """The best split of a series, which chance does not explain and which matters."""
+    """The best split of a series, where it is larger than chance and than the margin."""
 
     series: Series
     since: int  # place of the first set after it
@@ -61,7 +61,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Splits:
-    """The best split of each series."""
+    """The best split of each series; the arrays have an element per series."""
 
     before: Numbers  # sets before it
     change: Change
@@ -69,9 +69,10 @@ class Splits:
 
 
 def best_split(series: Numbers, floor: float = 0.0) -> Splits:
-    """The split with the largest t of each series, along the last axis, of SHORTEST or more values.
+    """The split of each series into two levels that has the largest t.
 
-    The spread is pooled over both sides; `floor`: the least variance of a value.
+    A series lies along the last axis and has SHORTEST or more values. The spread is pooled over
+    both sides; `floor` is the least variance of a value.
     """
     count = series.shape[-1]
 
@@ -94,22 +95,25 @@ def best_split(series: Numbers, floor: float = 0.0) -> Splits:
 
 
 def threshold(count: int, rows: int) -> float:
-    """The strength that the best of `rows` series of `count` values exceeds by chance in 5 %."""
+    """The strength that the best split of `rows` series, each of `count` values, exceeds by chance.
+
+    It does so in 5 % of reports (ALPHA).
+    """
     return float(np.quantile(_of_chance(count), (1 - ALPHA) ** (1 / rows)))
 
 
 @cache
 def _of_chance(count: int) -> Numbers:
-    """The strengths of the best splits of series without a step."""
+    """The strengths of the best splits of simulated series of `count` values without a step."""
     return best_split(np.random.default_rng(_SEED).normal(size=(_SERIES, count))).strength
 
 
 def every_series(sets: Sequence[Side]) -> Iterator[Series]:
-    """The series of each row that was timed, by the order of its first appearance."""
-    tables = [sides.by_row(one.processes) for one in sets]
+    """The Series of each row that was timed, in the order of the rows' first appearance."""
+    tables = [sides.group_by_row(one.processes) for one in sets]
     keys = list(dict.fromkeys(key for table in tables for key in table))
     shown = [next(table[key][0] for table in tables if key in table) for key in keys]
-    for key, row in zip(keys, sides.named(shown), strict=True):
+    for key, row in zip(keys, sides.distinguish(shown), strict=True):
         timed = {place: against_eager(table.get(key, ())) for place, table in enumerate(tables)}
         found = {place: side for place, side in timed.items() if side is not None}
         if found:
@@ -119,13 +123,16 @@ def every_series(sets: Sequence[Side]) -> Iterator[Series]:
 
 
 def _variance(side: changes.Side) -> float:
-    """Of the mean of the processes."""
+    """The variance of the mean over the processes of one set."""
     between = float(side.values.var(ddof=1)) if side.processes > 1 else 0.0
     return max(between, float((side.within**2).mean())) / side.processes
 
 
 def step(one: Series, rows: int, margin: float) -> Step | None:
-    """The step of a series, of `rows` that are looked at; `margin` is a logarithm."""
+    """The step of a series; None if chance explains it, or if it lies within the margin.
+
+    `rows` is the number of series that are examined, and `margin` a logarithm.
+    """
     best = best_split(np.array(one.values), one.variance)
     value, low, high = map(float, (best.change.value, best.change.low, best.change.high))
     is_chance = float(best.strength) <= threshold(len(one.values), rows)
@@ -137,11 +144,13 @@ def step(one: Series, rows: int, margin: float) -> Step | None:
 def text(
     sets: Sequence[Side], names: Sequence[str], margin: float, allowed: Collection[str]
 ) -> str:
-    """The sentence, a line per row with a step, and what differs there.
+    """The report: a sentence, a line per row with a step, and what differs between its sets.
 
-    UsageError if neighbouring sets are not comparable, or no row was timed in enough sets.
+    Raises UsageError if neighbouring sets are not comparable, or no row was timed in enough sets.
     """
-    differing = [differences.found(sides.matched(old, new)) for old, new in pairwise(sets)]
+    differing = [
+        differences.find_differences(sides.pair_rows(old, new)) for old, new in pairwise(sets)
+    ]
     for each in differing:
         differences.check(each, allowed)
     every = list(every_series(sets))
@@ -170,7 +179,7 @@ def text(
     for place in sorted({one.since for one in steps}):
         lines += [f"what differs between {names[place - 1]} and {names[place]}"]
         texts = [f"{one.column} {one.old} → {one.new}" for one in differing[place - 1]]
-        lines += [line for each in texts or [exporters.SAME] for line in beneath(each)]
+        lines += [line for each in texts or [exporters.SAME] for line in indented_paragraph(each)]
     return "\n".join(lines)
 
 

@@ -38,7 +38,7 @@ def add_option(parser: argparse.ArgumentParser) -> None:
 
 
 def select(rows: pd.DataFrame, condition: str) -> pd.DataFrame:
-    """The rows that match; UsageError of one line for a condition that has no meaning.
+    """The rows for which `condition` holds; UsageError of one line if it has no meaning.
 
     Single and double quotes are around text. A comparison with null never holds.
     """
@@ -51,7 +51,7 @@ def select(rows: pd.DataFrame, condition: str) -> pd.DataFrame:
         connection.execute("set python_enable_replacements = false")
         connection.execute("set lock_configuration = true")
         try:
-            table = connection.from_arrow(_typed(rows))
+            table = connection.from_arrow(_arrow_table(rows))
             kinds = table.project(source).types
             if [str(kind) for kind in kinds] != ["BOOLEAN"]:
                 raise UsageError(_wrong(condition, "it is no condition"))
@@ -62,7 +62,7 @@ def select(rows: pd.DataFrame, condition: str) -> pd.DataFrame:
 
 
 def count(rows: pd.DataFrame, total: int, condition: str) -> str:
-    """`0 of 22 rows match --where "mode = 'amp'"`."""
+    """How many rows match: `0 of 22 rows match --where "mode = 'amp'"`."""
     return f"{len(rows)} of {total} rows match --where {condition!r}"
 
 
@@ -72,8 +72,8 @@ def _in_single_quotes(text: re.Match[str]) -> str:
     return "'" + text[1].replace('""', '"').replace("'", "''") + "'"
 
 
-def _typed(rows: pd.DataFrame) -> pa.Table:
-    """The rows with the types of the schema, and text where a column is null in all of them."""
+def _arrow_table(rows: pd.DataFrame) -> pa.Table:
+    """`rows` in Arrow, with the types of the schema; a column of nulls alone is text."""
     columns = {}
     for name in map(str, rows.columns):
         known = SCHEMA.field(name).type if name in SCHEMA.names else None
@@ -91,7 +91,7 @@ def _wrong(condition: str, why: str) -> str:
 
 
 def _reason(error: Exception, rows: pd.DataFrame) -> str:
-    """The unknown column, or DuckDB's message up to the place in the SQL that it shows."""
+    """What is wrong with a condition: its unknown column, or the first part of DuckDB's message."""
     if unknown := _UNKNOWN.search(str(error)):
         meant = get_close_matches(unknown[1], map(str, rows.columns), n=1)
         return f"no column {unknown[1]}{f', the nearest is {meant[0]}' if meant else ''}"

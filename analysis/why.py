@@ -15,14 +15,14 @@ from modescope.analysis.causes import finding
 from modescope.analysis.causes.types import Finding
 from modescope.analysis.causes.verdicts import UNDECIDED, lead
 from modescope.analysis.derive.registry import derived
-from modescope.analysis.derive.select import SECTION, ordered, row_parts
+from modescope.analysis.derive.select import SECTION, ordered, split_rows
 from modescope.analysis.format import cells, phrases
-from modescope.analysis.format.phrases import Row, beneath
+from modescope.analysis.format.phrases import Row, indented_paragraph
 
 
 def text(rows: pd.DataFrame, found: Mapping[str, tuple[Finding, ...]]) -> str:
-    """Derived rows by their work, each with its causes (`found`: by run_id)."""
-    blocks = row_parts(phrases.as_rows(ordered(rows)), SECTION)
+    """Derived rows grouped by work, each with its causes; `found` has these by run_id."""
+    blocks = split_rows(phrases.as_rows(ordered(rows)), SECTION)
     letter = rows["environment"].nunique() > 1
     return "\n\n".join("\n".join(_block(block, letter, found)) for block in blocks)
 
@@ -34,20 +34,20 @@ def _block(
     for row in block:
         yield f"{phrases.variant(row)} · {cells.outcome(row)}"
         for paragraph in paragraphs(row, found.get(row["run_id"], ())):
-            yield from beneath(paragraph)
+            yield from indented_paragraph(paragraph)
 
 
 def paragraphs(row: Row, causes: Sequence[Finding]) -> Iterator[str]:
-    """The causes of a row; or why it has none."""
+    """The texts of a row's causes, one each; or one that says why it has none."""
     if row["status"] != "ok":
-        yield phrases.ended(row)
+        yield phrases.status_and_reason(row)
     elif phrases.is_smoke(row):
         yield f"budget={row['budget']} proves only that it runs"
     elif not causes:
         yield lead(row) if phrases.is_control(row) else f"{lead(row)}: {UNDECIDED}."
     else:
         yield f"[{causes[0].code}] {causes[0].text}"
-        yield from (f"[{one.code}] {finding.alone(one)}" for one in causes[1:])
+        yield from (f"[{one.code}] {finding.standalone_text(one)}" for one in causes[1:])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     def body() -> None:
         options = parser.parse_args(arguments)
         every = derived(options.study)
-        found = finding.of_table(every)  # of the whole study, which rows are compared with
+        found = finding.findings_by_run(every)  # of the whole study, which rows are compared with
         rows = every if options.where is None else where.select(every, options.where)
         if rows.empty:
             print(where.count(rows, len(every), options.where))

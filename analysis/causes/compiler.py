@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 
 from modescope.analysis.causes import evidence
-from modescope.analysis.causes.types import COST, LOSS, PART, Case, Cause, Evidence
+from modescope.analysis.causes.types import COST, LOSS, PART, Cause, Context, Evidence
 from modescope.analysis.causes.verdicts import is_compared, is_compiled, long_first_call
 from modescope.analysis.derive import profile
 from modescope.analysis.derive.mix import mix_of
@@ -24,10 +24,10 @@ _MOST_PHASES = 3
 FOR_SIZES = "Compile once for all sizes (mode=compile-dynamic), or pad to fewer sizes (calls.pad)."
 
 
-def eager_fallback(case: Case) -> Evidence | None:
+def eager_fallback(context: Context) -> Evidence | None:
     """Torch reached its limit of compilations, and runs some of the calls in eager."""
-    mix = mix_of(case.row)
-    if mix is None or mix.gave_up_at is None or not mix.eager or not is_compiled(case.row):
+    mix = mix_of(context.row)
+    if mix is None or mix.gave_up_at is None or not mix.eager or not is_compiled(context.row):
         return None
     reasons = [one.reason for one in mix.compiles if one.reason]
     by_size = bool(reasons) and "size mismatch" in reasons[-1]
@@ -40,9 +40,9 @@ def eager_fallback(case: Case) -> Evidence | None:
     return Evidence(mix.eager_share, figures)
 
 
-def size_compiles(case: Case) -> Evidence | None:
+def size_compiles(context: Context) -> Evidence | None:
     """Torch compiled in more than one call of the first pass."""
-    mix = mix_of(case.row)
+    mix = mix_of(context.row)
     if mix is None or len(mix.compiles) < 2:
         return None
     named = [f"{one.number}" for one in mix.compiles[:_MOST_NUMBERS]]
@@ -57,17 +57,17 @@ def size_compiles(case: Case) -> Evidence | None:
     return Evidence(None, figures)
 
 
-def padding(case: Case) -> Evidence | None:
+def padding(context: Context) -> Evidence | None:
     """The case's calls are padded, which makes them 5 % larger or more."""
-    mix = mix_of(case.row)
+    mix = mix_of(context.row)
     if mix is None or mix.padding < LEAST_PADDING:
         return None
     return Evidence(1 - 1 / mix.padding, {"times": f"{mix.padding:.2f}"})
 
 
-def recompiles(case: Case) -> Evidence | None:
+def recompiles(context: Context) -> Evidence | None:
     """Torch compiled again within the timed window, or gave reasons for compiling again."""
-    row, reasons = case.row, evidence.texts(case.row, "recompile_reasons")
+    row, reasons = context.row, evidence.texts(context.row, "recompile_reasons")
     timed = row["recompiles"] or 0
     if row["calls"] and not timed:  # new sizes compile, as `size_compiles` says
         return None
@@ -76,14 +76,14 @@ def recompiles(case: Case) -> Evidence | None:
     figures = {
         "times": numbers.counted(timed or len(reasons), "time", "times"),
         "when": " while calls were timed" if timed else "",
-        "why": f": {evidence.first_of(reasons)}" if reasons else "",
+        "why": f": {evidence.first_and_count(reasons)}" if reasons else "",
     }
     return Evidence(1.0 if timed else None, figures)
 
 
-def graph_breaks(case: Case) -> Evidence | None:
-    """The graph is broken (graph_breaks)."""
-    row = case.row
+def graph_breaks(context: Context) -> Evidence | None:
+    """torch.compile split the model into several graphs (graph_breaks)."""
+    row = context.row
     if not row["graph_breaks"]:
         return None
     sites = json.loads(row["graph_break_reasons"] or "[]")
@@ -91,32 +91,32 @@ def graph_breaks(case: Case) -> Evidence | None:
     at = [f"{one['reason']}{' at ' + one['place'] if one['place'] else ''}" for one in sites]
     figures = {
         "breaks": numbers.counted(row["graph_breaks"], "graph break", "graph breaks"),
-        "where": f": {evidence.first_of(at)}" if at else "",
+        "where": f": {evidence.first_and_count(at)}" if at else "",
         "eager": f"; in eager: {', '.join(in_eager)}" if in_eager else "",
     }
-    return Evidence(_share_of_breaks(case, bool(in_eager)), figures)
+    return Evidence(_share_of_breaks(context, bool(in_eager)), figures)
 
 
-def fallbacks(case: Case) -> Evidence | None:
+def fallbacks(context: Context) -> Evidence | None:
     """Operators for which Inductor has no code of its own take a tenth of the call or more."""
-    row = case.row
+    row = context.row
     names = {_operator(name) for name in evidence.texts(row, "fallback_kernels")}
     mine = [one for one in evidence.kernels(row) if one.name in names]
     share = evidence.share_of_call(row, evidence.seconds(mine))
     if not mine or share is None or share < LEAST_FALLBACKS:
         return None
-    figures = {"share": numbers.share(share, 1), "names": evidence.named(mine, row)}
+    figures = {"share": numbers.share(share, 1), "names": evidence.heaviest_names(mine, row)}
     return Evidence(share, figures)
 
 
-def _share_of_breaks(case: Case, in_eager: bool) -> float | None:
-    """What compiling as a whole could save at most; None where unknown.
+def _share_of_breaks(context: Context, in_eager: bool) -> float | None:
+    """The share of a call that compiling it in one piece could save at most; None where unknown.
 
-    Guards and Python of the pieces, and with functions in eager their kernels other than matrix
-    products, which are a library's in compiled code, too. On CUDA guards and Python alone: kernels
-    run while the host works, so their times cannot be added.
+    It is the time of guards and of Python around the pieces. Where functions run in eager, their
+    kernels are added, except matrix products: compiled code calls the same library for these. On
+    CUDA no kernels are added, because they run while the host works.
     """
-    row = case.row
+    row = context.row
     call = profile.compiled_call(row)
     around = None if call is None else call.overhead_share
     if not in_eager or phrases.on_cuda(row):
@@ -128,37 +128,37 @@ def _share_of_breaks(case: Case, in_eager: bool) -> float | None:
 
 
 def _operator(name: str) -> str:
-    """`aten::sort` for `aten.sort.stable` or `torch.ops.aten.sort.default`."""
+    """The name of an operator in profiles: `aten::sort` for torch's `aten.sort.stable`."""
     parts = name.removeprefix("torch.ops.").split(".")
     return name if len(parts) < 2 else "::".join(parts[:2])
 
 
-def first_call(case: Case) -> Evidence | None:
+def first_call(context: Context) -> Evidence | None:
     """The first call takes as long as a thousand calls of the baseline or more."""
-    row, calls = case.row, long_first_call(case.row)
+    row, calls = context.row, long_first_call(context.row)
     if calls is None:
         return None
     figures = {
         "what": phrases.first_step(row), "first": numbers.duration(row["first_call_s"]),
-        "calls": numbers.calls(calls), "phases": _phases(row), "caches": _caches(case),
+        "calls": numbers.calls(calls), "phases": _phases(row), "caches": _caches(context),
         "pays": _pays(row),
     }  # fmt: skip
     return Evidence(None, figures)
 
 
 def _phases(row: Row) -> str:
-    """`: inductor 4.10 s, codegen 2.20 s, dynamo 0.80 s`; empty where unknown."""
+    """The longest phases of compiling: `: inductor 4.10 s, codegen 2.20 s`; empty where unknown."""
     phases = sorted(json.loads(row["compile_phases_s"] or "{}").items(), key=lambda one: -one[1])
     known = [f"{name} {s:#.3g} s" for name, s in phases[:_MOST_PHASES] if s > 0]
     return f": {', '.join(known)}" if known else ""
 
 
-def _caches(case: Case) -> str:
-    """`; with a warm compiler cache 1.03 s`; empty without such a row.
+def _caches(context: Context) -> str:
+    """`; with a warm compiler cache 1.03 s`; empty if no row has the other state of the cache.
 
-    A warm cache that lacked the row's code says nothing.
+    A row whose warm cache lacked the compiled code is passed over.
     """
-    for other in case.caches:
+    for other in context.caches:
         lacked = other["compile_cache"] == "warm" and other["compiler_cache_misses"]
         if other["first_call_s"] is not None and not lacked:
             first = numbers.duration(other["first_call_s"])
@@ -175,9 +175,9 @@ def _pays(row: Row) -> str:
     return f"; it pays after {numbers.calls(calls)} calls"
 
 
-def memory_of_compiling(case: Case) -> Evidence | None:
+def memory_of_compiling(context: Context) -> Evidence | None:
     """The first call takes 32 MiB more than plain eager's, and twice what a steady call needs."""
-    row, plain = case.row, case.plain
+    row, plain = context.row, context.plain
     setup, steady = row["setup_peak_bytes"], row["peak_bytes"]
     before = None if plain is None else plain["setup_peak_bytes"]
     if not is_compiled(row) or not is_compared(row) or None in (setup, steady, before):

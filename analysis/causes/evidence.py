@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from modescope.analysis.causes.types import Case
+from modescope.analysis.causes.types import Context
 from modescope.analysis.causes.verdicts import is_compiled
 from modescope.analysis.derive.flags import CONTENDED
 from modescope.analysis.derive.profile import DOUBTS
@@ -61,32 +61,32 @@ class Kernel:
 
 
 def texts(row: Row, column: str) -> list[str]:
-    """The entries of a column with a JSON list of texts; none where it is null or absent."""
+    """The texts in a column that holds a JSON list; an empty list where it is null or absent."""
     value = row.get(column)
     return [" ".join(str(one).split()) for one in json.loads(value)] if value else []
 
 
 def kernels(row: Row | None) -> tuple[Kernel, ...]:
-    """The heaviest kernels of a row; none without a profile that agrees with the clocks."""
+    """The heaviest kernels of a row; empty without a profile that agrees with the clocks."""
     if row is None or not row["heaviest_kernels"] or not row["profiled_span_s"]:
         return ()
     if not UNRELIABLE.isdisjoint(phrases.flags(row)):
         return ()
-    return _listed(row["heaviest_kernels"])
+    return _parse_kernels(row["heaviest_kernels"])
 
 
 @lru_cache(maxsize=64)  # several rules read the same rows
-def _listed(text: str) -> tuple[Kernel, ...]:
+def _parse_kernels(text: str) -> tuple[Kernel, ...]:
     return tuple(Kernel(**one) for one in json.loads(text))
 
 
 def seconds(of: Iterable[Kernel]) -> float:
-    """The sum of their times."""
+    """The summed time of these kernels."""
     return sum(one.seconds for one in of)
 
 
 def share_of_call(row: Row, part_s: float | None) -> float | None:
-    """`part_s` ÷ the profiled call, both of the same call; None where unknown or above it."""
+    """`part_s` ÷ the profiled call of `row`; None where unknown, or where the part is longer."""
     span_s = row["profiled_span_s"]
     if part_s is None or not span_s:
         return None
@@ -94,23 +94,25 @@ def share_of_call(row: Row, part_s: float | None) -> float | None:
     return share if share <= 1 else None
 
 
-def named(of: Iterable[Kernel], row: Row) -> str:
-    """`aten::addmm 75 %, aten::gelu 6 %`: the heaviest two, with their shares of the call."""
+def heaviest_names(of: Iterable[Kernel], row: Row) -> str:
+    """The heaviest two kernels with their shares of the call: `aten::mm 75 %, aten::gelu 6 %`."""
     heaviest = sorted(of, key=lambda one: -one.seconds)[:_MOST_NAMED]
     return ", ".join(
-        f"{cut(one.name)} {numbers.share(one.seconds, row['profiled_span_s'])}" for one in heaviest
+        f"{shorten(one.name)} {numbers.share(one.seconds, row['profiled_span_s'])}"
+        for one in heaviest
     )
 
 
-def cut(name: str) -> str:
-    """A name, shortened if it is very long."""
+def shorten(name: str) -> str:
+    """`name`, shortened if it is very long."""
     return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"
 
 
 def pace_ratio(row: Row, other: Row) -> float | None:
-    """The pace of the machine in one profile ÷ that in the other; 1 on CUDA; None where unknown.
+    """How many times slower the machine ran in the profile of `row` than in that of `other`.
 
-    A time of `row` ÷ this ratio can be compared with one of `other`.
+    A time of `row` ÷ this ratio can be compared with a time of `other`. 1 on CUDA; None where
+    unknown.
     """
     if phrases.on_cuda(row):
         return 1.0  # the pace is the host's, and kernels run on the device
@@ -119,11 +121,12 @@ def pace_ratio(row: Row, other: Row) -> float | None:
 
 
 def overhead_share(row: Row) -> Estimate | None:
-    """The part of a call in which no kernel works, with an interval; None where unknown.
+    """The share of a call in which no kernel works, with an interval; None where unknown.
 
-    On CUDA the time in which the device waits for the host. On a CPU the share of dispatch by the
-    clocks; where that is unknown, by the profile. Of compiled code the clocks have guards and
-    Python alone, without launches, so their share is the lower end, and the profile's the upper.
+    On CUDA it is the time in which the device waits for the host. On a CPU it is the share of
+    dispatch by the clocks, or by the profile where that is unknown. For compiled code the clocks
+    measure guards and Python but no launches, so their share is the lower end and the profile's is
+    the upper.
     """
     if phrases.on_cuda(row):
         busy = _within_a_call(stored_ratio(row, "device_share"))
@@ -136,7 +139,7 @@ def overhead_share(row: Row) -> Estimate | None:
 
 
 def _within_a_call(share: Estimate) -> Estimate | None:
-    """A share limited to 1; None without an interval."""
+    """`share` limited to the range from 0 to 1; None if it has no interval."""
     if share.value is None or share.low is None or share.high is None:
         return None
     return Estimate(*(min(1.0, max(0.0, each)) for each in (share.value, share.low, share.high)))
@@ -151,10 +154,11 @@ def _of_compiled(clocked: Estimate, profiled: Estimate | None) -> Estimate:
 
 
 def _profiled_overhead(row: Row) -> Estimate | None:
-    """The profiler slows small operators more than kernels, so its share is the upper end.
+    """The share of a call without a kernel, by the profile; None without a reliable profile.
 
-    The lower end is the share if it slowed operators alone. Beside other programs it is 0, because
-    what is no kernel may be waiting for the processor.
+    The profiler slows small operators more than kernels, so the share that it shows is the upper
+    end. The lower end is the share if it slowed operators alone. Beside other programs the lower
+    end is 0, because time without a kernel may be time spent waiting for the processor.
     """
     slower = row["profiler_overhead"]
     work = share_of_call(row, row["kernels_s"])
@@ -168,7 +172,7 @@ def _profiled_overhead(row: Row) -> Estimate | None:
 def durations(*times_s: float) -> list[str]:
     """`1.04 ms`, `0.698 ms`: times that are compared with each other, all in one unit.
 
-    That of the longest, or of the shortest if it is less than a tenth of that unit.
+    The unit fits the longest time, or the shortest if that is less than a tenth of the unit.
     """
     scale, unit = numbers.time_unit(max(times_s))
     if min(times_s) < scale / 10:
@@ -180,18 +184,22 @@ def durations(*times_s: float) -> list[str]:
 
 @dataclass(frozen=True)
 class Change:
-    """What a row saves against plain eager, in parts of the baseline's call; negative: it adds."""
+    """What a row saves compared with plain eager, as shares of the baseline's call.
+
+    A negative share is added, not saved.
+    """
 
     overhead: Estimate
     work: Estimate
 
 
 def change(row: Row, plain: Row | None) -> Change | None:
-    """The parts of a call that differ from plain eager's; None where one of them is unknown.
+    """The Change from plain eager to `row`; None where overhead or work is unknown.
 
-    The two rows are separate processes, so each is related to its own baseline, paired within the
-    rounds of its process. The intervals are the worst case of all intervals. Where the row is split
-    by its profile, plain eager is, too: a profile counts more as overhead than the clocks do.
+    The two rows are separate processes, so each is compared with its own baseline, paired within
+    the rounds of its process. The intervals are the worst case of all intervals. If overhead and
+    work of the row come from its profile, those of plain eager do, too: a profile counts more as
+    overhead than the clocks do.
     """
     if plain is None:
         return None
@@ -207,14 +215,14 @@ def change(row: Row, plain: Row | None) -> Change | None:
 
 
 def _is_by_profile(row: Row) -> bool:
-    """Whether the value of `overhead_share` is the profile's."""
+    """Whether the value of `overhead_share(row)` comes from the profile."""
     if phrases.on_cuda(row) or _profiled_overhead(row) is None:
         return False
     return is_compiled(row) or _within_a_call(stored_ratio(row, "dispatch_share")) is None
 
 
 def _with_profile(clocked: Estimate | None, profiled: Estimate | None) -> Estimate | None:
-    """The profile's share, with an interval that holds both."""
+    """The share by the profile, with an interval that covers both; `clocked` if one is None."""
     if clocked is None or profiled is None:
         return clocked
     (one, other), (low, high) = ends(clocked), ends(profiled)
@@ -222,19 +230,23 @@ def _with_profile(clocked: Estimate | None, profiled: Estimate | None) -> Estima
 
 
 def _parts(row: Row, share: Estimate | None) -> tuple[Estimate | None, Estimate | None] | None:
-    """Overhead and work of a call, in parts of the call of the baseline in the same process."""
+    """Overhead and work of a call, as shares of the baseline's call in the same process.
+
+    `share` is the overhead as a share of the row's own call. None where it or the speedup is
+    unknown.
+    """
     if share is None or row["speedup_ci_low"] is None:
         return None
     length = quotient(ONE, stored_ratio(row, "speedup"))
     return product(length, share), product(length, difference(ONE, share))
 
 
-def less_work(case: Case) -> str:
-    """What makes the kernels themselves cheaper on this device."""
-    row = case.row
+def less_work(context: Context) -> str:
+    """A remedy in one sentence: what makes the kernels themselves cheaper on this device."""
+    row = context.row
     if row["dtype"] not in ("fp32", "tf32"):
         return FASTER_DEVICE
-    lower = [one for one in case.siblings if one["dtype"] in ("bf16", "fp16")]
+    lower = [one for one in context.siblings if one["dtype"] in ("bf16", "fp16")]
     best = max(lower, key=lambda one: one["speedup_ci_low"], default=None)
     if best is not None and best["speedup_ci_low"] > row["speedup_ci_high"]:
         return f"Lower the precision: {phrases.variant(best)} is {best['speedup']:.2f}× as fast."
@@ -247,7 +259,7 @@ def less_work(case: Case) -> str:
     return "Only less work, more threads or a faster device help."
 
 
-def first_of(reasons: Collection[Any]) -> str:
+def first_and_count(reasons: Collection[Any]) -> str:
     """The first of several texts, and how many more there are: `graph break (and 2 more)`."""
     more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
     return f"{next(iter(reasons))}{more}"

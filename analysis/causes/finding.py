@@ -18,8 +18,8 @@ from modescope.analysis.causes.types import (
     PART,
     REST,
     SMALL_GAIN,
-    Case,
     Cause,
+    Context,
     Evidence,
     Finding,
 )
@@ -44,21 +44,23 @@ CAUSES = (
     *precision.CAUSES,
     *machine.CAUSES,
 )
-"""Causes of one kind whose shares are equal or unknown are named in this order. A new one is a rule
-and an entry in the file that fits."""
+"""All causes. Their order decides between causes of one kind with equal or unknown shares.
+
+A new cause is a rule and an entry of `CAUSES` in the file that fits; a new file joins this list.
+"""
 
 LEAST_OF_A_LOSS = 0.75
-"""Parts of a call explain why it takes longer than the baseline's if together they are at least
-this share of what it takes longer."""
+"""The causes of a slower call explain it if together they take this share of the added time."""
 
 OVERHEAD = ("more_overhead", "guards")
-"""Causes that measure the same part of a call: the largest of them counts in what explains it."""
+"""Causes that measure the same part of a call: only the largest share of them is added up."""
 
 
 def findings(rows: Sequence[Row]) -> list[tuple[Finding, ...]]:
-    """For each row of the derived table its causes; none without a result or with a smoke budget.
+    """The causes of each of `rows`, most important first.
 
-    Rows are compared with the others of `rows`, so these should be the whole study.
+    A run that is not ok, or has a smoke budget, has none. `rows` should be the whole study, because
+    they are compared with each other.
     """
     good = [row for row in rows if phrases.why_left_out(row) is None]
     sections = phrases.grouped((values_of(row, SAME_BASELINE), row) for row in good)
@@ -66,31 +68,31 @@ def findings(rows: Sequence[Row]) -> list[tuple[Finding, ...]]:
     return [_of_row(row, sections, threads) for row in rows]
 
 
-def of_table(table: pd.DataFrame) -> dict[str, tuple[Finding, ...]]:
-    """`findings` of a derived table, by run_id."""
+def findings_by_run(table: pd.DataFrame) -> dict[str, tuple[Finding, ...]]:
+    """The causes of each row of a derived table, by run_id."""
     rows = phrases.as_rows(table)
     return {row["run_id"]: found for row, found in zip(rows, findings(rows), strict=True)}
 
 
-def found(table: pd.DataFrame) -> pd.Series:
-    """`findings` of the derived table before its causes, as a column."""
+def findings_column(table: pd.DataFrame) -> pd.Series:
+    """`findings` as a column of `table`, which has every derived column but those of causes."""
     return per_row(table, findings(phrases.as_rows(table)), "object")
 
 
 def cause(rows: pd.DataFrame) -> pd.Series:
-    """The codes of each row's causes (the column `_causes`), joined by ;; None without any."""
+    """The codes of each row's causes (column `_causes`), joined by `;`; None without a cause."""
     codes = (";".join(one.code for one in each) or None for each in rows["_causes"])
     return per_row(rows, codes, "object")
 
 
 def cause_text(rows: pd.DataFrame) -> pd.Series:
-    """The sentence and the remedy of each row's first cause; None without any."""
+    """The text of each row's first cause (column `_causes`); None without a cause."""
     texts = (each[0].text if each else None for each in rows["_causes"])
     return per_row(rows, texts, "object")
 
 
-def alone(one: Finding) -> str:
-    """The sentence and the remedy of a further cause, without what they explain."""
+def standalone_text(one: Finding) -> str:
+    """The sentence and the remedy of a cause as text, for the causes after the first."""
     return " ".join(filter(None, (f"{one.sentence[0].upper()}{one.sentence[1:]}", one.remedy)))
 
 
@@ -103,7 +105,7 @@ def _of_row(
         return ()
     members = sections.get(values_of(row, SAME_BASELINE), [])
     same = threads.get(values_of(row, THREADED), [])
-    case = Case(
+    context = Context(
         row,
         plain=_plain(row, members),
         siblings=tuple(one for one in members if one is not row),
@@ -116,26 +118,26 @@ def _of_row(
             if one["case_id"] == row["case_id"] and one["compile_cache"] != row["compile_cache"]
         ),
     )
-    return found_in(case)
+    return find_causes(context)
 
 
-def found_in(case: Case, causes: Sequence[Cause] = CAUSES) -> tuple[Finding, ...]:
-    """The causes of one case, most important first.
+def find_causes(context: Context, causes: Sequence[Cause] = CAUSES) -> tuple[Finding, ...]:
+    """The causes of one row, most important first.
 
-    Where the mode did not do what its name says, the other causes would describe another mode:
-    only hints follow.
+    If the mode is not in effect, only DECISIVE causes and hints are kept, because the others would
+    describe another mode.
     """
-    evidence = [(entry, entry.rule(case)) for entry in causes]
+    evidence = [(entry, entry.rule(context)) for entry in causes]
     held = [(entry, each) for entry, each in evidence if each is not None]
     shares = [(entry.code, each.share) for entry, each in held if entry.kind in (LOSS, PART)]
-    explain = _parts_explain(case.row, shares)
-    found = [_finding(case.row, entry, each, explain) for entry, each in held]
-    if phrases.not_in_effect(case.row):
+    explain = _parts_explain(context.row, shares)
+    found = [_make_finding(context.row, entry, each, explain) for entry, each in held]
+    if phrases.not_in_effect(context.row):
         found = [one for one in found if one.kind in (DECISIVE, HINT)]
     return tuple(sorted(found, key=lambda one: (one.kind, -(one.share or 0.0))))
 
 
-def _finding(row: Row, entry: Cause, evidence: Evidence, parts_explain: bool) -> Finding:
+def _make_finding(row: Row, entry: Cause, evidence: Evidence, parts_explain: bool) -> Finding:
     sentence, remedy = (
         template.format(**evidence.figures) for template in (entry.sentence, entry.remedy)
     )
@@ -149,9 +151,9 @@ def _finding(row: Row, entry: Cause, evidence: Evidence, parts_explain: bool) ->
 
 
 def _parts_explain(row: Row, shares: Sequence[tuple[str, float | None]]) -> bool:
-    """Whether what takes these parts of a call explains its speedup.
+    """Whether the causes of kinds LOSS and PART explain the speedup; `shares` has code and share.
 
-    It explains no gain, and no loss that is much larger than all these parts.
+    They explain no gain, and no loss that is much larger than all of them together.
     """
     known = [(code, share) for code, share in shares if share is not None]
     if is_gain(row) or not is_loser(row) or len(known) < len(shares):
@@ -163,9 +165,10 @@ def _parts_explain(row: Row, shares: Sequence[tuple[str, float | None]]) -> bool
 
 
 def _before(row: Row, kind: int) -> str:
-    """Ends in ":" if the cause explains the speedup, in ";" if it is only reported as well.
+    """The text that stands before a cause's sentence.
 
-    Costs include the first call, which is therefore not said before them.
+    It ends in ":" if the cause explains the speedup, and in ";" if it does not. Before a COST it
+    leaves out the first call, which is such a cost itself.
     """
     if kind in EXPLAINING:
         return f"{lead(row)}:"
@@ -173,9 +176,9 @@ def _before(row: Row, kind: int) -> str:
 
 
 def _plain(row: Row, members: Sequence[Row]) -> Row | None:
-    """The member that is plain eager with the row's grad axis at the baseline's dtype, if any.
+    """The member that is plain eager with the row's grad axis at the baseline's dtype.
 
-    None also where the row is that one.
+    None if there is none, or if it is the row itself.
     """
     if is_plain(row) and row["dtype"] == row["baseline_dtype"]:
         return None
@@ -192,10 +195,11 @@ def _plain(row: Row, members: Sequence[Row]) -> Row | None:
 
 
 def most_important(rows: Iterable[Row], count: int) -> list[Row]:
-    """The rows with the causes that a reader asks for first, each cause once.
+    """At most `count` of `rows`: those whose first cause a reader asks for first, each cause once.
 
-    First what is slower by more than a tenth, the slowest first; then compiled, captured and
-    autocast modes without gain; then gains, the largest first; then modes not in effect, the rest.
+    Modes that are slower by more than a tenth come first, the slowest first. Then come compiled,
+    captured and autocast modes without gain, then gains, the largest first, then modes not in
+    effect and the rest.
     """
     with_cause = sorted((row for row in rows if row["cause"]), key=_importance)
     of_cause = {row["cause"].partition(";")[0]: row for row in reversed(with_cause)}

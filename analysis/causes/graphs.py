@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from modescope.analysis.causes import evidence
-from modescope.analysis.causes.types import DECISIVE, PART, Case, Cause, Evidence
+from modescope.analysis.causes.types import DECISIVE, PART, Cause, Context, Evidence
 from modescope.analysis.causes.verdicts import is_no_gain
 from modescope.analysis.derive.mix import mix_of
 from modescope.analysis.format import cells, numbers, phrases
@@ -15,15 +15,15 @@ CAPTURING = ("reduce-overhead", "max-autotune")
 """Modes of torch.compile that record CUDA graphs."""
 
 _SIZES = re.compile(r"observed (\d+) distinct sizes")
-"""In the warning of torch/_inductor/cudagraph_utils.py that a graph is recorded for each size."""
+"""Matches torch's warning (torch/_inductor/cudagraph_utils.py) that it records a graph per size."""
 
 _SIZE = "size mismatch"
-"""In torch's reason to compile again for a tensor of another size."""
+"""A part of torch's reason for compiling again when a tensor has another size."""
 
 
-def not_graphed(case: Case) -> Evidence | None:
+def not_graphed(context: Context) -> Evidence | None:
     """A mode of CUDA graphs ran without them; with torch's own reason if there is one."""
-    row = case.row
+    row = context.row
     why = _why(row)
     if not _captures(row) or not phrases.not_in_effect(row) or why is None:
         return None
@@ -35,33 +35,33 @@ def not_graphed(case: Case) -> Evidence | None:
     return Evidence(None, {"why": why, "left": left, "remedy": remedy})
 
 
-def not_in_effect(case: Case) -> Evidence | None:
-    """Torch ran something else than the mode's name says, for another reason."""
-    row = case.row
+def not_in_effect(context: Context) -> Evidence | None:
+    """Torch ran something other than the mode's name says, for another reason than graphs."""
+    row = context.row
     if not phrases.not_in_effect(row) or not row["in_effect_note"]:
         return None
-    return None if not_graphed(case) else Evidence(None, {"why": row["in_effect_note"]})
+    return None if not_graphed(context) else Evidence(None, {"why": row["in_effect_note"]})
 
 
-def partly_graphed(case: Case) -> Evidence | None:
+def partly_graphed(context: Context) -> Evidence | None:
     """CUDA graphs were launched, but torch skipped some.
 
-    Its share is the time in which the device waits, because a replayed graph keeps it busy.
+    The share of the evidence is the time in which the device waits: a replayed graph keeps it busy.
     """
-    row, reasons = case.row, evidence.texts(case.row, "cudagraph_skip_reasons")
+    row, reasons = context.row, evidence.texts(context.row, "cudagraph_skip_reasons")
     if phrases.not_in_effect(row) or not reasons or not _captures(row):
         return None
     left = f", {_launches(row)} of a call" if row["launches"] else ""
-    return Evidence(_waiting(row), {"why": evidence.first_of(reasons), "left": left})
+    return Evidence(_waiting(row), {"why": evidence.first_and_count(reasons), "left": left})
 
 
-def graph_per_size(case: Case) -> Evidence | None:
+def graph_per_size(context: Context) -> Evidence | None:
     """Torch records a CUDA graph for each size: it warned of that, or it compiled for several.
 
     Only the warning counts sizes: one reason to compile again may stand for several of them, and
-    one size may give several reasons. Its share is that of `partly_graphed`.
+    one size may give several reasons. The share of the evidence is that of `partly_graphed`.
     """
-    row = case.row
+    row = context.row
     if phrases.not_in_effect(row) or not phrases.on_cuda(row) or not _captures(row):
         return None
     warned = [_SIZES.search(one) for one in evidence.texts(row, "torch_warnings")]
@@ -75,23 +75,23 @@ def graph_per_size(case: Case) -> Evidence | None:
     figures = {
         "count": numbers.count(max(observed)) if observed else "several",
         "pool": f", which hold {numbers.size(pool)}" if pool else "",
-        "why": f" ({evidence.first_of(reasons)})" if reasons else "",
+        "why": f" ({evidence.first_and_count(reasons)})" if reasons else "",
     }
     return Evidence(_waiting(row), figures)
 
 
-def device_is_the_limit(case: Case) -> Evidence | None:
+def device_is_the_limit(context: Context) -> Evidence | None:
     """A graph saves launches, but the device works for most of the call, so little is gained."""
-    row = case.row
+    row = context.row
     if not phrases.on_cuda(row) or not row["graph_launches"] or not is_no_gain(row):
         return None
     if row["bound_by"] != "work" or row["device_share"] is None:
         return None
-    before = None if case.plain is None else case.plain["launches"]
+    before = None if context.plain is None else context.plain["launches"]
     saved = "" if not before else f"{before:,.0f} launches of eager became {cells.launches(row)}, "
     figures = {
         "saved": f"{saved}but " if saved else "", "share": cells.share(row, "device_share"),
-        "remedy": evidence.less_work(case),
+        "remedy": evidence.less_work(context),
     }  # fmt: skip
     return Evidence(min(1.0, row["device_share"]), figures)
 
@@ -111,10 +111,10 @@ def _launches(row: Row) -> str:
 
 
 def _why(row: Row) -> str | None:
-    """Torch's reason, or else the note if it is about graphs."""
+    """Why no CUDA graph ran: torch's reason, or the row's note if it is about graphs; else None."""
     reasons = evidence.texts(row, "cudagraph_skip_reasons")
     if reasons:
-        return evidence.first_of(reasons)
+        return evidence.first_and_count(reasons)
     note = row["in_effect_note"] or ""
     return note if "CUDA graph" in note else None
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from modescope.analysis.causes import evidence
 from modescope.analysis.causes.evidence import Kernel, kernels
 from modescope.analysis.causes.overhead import LEAST
-from modescope.analysis.causes.types import DECISIVE, GAIN, LOSS, PART, Case, Cause, Evidence
+from modescope.analysis.causes.types import DECISIVE, GAIN, LOSS, PART, Cause, Context, Evidence
 from modescope.analysis.causes.verdicts import (
     is_compiled,
     is_faster,
@@ -27,10 +27,10 @@ MOST = 3  # places of subnormal numbers that are named
 SLOWER = 1.1  # generated kernels ÷ those they replace, by the profile
 
 
-def subnormal_numbers(case: Case) -> Evidence | None:
+def subnormal_numbers(context: Context) -> Evidence | None:
     """Weights, inputs or results are subnormal numbers, which may take any multiple of the time."""
-    shares = json.loads(case.row.get("subnormal") or "{}")
-    if not shares or phrases.on_cuda(case.row):
+    shares = json.loads(context.row.get("subnormal") or "{}")
+    if not shares or phrases.on_cuda(context.row):
         return None
     places = sorted(shares, key=lambda place: -shares[place])
     named = ", ".join(f"{place} ({numbers.share(shares[place], 1)})" for place in places[:MOST])
@@ -38,46 +38,46 @@ def subnormal_numbers(case: Case) -> Evidence | None:
     return Evidence(None, {"places": f"{named}{more}"})
 
 
-def unchanged_kernels(case: Case) -> Evidence | None:
+def unchanged_kernels(context: Context) -> Evidence | None:
     """The row gains little, and more than half of its call is kernels that eager runs, too."""
-    row = case.row
+    row = context.row
     if not is_no_gain(row) or not is_same_precision(row) or row["bound_by"] == "overhead":
         return None
     if evidence.texts(row, "eager_functions") or row["gave_up_at_call"] is not None:
         return None  # what runs in eager has eager's kernels, which compiling would change
-    left = _left(row, case.plain)
+    left = _unchanged(row, context.plain)
     share = evidence.share_of_call(row, evidence.seconds(left))
     if share is None or share < HALF:
         return None
     figures = {
-        "share": numbers.share(share, 1), "names": evidence.named(left, row),
+        "share": numbers.share(share, 1), "names": evidence.heaviest_names(left, row),
         "most": numbers.factor(row["speedup"] / share),
-        "remedy": evidence.less_work(case),
+        "remedy": evidence.less_work(context),
     }  # fmt: skip
     return Evidence(share, figures)
 
 
-def fused_kernels(case: Case) -> Evidence | None:
+def fused_kernels(context: Context) -> Evidence | None:
     """A compiled mode is faster, and its kernels take less time than plain eager's."""
-    row = case.row
+    row = context.row
     is_fusing = is_compiled(row) and is_same_precision(row) and row["generated_kernels"]
-    saved = evidence.change(row, case.plain) if is_fusing and is_faster(row) else None
+    saved = evidence.change(row, context.plain) if is_fusing and is_faster(row) else None
     if saved is None or ends(saved.work)[0] < LEAST:
         return None
     figures = {
         "share": numbers.share(saved.work.value, 1),
         "generated": numbers.count(row["generated_kernels"]),
-        "count": _fewer(case),
+        "count": _fewer(context),
     }
     return Evidence(saved.work.value, figures)
 
 
-def slower_kernels(case: Case) -> Evidence | None:
+def slower_kernels(context: Context) -> Evidence | None:
     """A compiled mode is slower, and its kernels take longer than those they replace.
 
     Both the clocks (with their intervals) and the profile have to show it.
     """
-    row, plain = case.row, case.plain
+    row, plain = context.row, context.plain
     is_fusing = is_compiled(row) and is_same_precision(row)
     saved = evidence.change(row, plain) if is_fusing and is_slower(row) else None
     if saved is None or plain is None or ends(saved.work)[1] > -LEAST:
@@ -87,13 +87,13 @@ def slower_kernels(case: Case) -> Evidence | None:
     if not new or pace is None or evidence.seconds(new) / pace < SLOWER * old_s:
         return None
     new_text, old_text = evidence.durations(evidence.seconds(new) / pace, old_s)
-    figures = {"new": new_text, "old": old_text, "names": evidence.named(new, row)}
+    figures = {"new": new_text, "old": old_text, "names": evidence.heaviest_names(new, row)}
     return Evidence(-saved.work.value * row["speedup"], figures)
 
 
-def near_floor(case: Case) -> Evidence | None:
+def near_floor(context: Context) -> Evidence | None:
     """The row gains little, and its floor is at least 0.7 of its work, by the interval."""
-    row = case.row
+    row = context.row
     if not is_no_gain(row) or flags.BEATEN in phrases.flags(row) or not row["floor_s"]:
         return None
     longest_s = _longest_work_s(row)
@@ -103,7 +103,7 @@ def near_floor(case: Case) -> Evidence | None:
     return Evidence(
         row["floor_s"] / row["latency_paired_s"],
         {"fraction": numbers.share(fraction, 1), "limit": _LIMITS[row["floor_bound"]],
-         "remedy": evidence.less_work(case)},
+         "remedy": evidence.less_work(context)},
     )  # fmt: skip
 
 
@@ -114,7 +114,7 @@ _LIMITS = {
 
 
 def _longest_work_s(row: Row) -> float | None:
-    """The upper end of the interval of the time that the kernels work."""
+    """The upper end of the interval of the kernels' time, in seconds; None where unknown."""
     if phrases.on_cuda(row):
         return row["device_ci_high_s"]  # type: ignore[no-any-return]
     latency_s, dispatch = row["latency_paired_ci_high_s"], row["dispatch_share_ci_low"]
@@ -122,8 +122,8 @@ def _longest_work_s(row: Row) -> float | None:
     return float(latency_s * (1 - dispatch)) if known else None
 
 
-def _left(row: Row, plain: Row | None) -> list[Kernel]:
-    """The kernels of a row that are plain eager's: on a CPU all that were not generated."""
+def _unchanged(row: Row, plain: Row | None) -> list[Kernel]:
+    """The kernels of a row that plain eager runs, too: on a CPU, all but generated ones."""
     mine = [one for one in kernels(row) if not one.is_generated]
     if not phrases.on_cuda(row):
         return mine
@@ -137,10 +137,10 @@ def _only_in(row: Row, other: Row) -> Sequence[Kernel]:
     return [one for one in kernels(row) if one.name not in names]
 
 
-def _fewer(case: Case) -> str:
-    """`, 40 kernels became 23`; empty where unknown."""
-    before = None if case.plain is None else case.plain["kernels"]
-    after = case.row["kernels"]
+def _fewer(context: Context) -> str:
+    """How many fewer kernels run than in eager: `; 40 kernels became 23`; empty where unknown."""
+    before = None if context.plain is None else context.plain["kernels"]
+    after = context.row["kernels"]
     if before is None or after is None or after >= before:
         return ""
     return f"; {numbers.count(before)} kernels became {numbers.count(after)}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from modescope.analysis.causes import evidence
-from modescope.analysis.causes.types import HINT, SETTING, Case, Cause, Evidence
+from modescope.analysis.causes.types import HINT, SETTING, Cause, Context, Evidence
 from modescope.analysis.causes.verdicts import LITTLE, is_no_gain
 from modescope.analysis.derive import pace
 from modescope.analysis.format import numbers, phrases
@@ -12,14 +12,14 @@ from modescope.bench.stats.estimates import Estimate, ends
 NEAR = 0.5  # of the ceiling of the threads in use: above it more threads are the way to go on
 
 
-def threads(case: Case) -> Evidence | None:
-    """The same case is faster by a tenth with another number of threads, the intervals apart.
+def threads(context: Context) -> Evidence | None:
+    """The same case is faster by a tenth with another number of threads, by the intervals.
 
-    At equal pace of the machine where that is known, as the two are separate processes. A tenth is
-    more than two processes of the same code differ by.
+    The latencies are compared at equal pace of the machine where that is known, as the two are
+    separate processes. Two processes of the same code differ by less than a tenth.
     """
-    row = case.row
-    compared = ((one, pace.latencies(row, one)) for one in case.threads)
+    row = context.row
+    compared = ((one, pace.latencies(row, one)) for one in context.threads)
     faster = [(one, both) for one, both in compared if both and _surely_faster(*both)]
     if not faster:
         return None
@@ -40,15 +40,15 @@ def _surely_faster(mine: Estimate, theirs: Estimate) -> bool:
     return high_s * (1 + LITTLE) < low_s
 
 
-def idle_cores(case: Case) -> Evidence | None:
-    """Arithmetic limits the call, near the rate of the threads in use, and cores are idle."""
-    row = case.row
+def idle_cores(context: Context) -> Evidence | None:
+    """Arithmetic limits the call, near the highest rate of its threads, and cores are idle."""
+    row = context.row
     count, cores = row["threads"], row["cpu_cores"]
     if phrases.on_cuda(row) or phrases.not_in_effect(row):
         return None
     if None in (count, cores) or count >= cores:
         return None
-    measured = any(one["threads"] > count for one in case.threads)
+    measured = any(one["threads"] > count for one in context.threads)
     fraction = row["roofline_fraction"]
     near = row["floor_bound"] == "compute" and fraction is not None and NEAR <= fraction <= 1
     if measured or not near or row["bound_by"] != "work" or not is_no_gain(row):
@@ -60,10 +60,10 @@ def idle_cores(case: Case) -> Evidence | None:
     return Evidence(None, figures)
 
 
-def torch_warning(case: Case) -> Evidence | None:
+def torch_warning(context: Context) -> Evidence | None:
     """Torch printed a warning during the case."""
-    warnings = evidence.texts(case.row, "torch_warnings")
-    return Evidence(None, {"warning": evidence.first_of(warnings)}) if warnings else None
+    warnings = evidence.texts(context.row, "torch_warnings")
+    return Evidence(None, {"warning": evidence.first_and_count(warnings)}) if warnings else None
 
 
 CAUSES = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from modescope.analysis.causes import evidence
 from modescope.analysis.causes.graphs import CAPTURING
-from modescope.analysis.causes.types import GAIN, LOSS, PART, Case, Cause, Evidence
+from modescope.analysis.causes.types import GAIN, LOSS, PART, Cause, Context, Evidence
 from modescope.analysis.causes.verdicts import (
     is_compared,
     is_compiled,
@@ -19,28 +19,28 @@ from modescope.analysis.format.phrases import Row
 from modescope.bench.stats.estimates import ends, stored_ratio
 
 LEAST = 0.03
-"""Of a call: a smaller change of overhead or work is not named."""
+"""The smallest change of overhead or work that is named, as a share of a call."""
 
 LEAST_GUARDS = 0.05
-"""Of a profiled call: less time of cache lookup and the Python around it is not named."""
+"""The smallest share of a profiled call at which cache lookup and Python around it are named."""
 
 GRADS = ("no_grad", "inference_mode")
 
 
-def less_overhead(case: Case) -> Evidence | None:
+def less_overhead(context: Context) -> Evidence | None:
     """The row is faster, and spends less of a call beside its kernels than plain eager."""
-    saved = evidence.change(case.row, case.plain) if is_faster(case.row) else None
+    saved = evidence.change(context.row, context.plain) if is_faster(context.row) else None
     if saved is None or ends(saved.overhead)[0] < LEAST:
         return None
     return Evidence(
         saved.overhead.value,
-        {"share": numbers.share(saved.overhead.value, 1), "operators": _operators(case)},
+        {"share": numbers.share(saved.overhead.value, 1), "operators": _operators(context)},
     )
 
 
-def compiled_code(case: Case) -> Evidence | None:
-    """A compiled mode is faster than the same mode without compiling, the intervals apart."""
-    row, before = case.row, _uncompiled(case)
+def compiled_code(context: Context) -> Evidence | None:
+    """A compiled mode is faster than the same mode without compiling, by the intervals."""
+    row, before = context.row, _uncompiled(context)
     if not is_faster(row) or before is None or row["speedup_ci_low"] <= before["speedup_ci_high"]:
         return None
     share = 1 / before["speedup"] - 1 / row["speedup"]
@@ -52,27 +52,27 @@ def compiled_code(case: Case) -> Evidence | None:
     return Evidence(share, figures)
 
 
-def more_overhead(case: Case) -> Evidence | None:
+def more_overhead(context: Context) -> Evidence | None:
     """The row is slower, and spends more of a call beside its kernels than plain eager."""
-    row = case.row
-    saved = evidence.change(row, case.plain) if is_slower(row) else None
+    row = context.row
+    saved = evidence.change(row, context.plain) if is_slower(row) else None
     if saved is None or ends(saved.overhead)[1] > -LEAST:
         return None
     added = -saved.overhead.value
     added_s = added * row["baseline_latency_s"]
-    figures = {**_what_adds(row, added_s), "remedy": _remedy(case)}
+    figures = {**_what_adds(row, added_s), "remedy": _remedy(context)}
     return Evidence(added * row["speedup"], figures)  # in parts of the row's own call
 
 
-def bound_by_overhead(case: Case) -> Evidence | None:
+def bound_by_overhead(context: Context) -> Evidence | None:
     """The row gains little, and overhead takes more than half of a call by its interval."""
-    row = case.row
+    row = context.row
     if not is_no_gain(row) or row["bound_by"] != "overhead":
         return None
     if phrases.on_cuda(row):
         ratio = stored_ratio(row, "host_per_device")
         text = f"the host is busy {numbers.ratio(ratio)} as long as the GPU"
-        return Evidence(1 - min(1.0, 1 / ratio.value), {"bound": text, "remedy": _remedy(case)})
+        return Evidence(1 - min(1.0, 1 / ratio.value), {"bound": text, "remedy": _remedy(context)})
     if row["dispatch_share"] is None:
         return None
     share = min(1.0, row["dispatch_share"])
@@ -80,12 +80,12 @@ def bound_by_overhead(case: Case) -> Evidence | None:
     count = row["ops_dispatched"]
     calls = "" if count is None else f" for {numbers.counted(count, 'operator', 'operators')}"
     text = f"{kind} {cells.share(row, 'dispatch_share')} of a call{calls}"
-    return Evidence(share, {"bound": text, "remedy": _remedy(case)})
+    return Evidence(share, {"bound": text, "remedy": _remedy(context)})
 
 
-def guards(case: Case) -> Evidence | None:
+def guards(context: Context) -> Evidence | None:
     """Cache lookup and Python around compiled code take a twentieth of the profiled call."""
-    row, call = case.row, profile.compiled_call(case.row)
+    row, call = context.row, profile.compiled_call(context.row)
     if call is None or not is_compared(row) or call.overhead_share < LEAST_GUARDS:
         return None
     span, lookup, wrapper = evidence.durations(call.span_s, call.lookup_s, call.wrapper_s)
@@ -94,9 +94,9 @@ def guards(case: Case) -> Evidence | None:
     return Evidence(call.overhead_share, figures)
 
 
-def no_autograd(case: Case) -> Evidence | None:
+def no_autograd(context: Context) -> Evidence | None:
     """The row's grad axis alone is faster than the baseline's, in which autograd is on."""
-    row, plain = case.row, case.plain
+    row, plain = context.row, context.plain
     if not is_faster(row) or row["grad"] not in GRADS or row["phase"] != "inference":
         return None
     alone = row if _is_plain_itself(row) else plain
@@ -109,15 +109,15 @@ def no_autograd(case: Case) -> Evidence | None:
     return Evidence(1 - 1 / gain, {"share": numbers.share(1 - 1 / gain, 1), "alone": fewer})
 
 
-def grad_left_on(case: Case) -> Evidence | None:
+def grad_left_on(context: Context) -> Evidence | None:
     """Inference with gradients enabled; the same mode without is faster, by its interval."""
-    row = case.row
+    row = context.row
     if row["phase"] != "inference" or row["grad"] != "enabled" or row["speedup_ci_low"] is None:
         return None
     same = ("dtype", "autocast", "compile_mode", "graph", "compile_options", "compile_cache")
     others = [
         one
-        for one in case.siblings
+        for one in context.siblings
         if one["grad"] in GRADS
         and all(one[name] == row[name] for name in same)
         and one["speedup_ci_low"] * (1 - LEAST) > row["speedup_ci_high"]
@@ -131,7 +131,10 @@ def grad_left_on(case: Case) -> Evidence | None:
 
 
 def _what_adds(row: Row, added_s: float) -> dict[str, str]:
-    """What adds this time to a call, with the times of its parts where the profile has them."""
+    """The figures `added` and `what` of `more_overhead`: what adds `added_s` seconds to a call.
+
+    The text has the times of the parts where the profile has them.
+    """
     call = profile.compiled_call(row) if is_compiled(row) else None
     if call is not None:
         added, lookup, wrapper = evidence.durations(added_s, call.lookup_s, call.wrapper_s)
@@ -147,20 +150,20 @@ def _what_adds(row: Row, added_s: float) -> dict[str, str]:
     }
 
 
-def _uncompiled(case: Case) -> Row | None:
-    """The row with the same grad axis, precision and autocast in which nothing is compiled."""
-    row = case.row
+def _uncompiled(context: Context) -> Row | None:
+    """The row with the same grad axis, precision and autocast that compiles nothing, if any."""
+    row = context.row
     if not is_compiled(row):
         return None
     if is_same_precision(row):
-        return case.plain
+        return context.plain
     same = ("grad", "dtype", "autocast")
-    others = (one for one in case.siblings if not (is_compiled(one) or one["graph"]))
+    others = (one for one in context.siblings if not (is_compiled(one) or one["graph"]))
     return next((one for one in others if all(one[name] == row[name] for name in same)), None)
 
 
 def _how(row: Row, before: Row) -> str:
-    """`, by less overhead (115 operators became 11)`; that it is unknown, where it is."""
+    """`, by less overhead (115 operators became 11)`; empty where unknown."""
     saved = evidence.change(row, before)
     parts = []
     if saved is not None and ends(saved.overhead)[0] >= LEAST:
@@ -173,7 +176,10 @@ def _how(row: Row, before: Row) -> str:
 
 
 def _became(what: str, row: Row, before: Row, column: str) -> str:
-    """` (115 operators became 11)`; empty where unknown or no fewer."""
+    """How a count fell from `before` to `row`: ` (115 operators became 11)`; empty if it did not.
+
+    `column` holds the count and `what` names it. Empty also where it is unknown.
+    """
     then, now = before[column], row[column]
     if then is None or now is None or now >= then:
         return ""
@@ -184,35 +190,37 @@ def _is_plain_itself(row: Row) -> bool:
     return is_same_precision(row) and not is_compiled(row) and not row["graph"]
 
 
-def _operators(case: Case) -> str:
-    """` (89 operators became 22)`; empty where unknown or no fewer."""
-    plain = case.plain
-    return "" if plain is None else _became("operators", case.row, plain, "ops_dispatched")
+def _operators(context: Context) -> str:
+    """How many fewer operators run than in eager: ` (89 operators became 22)`; else empty."""
+    plain = context.plain
+    return "" if plain is None else _became("operators", context.row, plain, "ops_dispatched")
 
 
-def _remedy(case: Case) -> str:
-    row, more_work = case.row, "give each call more work, such as a larger batch"
+def _remedy(context: Context) -> str:
+    row, more_work = context.row, "give each call more work, such as a larger batch"
     if phrases.on_cuda(row) and row["compile_mode"] in CAPTURING:
         return f"Capture the whole call (mode=compile-cuda-graph), or {more_work}."
-    if phrases.on_cuda(row) and not row["graph"] and not _is_slower_captured(case):
+    if phrases.on_cuda(row) and not row["graph"] and not _is_slower_captured(context):
         return f"Capture CUDA graphs (mode=reduce-overhead or mode=cuda-graph), or {more_work}."
     if is_compiled(row) or row["graph"]:
         return f"{more_work[0].upper()}{more_work[1:]}; at this size eager may be the better mode."
     if any(
-        one["compile_mode"] == "default" and one["dtype"] == row["dtype"] for one in case.siblings
+        one["compile_mode"] == "default" and one["dtype"] == row["dtype"]
+        for one in context.siblings
     ):  # were it faster, it would be recommended
         return f"{more_work[0].upper()}{more_work[1:]}."
     return f"Compile it (mode=compile), or {more_work}."
 
 
-def _is_slower_captured(case: Case) -> bool:
+def _is_slower_captured(context: Context) -> bool:
     """Whether the study has the row's precision in CUDA graphs, and each such row is slower."""
     captured = [
         one["speedup_ci_high"]
-        for one in case.siblings
-        if one["dtype"] == case.row["dtype"] and (one["graph"] or one["compile_mode"] in CAPTURING)
+        for one in context.siblings
+        if one["dtype"] == context.row["dtype"]
+        and (one["graph"] or one["compile_mode"] in CAPTURING)
     ]
-    return bool(captured) and max(captured) < case.row["speedup_ci_low"]
+    return bool(captured) and max(captured) < context.row["speedup_ci_low"]
 
 
 CAUSES = (

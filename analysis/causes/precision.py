@@ -6,7 +6,7 @@ import re
 
 from modescope.analysis.causes import evidence
 from modescope.analysis.causes.evidence import Kernel, kernels
-from modescope.analysis.causes.types import GAIN, LOSS, PART, Case, Cause, Evidence
+from modescope.analysis.causes.types import GAIN, LOSS, PART, Cause, Context, Evidence
 from modescope.analysis.causes.verdicts import is_compared, is_faster, is_slower
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.phrases import Row
@@ -31,16 +31,16 @@ _COPY = re.compile(r"direct_copy_kernel")
 _SIMT = re.compile(r"sgemm|_simt_|ffma|f32f32_f32f32_f32|gemmSN", re.IGNORECASE)
 
 
-def casts(case: Case) -> Evidence | None:
+def casts(context: Context) -> Evidence | None:
     """Casts between fp32 and autocast's dtype take a tenth of the call or more."""
-    row = case.row
+    row = context.row
     if not row["autocast"] or not is_compared(row):
         return None
-    before = {one.name: one for one in kernels(case.plain)}
+    before = {one.name: one for one in kernels(context.plain)}
     mine = [
         one for one in kernels(row) if _CAST.search(one.name) or (before and _COPY.search(one.name))
     ]
-    mine = [_without(one, before.get(one.name)) for one in mine]
+    mine = [_subtract(one, before.get(one.name)) for one in mine]
     share = evidence.share_of_call(row, evidence.seconds(mine))
     if share is None or share < LEAST_CASTS:
         return None
@@ -49,14 +49,14 @@ def casts(case: Case) -> Evidence | None:
     return Evidence(share, figures)
 
 
-def no_native_dtype(case: Case) -> Evidence | None:
+def no_native_dtype(context: Context) -> Evidence | None:
     """A low precision is slower, and the CPU or GPU has no instructions for it."""
-    row = case.row
-    lack = _lack(row)
+    row = context.row
+    lack = _missing_support(row)
     if lack is None or not is_slower(row):
         return None
-    slower = _products(case)
-    rates = _rates(case)
+    slower = _products(context)
+    rates = _rate_ratio(context)
     if (slower is None or slower.ratio < DIFFERS) and (rates is None or rates >= 1):
         return None
     figures = {
@@ -66,28 +66,28 @@ def no_native_dtype(case: Case) -> Evidence | None:
     return Evidence(None if slower is None else slower.added_share, figures)
 
 
-def slower_products(case: Case) -> Evidence | None:
+def slower_products(context: Context) -> Evidence | None:
     """A low precision is slower, and so are its matrix products, though the device has them."""
-    row, products = case.row, _products(case)
-    if not is_slower(row) or _lack(row) is not None or products is None:
+    row, products = context.row, _products(context)
+    if not is_slower(row) or _missing_support(row) is not None or products is None:
         return None
     if products.ratio < DIFFERS:
         return None
-    figures = {**_times(row, products), "remedy": _other_size(row, _rates(case))}
+    figures = {**_times(row, products), "remedy": _other_size(row, _rate_ratio(context))}
     return Evidence(products.added_share, figures)
 
 
-def faster_products(case: Case) -> Evidence | None:
+def faster_products(context: Context) -> Evidence | None:
     """A low precision is faster, and its matrix products take less time."""
-    row, products = case.row, _products(case)
+    row, products = context.row, _products(context)
     if not is_faster(row) or products is None or products.ratio > 1 / DIFFERS:
         return None
     return Evidence(products.saved_share, _times(row, products))
 
 
-def no_tensor_cores(case: Case) -> Evidence | None:
+def no_tensor_cores(context: Context) -> Evidence | None:
     """Products outside of a GPU's tensor cores take three tenths of the kernels' time or more."""
-    row = case.row
+    row = context.row
     if not phrases.on_cuda(row) or row["bound_by"] != "work" or not is_compared(row):
         return None
     simt = [one for one in kernels(row) if _SIMT.search(one.name) and "tf32" not in one.name]
@@ -97,12 +97,12 @@ def no_tensor_cores(case: Case) -> Evidence | None:
     share = evidence.seconds(simt) / whole
     return Evidence(
         share * (row["device_share"] or 0.0),
-        {"share": numbers.share(share, 1), "name": evidence.cut(simt[0].name)},
+        {"share": numbers.share(share, 1), "name": evidence.shorten(simt[0].name)},
     )
 
 
 class _Products:
-    """The matrix products that a row and plain eager have in common, at the same pace."""
+    """The times of the matrix products that a row and plain eager share, at the same pace."""
 
     def __init__(self, row: Row, plain: Row, mine: list[Kernel], theirs: list[Kernel], pace: float):
         self.before_s = evidence.seconds(theirs)
@@ -114,9 +114,12 @@ class _Products:
         self.saved_share = max(0.0, (self.before_s - self.after_s) / plain["profiled_span_s"])
 
 
-def _products(case: Case) -> _Products | None:
-    """None for the baseline's precision, and where the profiles do not have them."""
-    row, plain = case.row, case.plain or _captured(case)
+def _products(context: Context) -> _Products | None:
+    """The _Products of a row in low precision and of plain eager.
+
+    None for a row at the baseline's precision, and where one of the profiles has no such products.
+    """
+    row, plain = context.row, context.plain or _eager_in_graph(context)
     if plain is None or row["dtype"] not in LOW or plain["dtype"] == row["dtype"]:
         return None
     before, after = ([one for one in kernels(each) if one.is_product] for each in (plain, row))
@@ -128,26 +131,26 @@ def _products(case: Case) -> _Products | None:
     return _Products(row, plain, after, before, pace)
 
 
-def _captured(case: Case) -> Row | None:
-    """Eager in a CUDA graph at the baseline's dtype, which runs plain eager's kernels."""
-    same = {"grad": case.row["grad"], "dtype": case.row["baseline_dtype"], "autocast": False}
-    others = (one for one in case.siblings if one["graph"] and one["compile_mode"] == "none")
+def _eager_in_graph(context: Context) -> Row | None:
+    """The row of eager in a CUDA graph at the baseline's dtype; it runs plain eager's kernels."""
+    same = {"grad": context.row["grad"], "dtype": context.row["baseline_dtype"], "autocast": False}
+    others = (one for one in context.siblings if one["graph"] and one["compile_mode"] == "none")
     return next((one for one in others if all(one[k] == v for k, v in same.items())), None)
 
 
 def _in_both(kernels: list[Kernel], others: list[Kernel]) -> list[Kernel]:
-    """Those that the others have as often."""
+    """Those of `kernels` that `others` contain under the same name and as often."""
     counts = {(one.name, one.count) for one in others}
     return [one for one in kernels if (one.name, one.count) in counts]
 
 
 def _times(row: Row, products: _Products) -> dict[str, str]:
     after, before = evidence.durations(products.after_s, products.before_s)
-    name, dtype = evidence.cut(products.name), row["dtype"]
+    name, dtype = evidence.shorten(products.name), row["dtype"]
     return {"name": name, "dtype": dtype, "after": after, "before": before}
 
 
-def _lack(row: Row) -> str | None:
+def _missing_support(row: Row) -> str | None:
     """What the device lacks for the row's precision; None if nothing, or where unknown."""
     dtype = row["dtype"]
     if dtype not in LOW:
@@ -163,15 +166,15 @@ def _lack(row: Row) -> str | None:
     return f"this CPU has no {dtype} instructions"
 
 
-def _rates(case: Case) -> float | None:
-    """The highest rate of products at the row's precision ÷ that at the baseline's."""
-    mine = case.row["ceiling_flops_per_s"]
-    theirs = None if case.plain is None else case.plain["ceiling_flops_per_s"]
+def _rate_ratio(context: Context) -> float | None:
+    """The highest rate of products at the row's precision ÷ the baseline's; None if unknown."""
+    mine = context.row["ceiling_flops_per_s"]
+    theirs = None if context.plain is None else context.plain["ceiling_flops_per_s"]
     return float(mine / theirs) if mine and theirs else None
 
 
 def _other_size(row: Row, rates: float | None) -> str:
-    """What to do about slow products of a precision that the device has."""
+    """The remedy for slow products of a precision that the device supports."""
     if rates is not None and rates < 1 / DIFFERS:
         return (
             f"Stay with fp32: the highest rate measured for {row['dtype']} products here is "
@@ -187,8 +190,8 @@ def _how_slow(row: Row, products: _Products | None, rates: float | None) -> str:
     return TIMES.format(**_times(row, products))
 
 
-def _without(one: Kernel, before: Kernel | None) -> Kernel:
-    """A kernel less what plain eager spends in the same one."""
+def _subtract(one: Kernel, before: Kernel | None) -> Kernel:
+    """The kernel `one` without the calls and the time that plain eager (`before`) spends in it."""
     if before is None:
         return one
     count, spent_s = one.count - before.count, one.seconds - before.seconds

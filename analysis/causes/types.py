@@ -1,4 +1,4 @@
-"""The records of causes: the case that a rule reads, its evidence, and what readers see."""
+"""The records of causes: what a rule reads, its evidence, and what readers see."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ REST = 7  # a LOSS or a PART of a call that gains all the same, or too small for
 HINT = 8  # a fact whose effect was not measured
 
 EXPLAINING = (DECISIVE, GAIN, LOSS, PART, SMALL_GAIN)
-"""Kinds that explain the speedup of a row; the others stand beside it."""
+"""The kinds that explain the speedup of a row; causes of other kinds are reported besides."""
 
 
 @dataclass(frozen=True)
-class Case:
-    """A row, and the rows of the study that a rule may compare it with; all of these are trusted.
+class Context:
+    """A row to explain, and the trusted rows of the study that a rule may compare it with.
 
     A trusted row ended ok, was in effect, had more than a smoke budget and has an interval.
     """
@@ -39,10 +39,11 @@ class Case:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a rule found. `share` orders causes of one kind; None: unknown, so it comes last.
+    """What a rule found.
 
     `share`: the part of a call's time that the cause explains; for a cause of a gain, the part of
-    the baseline's. `figures`: texts by their names in the cause's sentence and remedy.
+    the baseline's call. It orders causes of one kind; None is unknown and comes last. `figures`:
+    texts by their names in the cause's sentence and remedy.
     """
 
     share: float | None = None
@@ -51,25 +52,25 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Cause:
-    """An entry of the table: the name of its rule is its code.
+    """A possible cause: the rule that looks for it, and the sentence and the remedy to print.
 
     The sentence can follow a colon, so it begins with a small letter.
     """
 
     kind: int  # DECISIVE, GAIN, LOSS, PART, SETTING, COST or HINT
-    rule: Callable[[Case], Evidence | None]
+    rule: Callable[[Context], Evidence | None]
     sentence: str  # a template for `str.format` with the evidence's figures
     remedy: str = ""  # what to do, as a template with the same figures
 
     @property
     def code(self) -> str:
-        """By which columns and texts name the cause."""
+        """The name of the cause in columns and texts, which is the name of its rule."""
         return self.rule.__name__
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A cause of a row, as readers see it."""
+    """A cause that was found for a row, as readers see it."""
 
     code: str
     kind: int

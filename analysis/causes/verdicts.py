@@ -10,12 +10,12 @@ from modescope.analysis.format.phrases import Row
 UNDECIDED = "what was measured does not decide why"
 
 LITTLE = 0.1
-"""A gain or a loss of a tenth: below it a reader asks why the mode is not faster."""
+"""A gain or a loss below a tenth is little: a reader then asks why the mode is not faster."""
 
 LITTLE_OR_NOTHING = "little"
 
 LONG = 1000
-"""A first call is named where it takes as long as so many calls of the baseline."""
+"""A first call is long if it takes as long as this many calls of the baseline."""
 
 
 def is_compared(row: Row) -> bool:
@@ -63,7 +63,7 @@ def is_same_precision(row: Row) -> bool:
 
 
 def long_first_call(row: Row) -> float | None:
-    """How many calls of the baseline take as long as the first call; None if that is not long."""
+    """How many calls of the baseline take as long as the first call; None if that is below LONG."""
     first_s, call_s = row["first_call_s"], row["baseline_latency_s"]
     if not is_compared(row) or not (is_compiled(row) or row["graph"]):
         return None
@@ -73,12 +73,12 @@ def long_first_call(row: Row) -> float | None:
 
 
 def lead(row: Row) -> str:
-    """`comparison`, and the first call where it pays late or never."""
+    """The text of `comparison`, followed by what the first call costs where that matters."""
     return f"{comparison(row)}{_first_call(row)}"
 
 
 def comparison(row: Row) -> str:
-    """`amp is 5.3 times slower than eager`: what the causes of a row explain."""
+    """What the causes of a row explain: `amp is 5.3 times slower than eager`."""
     mode, against = name(row), _baseline(row)
     if phrases.not_in_effect(row):
         return f"{mode} is not in effect"
@@ -100,7 +100,7 @@ def comparison(row: Row) -> str:
 
 
 def comparison_of(rows: Sequence[Row]) -> str:
-    """`amp and eager bf16 are 5.3 to 6.0 times slower than eager fp32`; rows of one `outcome`."""
+    """`amp and eager bf16 are 5.3 to 6.0 times slower than eager`, for rows of one `outcome`."""
     names = phrases.listed(list(dict.fromkeys(map(name, rows))))
     found, against = outcome(rows[0]), _baseline(rows[0])
     speedups = sorted(row["speedup"] for row in rows)
@@ -113,35 +113,35 @@ def comparison_of(rows: Sequence[Row]) -> str:
 
 
 def outcome(row: Row) -> str:
-    """What `comparison_of` says of a row: `slower`, `faster`, or LITTLE_OR_NOTHING."""
+    """What `comparison_of` says of a row: `slower`, `faster`, or else LITTLE_OR_NOTHING."""
     return "slower" if is_loser(row) else "faster" if is_gain(row) else LITTLE_OR_NOTHING
 
 
 def name(row: Row) -> str:
-    """The mode; with its dtype where that alone tells it from its baseline."""
+    """The row's mode, with its dtype where only the dtype differs from the baseline's."""
     mode = phrases.mode(row)
     is_cast = row["dtype"] != row["baseline_dtype"] and not row["autocast"]
     return f"{mode} {row['dtype']}" if is_cast else mode
 
 
 def _baseline(row: Row) -> str:
-    """`eager`, with its dtype where that differs from the row's."""
+    """The baseline's name: `eager`, or `eager fp32` where its dtype differs from the row's."""
     mode, dtype = row["baseline_mode"], row["baseline_dtype"]
     return str(mode) if dtype == row["dtype"] else f"{mode} {dtype}"
 
 
 def times(ratio: float) -> str:
-    """`5.3 times`, or `6.1 %` for less than a tenth: what stands before `slower`."""
+    """A ratio as it stands before `slower`: `5.3 times`, or `6.1 %` if it is below 1.1."""
     if ratio < 1 + LITTLE:
         return numbers.percent(ratio - 1)
     return f"{numbers.times(ratio).removesuffix('×')} times"
 
 
 def _first_call(row: Row) -> str:
-    """` after a first call of 7.20 s, which pays after 64,000 calls`.
+    """What the first call costs: ` after a first call of 7.20 s, which pays after 64,000 calls`.
 
-    Without a gain that pays, its length in calls: `, after a first call of 7.20 s, as long as
-    51,000 calls of eager`. Empty if that is not long, or nothing is built.
+    If the mode is not faster, its length in calls: `, after a first call of 7.20 s, as long as
+    51,000 calls of eager`. Empty if that is not long, or if nothing is compiled or captured.
     """
     first_s, pays_after = row["first_call_s"], row["break_even_calls"]
     builds = is_compiled(row) or row["graph"]

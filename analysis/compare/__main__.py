@@ -1,4 +1,4 @@
-"""`python -m analysis.compare`."""
+"""Runs `python -m analysis.compare`."""
 
 import sys
 

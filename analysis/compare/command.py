@@ -24,7 +24,7 @@ SUMMARY = "GITHUB_STEP_SUMMARY"
 """The environment variable with the file that GitHub shows as the summary of a step."""
 
 SKIP = 125
-"""Tells `git bisect run` that a commit cannot be judged."""
+"""The exit status by which `git bisect run` learns that a commit cannot be judged."""
 
 
 def _options(arguments: Sequence[str]) -> argparse.Namespace:
@@ -91,7 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def check(options: Sequence[str]) -> None:
-    """UsageError for a mistake in options, before there are two studies to compare."""
+    """Raises UsageError for a mistake in `options`, before there are two studies to compare."""
     _options(["OLD", "NEW", *options])
 
 
@@ -105,7 +105,7 @@ def _print(comparison: Comparison, options: argparse.Namespace) -> None:
 
 
 def _write(comparison: Comparison, options: argparse.Namespace) -> None:
-    """Writes the files; UsageError for the first that cannot be written."""
+    """Writes the files that `options` name; UsageError for the first that cannot be written."""
     option = "--github"
     try:
         if options.github and (summary := os.environ.get(SUMMARY)):

@@ -1,4 +1,4 @@
-"""What differs between the two sides beside the results, and what of it is refused."""
+"""What differs between two studies besides their results, and what of it forbids comparing them."""
 
 from __future__ import annotations
 
@@ -31,10 +31,13 @@ ALLOWED = (*REFUSED, UNREADABLE)
 
 _OF = {column: name for name, columns in REFUSED.items() for column in columns}
 STATE = "versus_state"
-"""What a side of versus was told to be; alone no difference, as both may hold the same code."""
+"""The column with the state that a side of versus was asked to measure.
+
+A difference in this column alone is none, because two states may hold the same code.
+"""
 
 COLUMNS = tuple(dict.fromkeys([STATE, *FINGERPRINT, "model_source_id", "seed", *_OF]))
-"""Everything that is looked at."""
+"""All columns in which the sides are searched for differences."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +51,8 @@ class Difference:
     refusal: str | None  # the name that allows it, if it is refused without
 
 
-def found(pairs: Sequence[Pair]) -> list[Difference]:
-    """The differences over all rows that are on both sides."""
+def find_differences(pairs: Sequence[Pair]) -> list[Difference]:
+    """The differences between the sides, over all rows that are on both."""
     counts = Counter(one for pair in pairs if pair.old and pair.new for one in _of_pair(pair))
     differing = sorted(counts.items(), key=lambda item: COLUMNS.index(item[0][0]))
     if {column for (column, _, _), _ in differing} == {STATE}:
@@ -69,7 +72,7 @@ def add_option(parser: argparse.ArgumentParser) -> None:
 
 
 def check(differences: Sequence[Difference], allowed: Collection[str]) -> None:
-    """UsageError if the sides differ in something that makes them incomparable."""
+    """Raises UsageError if the sides differ in something that is refused and not in `allowed`."""
     refused = [one for one in differences if one.refusal and one.refusal not in allowed]
     if not refused:
         return
@@ -95,7 +98,7 @@ def _of_pair(pair: Pair) -> list[tuple[str, ...]]:
 
 
 def _texts(column: str, old: Sequence[Any], new: Sequence[Any]) -> list[str]:
-    """Both values as text; of JSON only the entries that differ."""
+    """The old and the new values as text; of a column of JSON, only the entries that differ."""
     if column in ("variables", "budget_settings") and len(old) == len(new) == 1:
         left, right = (json.loads(one[0] or "{}") for one in (old, new))
         names = [key for key in {**left, **right} if left.get(key) != right.get(key)]

@@ -1,9 +1,8 @@
-"""Changes of what has no noise: how rows end, what the compiler made, what is counted.
+"""Changes of quantities without noise: how rows end, what the compiler made, what is counted.
 
 A new quantity is a line of EXACT, and then a name that --gate takes. Counts are compared only where
-all processes of a side agree.
-`first_call_s` is a time and has no place here; `setup_peak_bytes` of a CPU is a reading of the
-process's memory, which has noise.
+all processes of a side agree. `first_call_s` is a time and has no place here; `setup_peak_bytes` of
+a CPU is a reading of the process's memory, which has noise.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ Processes = Sequence[Row]
 
 
 @dataclass(frozen=True)
-class Finding:
-    """A change of an exact quantity; only one that is WORSE can fail."""
+class ExactChange:
+    """A change of a quantity without noise; only one that is WORSE can fail the comparison."""
 
     quantity: str
     kind: str  # WORSE | BETTER | REPORTED
@@ -31,10 +30,11 @@ class Finding:
 
 @dataclass(frozen=True)
 class Exact:
-    """A quantity, and how the processes of two sides are compared.
+    """A quantity without noise, and how it is compared between the processes of two sides.
 
-    `meaning`: what fails, in a word or two. `always`: part of the gate `exact`; others are gates of
-    their own name.
+    `compare` returns the kind and the text of a change, or None without a change. `meaning` says in
+    a word or two what fails. `always`: it is part of the gate `exact`; other quantities are gates
+    of their own name.
     """
 
     name: str
@@ -43,15 +43,15 @@ class Exact:
     always: bool = False
 
 
-def compared(old: Processes, new: Processes) -> list[Finding]:
-    """The changes of a row; one that is missing on either side has one only."""
+def find_changes(old: Processes, new: Processes) -> list[ExactChange]:
+    """The changes of a row between two sides; if it is missing on one, that is the only change."""
     if not old:
-        return [Finding("row", REPORTED, "not in the old results")]
+        return [ExactChange("row", REPORTED, "not in the old results")]
     if not new:
         ok = any(row["status"] == "ok" for row in old)
-        return [Finding("row", WORSE if ok else REPORTED, "not in the new results")]
+        return [ExactChange("row", WORSE if ok else REPORTED, "not in the new results")]
     found = ((one.name, one.compare(old, new)) for one in EXACT)
-    return [Finding(name, *change) for name, change in found if change]
+    return [ExactChange(name, *change) for name, change in found if change]
 
 
 def _status(old: Processes, new: Processes) -> tuple[str, str] | None:
@@ -79,21 +79,21 @@ def _in_effect(old: Processes, new: Processes) -> tuple[str, str] | None:
     return (BETTER, "now in effect") if before == {False} and after == {True} else None
 
 
-def _compiled(old: Processes, new: Processes) -> tuple[str, str] | None:
-    """A compiled mode without a single graph: its count of graph breaks says nothing."""
+def _graphs_lost(old: Processes, new: Processes) -> tuple[str, str] | None:
+    """WORSE if a compiled mode no longer makes any graph: then there are no breaks to count."""
     before, after = (_counts(rows, "graphs") for rows in (old, new))
     if new[0]["compile_mode"] == "none" or after != {0}:
         return None
     return None if before == {0} else (WORSE, "torch.compile made no graph at all")
 
 
-def _counted(
+def _count(
     name: str,
     title: str,
     text: Callable[[float], str] = numbers.count,
     always: bool = False,
 ) -> Exact:
-    """A count or a size, of which more is worse."""
+    """The Exact of column `name`, a count or a size; a higher value is worse."""
 
     def compare(old: Processes, new: Processes) -> tuple[str, str] | None:
         before, after = _counts(old, name), _counts(new, name)
@@ -120,24 +120,24 @@ def _ok(rows: Processes) -> list[Row]:
 
 
 def _counts(rows: Processes, name: str) -> set[float]:
-    """The known values of processes that ended ok."""
+    """The known values of column `name` in processes that ended ok."""
     return {row[name] for row in _ok(rows) if row[name] is not None}
 
 
 EXACT = (
     Exact("status", _status, "no longer ok", always=True),
     Exact("in_effect", _in_effect, "no longer in effect", always=True),
-    Exact("compiled", _compiled, "compiled nothing", always=True),
-    _counted("graph_breaks", "graph breaks", always=True),
-    _counted("recompiles", "compilations in the timed window", always=True),
-    _counted("graphs", "graphs"),
-    _counted("kernels", "kernels"),
-    _counted("launches", "launches"),
-    _counted("generated_kernels", "generated kernels"),
-    _counted("bytes_accessed", "bytes accessed", _bytes),
-    _counted("allocations_per_call", "allocations per call"),
-    _counted("step_peak_bytes", "peak of a step", _bytes),
-    _counted("flops", "flops"),
+    Exact("compiled", _graphs_lost, "compiled nothing", always=True),
+    _count("graph_breaks", "graph breaks", always=True),
+    _count("recompiles", "compilations in the timed window", always=True),
+    _count("graphs", "graphs"),
+    _count("kernels", "kernels"),
+    _count("launches", "launches"),
+    _count("generated_kernels", "generated kernels"),
+    _count("bytes_accessed", "bytes accessed", _bytes),
+    _count("allocations_per_call", "allocations per call"),
+    _count("step_peak_bytes", "peak of a step", _bytes),
+    _count("flops", "flops"),
 )
 
 ALWAYS = ("row", *(one.name for one in EXACT if one.always))

@@ -15,13 +15,13 @@ from modescope.analysis.compare.gate import (
     FAILED,
     NOT_COMPARED,
     UNDECIDED,
-    Compared,
+    ComparedRow,
     Comparison,
     is_open,
 )
 from modescope.analysis.compare.timing import EagerChange, Timing
 from modescope.analysis.format import numbers, phrases
-from modescope.analysis.format.phrases import beneath, paragraph
+from modescope.analysis.format.phrases import indented_paragraph, paragraph
 from modescope.bench.stats.estimates import Estimate
 from modescope.bench.text import tables
 from modescope.bench.text.markup import escape
@@ -31,7 +31,7 @@ MOST_ITEMS = 15  # differences, and works with eager's change
 CELL = 200  # characters of a cell in Markdown: GitHub accepts 65,536 in a comment
 ANNOTATIONS = 10  # of one level, that GitHub shows for a step
 VERSION = 1
-"""Of the JSON; increased when a name or a meaning changes. New names may be added without."""
+"""The version of the JSON. It rises when a name or a meaning changes, not when names are added."""
 
 WORK = ("model", "model_args", "shape", "phase", "dtype", "mode", "baseline_mode", "threads")
 ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -46,7 +46,7 @@ SAME = "Nothing that is recorded differs: the same code on both sides."
 
 
 def change(one: Estimate | None) -> str:
-    """`+4.8 % [+4.1, +5.5]`; without the brackets if there is no interval."""
+    """A change in percent with its interval: `+4.8 % [+4.1, +5.5]`, or `+4.8 %` without one."""
     if one is None:
         return numbers.UNKNOWN
     if one.low is None or one.high is None:
@@ -60,8 +60,8 @@ def _signed(share: float, places: int) -> str:
     return f"{round(share * 100, places) + 0.0:+.{places}f}"  # what rounds to zero has a plus
 
 
-def _cells(row: Compared) -> tuple[str, ...]:
-    """The cells of a row, by TITLES."""
+def _cells(row: ComparedRow) -> tuple[str, ...]:
+    """The cells of a row, in the order of TITLES."""
     timing = row.timing
     if timing.speedup_old is None:
         levels = map(numbers.duration, (timing.latency_old_s, timing.latency_new_s))
@@ -71,7 +71,7 @@ def _cells(row: Compared) -> tuple[str, ...]:
     return (row.pair.name, *levels, *changes, _verdict(row))
 
 
-def _verdict(row: Compared) -> str:
+def _verdict(row: ComparedRow) -> str:
     """The verdict on the timing and the exact changes; `FAILS: ...` stands before what fails."""
     rest = [one.text for one in row.findings if one.text not in row.failures]
     if row.timing.verdict not in row.failures and (row.timing.verdict or not row.findings):
@@ -81,7 +81,7 @@ def _verdict(row: Compared) -> str:
 
 
 def _timing_verdict(timing: Timing) -> str:
-    """`no worse`, `undecided (2 replicates a side, 3 are needed)`; empty without a timing."""
+    """The verdict on a row's timing, with its reason: `undecided (2 replicates a side, ...)`."""
     if timing.verdict is None:
         return "" if timing.why in (None, "on one side only") else f"not timed: {timing.why}"
     if timing.why:
@@ -97,7 +97,7 @@ def _timing_verdict(timing: Timing) -> str:
 
 
 def _notes(comparison: Comparison) -> list[str]:
-    """`Gates: exact, speedup (beyond 1 %), latency (beyond 2 %).`, and the notes."""
+    """`Gates: exact, speedup (beyond 1 %).`, which lists the gates, followed by the notes."""
     request = comparison.request
     margins = {"speedup": request.margin, "latency": request.latency_margin}
     gates = (
@@ -107,8 +107,11 @@ def _notes(comparison: Comparison) -> list[str]:
     return [f"Gates: {', '.join(gates)}.", *comparison.notes]
 
 
-def _differing(comparison: Comparison) -> list[str]:
-    """`torch_version 2.12.1 → 2.13.0`, with the number of rows if it is not all of them."""
+def _difference_texts(comparison: Comparison) -> list[str]:
+    """Each difference between the sides as text: `torch_version 2.12.1 → 2.13.0`.
+
+    It has the number of rows that differ, unless all of them do.
+    """
     both = sum(1 for row in comparison.rows if row.pair.old and row.pair.new)
     return [
         f"{one.column} {one.old} → {one.new}"
@@ -118,12 +121,12 @@ def _differing(comparison: Comparison) -> list[str]:
 
 
 def _eager(one: EagerChange) -> str:
-    """`+0.3 % [-0.4, +1.0] (50 and 50 readings)`."""
+    """Eager's own change, and its readings: `+0.3 % [-0.4, +1.0] (50 and 50 readings)`."""
     return f"{change(one.change)} ({one.old} and {one.new} readings)"
 
 
-def _parted(comparison: Comparison) -> tuple[list[Compared], list[Compared], str]:
-    """The rows that changed, those that fail first; the others; and a count of those."""
+def _partition(comparison: Comparison) -> tuple[list[ComparedRow], list[ComparedRow], str]:
+    """The rows that changed, failing ones first; the other rows; and a text that counts these."""
     changed = sorted((row for row in comparison.rows if row.changed), key=lambda r: not r.failures)
     rest = [row for row in comparison.rows if not row.changed]
     kinds = Counter(row.timing.verdict or "not timed" for row in rest)
@@ -134,15 +137,18 @@ def _parted(comparison: Comparison) -> tuple[list[Compared], list[Compared], str
 
 
 def terminal(comparison: Comparison) -> str:
-    """The sentence, what differs, eager's own change, the changed rows; the others are counted."""
+    """The comparison for a terminal: sentence, differences, eager's own change, and changed rows.
+
+    The other rows are only counted.
+    """
     lines = [
         line for text in (comparison.sentence, *_notes(comparison)) for line in paragraph(text)
     ]
-    lines += ["", "what differs", *_beneath(_differing(comparison))]
+    lines += ["", "what differs", *_indent_items(_difference_texts(comparison))]
     if comparison.eager:
         lines += ["eager itself"]
-        lines += _beneath([f"{_eager(one)}  {one.work}" for one in comparison.eager])
-    changed, rest, count = _parted(comparison)
+        lines += _indent_items([f"{_eager(one)}  {one.work}" for one in comparison.eager])
+    changed, rest, count = _partition(comparison)
     if changed:
         lines += ["", *_table(changed)]
     if rest:
@@ -150,7 +156,7 @@ def terminal(comparison: Comparison) -> str:
             (_timing_verdict(row.timing), row.pair.name) for row in rest if is_open(row)
         )
         lines += ["", *paragraph(count)]
-        lines += _beneath([
+        lines += _indent_items([
             f"{text}: {', '.join(dict.fromkeys(names))}" for text, names in undecided.items()
         ])  # fmt: skip
     return "\n".join(lines)
@@ -161,12 +167,12 @@ def _first(texts: Sequence[str]) -> list[str]:
     return [*texts[:MOST_ITEMS], *([f"and {more} more; --json has all"] if more > 0 else [])]
 
 
-def _beneath(texts: Sequence[str]) -> list[str]:
-    return [line for text in _first(texts) for line in beneath(text)]
+def _indent_items(texts: Sequence[str]) -> list[str]:
+    return [line for text in _first(texts) for line in indented_paragraph(text)]
 
 
-def _table(rows: Sequence[Compared]) -> Iterator[str]:
-    """The first rows under the names of their works, each with its verdict beneath it."""
+def _table(rows: Sequence[ComparedRow]) -> Iterator[str]:
+    """A table of the rows, grouped by work, with the verdict on each on the line below it."""
     works = phrases.grouped((row.pair.work, row) for row in rows[:MOST_ROWS])
     cells = [_cells(row)[:-1] for row in chain.from_iterable(works.values())]
     head, *lines = tables.plain(TITLES[:-1], cells).splitlines()
@@ -175,7 +181,7 @@ def _table(rows: Sequence[Compared]) -> Iterator[str]:
     for work, members in works.items():
         yield work
         for row in members:
-            yield from (next(left), *beneath(_verdict(row)))
+            yield from (next(left), *indented_paragraph(_verdict(row)))
     if len(rows) > MOST_ROWS:
         yield f"and {len(rows) - MOST_ROWS} more rows that changed; --json has all"
     yield from paragraph(LEGEND)
@@ -188,11 +194,11 @@ def markdown(comparison: Comparison) -> str:
         return "\n".join(lines)
     for note in _notes(comparison):
         lines += [_short(note), ""]
-    lines += ["What differs:", *_items(_differing(comparison))]
+    lines += ["What differs:", *_items(_difference_texts(comparison))]
     if comparison.eager:
         lines += ["", "Eager itself:"]
         lines += _items([f"{one.work}: {_eager(one)}" for one in comparison.eager])
-    changed, rest, count = _parted(comparison)
+    changed, rest, count = _partition(comparison)
     if changed:
         lines += ["", _lines(changed), "", escape(LEGEND)]
     if rest:
@@ -207,8 +213,8 @@ def _items(texts: Sequence[str]) -> list[str]:
     return [f"- {_short(text)}" for text in _first(texts)]
 
 
-def _lines(rows: Sequence[Compared]) -> str:
-    """A table of the first rows."""
+def _lines(rows: Sequence[ComparedRow]) -> str:
+    """A table in Markdown of at most MOST_ROWS rows."""
     cells = [(row.pair.work, *_cells(row)) for row in rows[:MOST_ROWS]]
     return tables.markdown(("work", *TITLES), [list(map(_cut, line)) for line in cells])
 
@@ -222,7 +228,7 @@ def _cut(text: str) -> str:
 
 
 def document(comparison: Comparison) -> str:
-    """JSON with a row for each row of either side; docs/compare.schema.json describes it."""
+    """The comparison as JSON, with every row of either side (docs/compare.schema.json)."""
     request = comparison.request
     content = {
         "version": VERSION,
@@ -247,7 +253,7 @@ def document(comparison: Comparison) -> str:
     return f"{json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)}\n"
 
 
-def _content(row: Compared) -> dict[str, Any]:
+def _content(row: ComparedRow) -> dict[str, Any]:
     timing, described = row.timing, row.pair.row
     return {
         **{name: described[name] for name in ("case_id", "device", "compile_cache", *WORK)},
@@ -273,11 +279,14 @@ def _both(old: Any, new: Any) -> dict[str, Any]:
 
 
 def junit(comparison: Comparison) -> str:
-    """JUnit XML, a test case per row; rows that are not compared are skipped."""
+    """The comparison as JUnit XML, a test case per row; rows that are not compared are skipped."""
     root = ElementTree.Element("testsuites", name="modescope")
     suite = ElementTree.SubElement(root, "testsuite", name="modescope.compare")
     around = ElementTree.SubElement(suite, "properties")
-    said = {"sentence": comparison.sentence, "what differs": "; ".join(_differing(comparison))}
+    said = {
+        "sentence": comparison.sentence,
+        "what differs": "; ".join(_difference_texts(comparison)),
+    }
     for name, value in said.items():
         ElementTree.SubElement(around, "property", name=name, value=_legal(value))
     if comparison.status == NOT_COMPARED:
@@ -295,7 +304,7 @@ def junit(comparison: Comparison) -> str:
     return f'<?xml version="1.0" encoding="utf-8"?>\n{ElementTree.tostring(root, "unicode")}\n'
 
 
-def _outcome(case: ElementTree.Element, row: Compared) -> None:
+def _outcome(case: ElementTree.Element, row: ComparedRow) -> None:
     _, old, new, against, latency, verdict = map(_legal, _cells(row))
     detail = f"old {old}, new {new}, against eager {against}, latency {latency}: {verdict}"
     if row.failures:
@@ -312,7 +321,10 @@ def _legal(text: str) -> str:
 
 
 def github(comparison: Comparison) -> str:
-    """Commands to GitHub in the output of a step: the sentence, and the first rows that fail."""
+    """The comparison as commands that GitHub reads in the output of a step.
+
+    They annotate the step with the sentence and the first rows that fail.
+    """
     level = {FAILED: "error", NOT_COMPARED: "error", UNDECIDED: "warning"}
     lines = [_command(level.get(comparison.status, "notice"), "modescope", comparison.sentence)]
     failed = [row for row in comparison.rows if row.failures][: ANNOTATIONS - 1]
@@ -334,4 +346,4 @@ FILES: dict[str, tuple[Callable[[Comparison], str], str]] = {
     "json": (document, "every row, as docs/compare.schema.json describes"),
     "junit": (junit, "JUnit XML, a test case per row; undecided rows are skipped"),
 }
-"""Options that take a file: what is written to it, and its description."""
+"""The options that take a file: the function that makes its text, and its description."""

@@ -1,4 +1,4 @@
-"""Which changes fail, and the answer to the whole comparison."""
+"""Decides which changes fail a comparison, and what its exit status and its sentence are."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from modescope.analysis.changes import log_margin
 from modescope.analysis.compare import differences, exact, sides, verdicts
 from modescope.analysis.compare.differences import Difference
-from modescope.analysis.compare.exact import Finding
-from modescope.analysis.compare.sides import Pair, matched
+from modescope.analysis.compare.exact import ExactChange
+from modescope.analysis.compare.sides import Pair, pair_rows
 from modescope.analysis.compare.timing import BROKEN, EagerChange, Timing, is_interleaved, timings
 from modescope.analysis.compare.verdicts import Margins
 from modescope.analysis.format import numbers
@@ -23,14 +23,14 @@ PASSED, FAILED, NOT_COMPARED, UNDECIDED = 0, 1, 2, 3
 
 EXACT = "exact"
 TIMED = {"speedup": verdicts.LOST, "latency": verdicts.SLOWER}
-"""Gates of timing, and the verdict that each fails."""
+"""Gates of timing, and the verdict that makes a row fail each."""
 
 GATES = (EXACT, *TIMED, *exact.ON_REQUEST)
 
 
 @dataclass(frozen=True)
 class Request:
-    """What was typed; `gates` None: the default."""
+    """The arguments of a comparison, as typed; `gates` None stands for the default gates."""
 
     old: Folder
     new: Folder
@@ -43,12 +43,12 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Compared:
-    """A row with its changes; `failures` says in words what fails."""
+class ComparedRow:
+    """A row with its changes; `failures` are texts that say what of it fails."""
 
     pair: Pair
     timing: Timing
-    findings: Sequence[Finding]
+    findings: Sequence[ExactChange]
     failures: Sequence[str]
 
     @property
@@ -60,7 +60,7 @@ class Compared:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The answer: an exit status, a sentence, and what they rest on."""
+    """The result of a comparison: an exit status, a sentence, and what they rest on."""
 
     request: Request
     status: int
@@ -69,19 +69,19 @@ class Comparison:
     interleaved: bool = False
     differences: Sequence[Difference] = ()
     eager: Sequence[EagerChange] = ()
-    rows: Sequence[Compared] = ()
+    rows: Sequence[ComparedRow] = ()
     notes: Sequence[str] = ()
 
 
 def compare(request: Request) -> Comparison:
-    """Compares two studies; UsageError if they are not comparable or if nothing is compared."""
+    """Compares two studies; raises UsageError if they are not comparable or nothing is compared."""
     old, new = sides.read(request.old, request.new, request.where, request.allowed)
-    return judged(request, matched(old, new), (*old.notes, *new.notes))
+    return judge(request, pair_rows(old, new), (*old.notes, *new.notes))
 
 
-def judged(request: Request, pairs: Sequence[Pair], notes: Sequence[str] = ()) -> Comparison:
-    """The answer on rows that are paired already."""
-    differing = differences.found(pairs)
+def judge(request: Request, pairs: Sequence[Pair], notes: Sequence[str] = ()) -> Comparison:
+    """The Comparison of rows that are paired already; raises UsageError as `compare` does."""
+    differing = differences.find_differences(pairs)
     differences.check(differing, request.allowed)
     margins = Margins(log_margin(request.margin), log_margin(request.latency_margin))
     of_pairs, eager = timings(pairs, margins)
@@ -95,21 +95,21 @@ def judged(request: Request, pairs: Sequence[Pair], notes: Sequence[str] = ()) -
     return Comparison(request, status, sentence, gates, interleaved, differing, eager, rows, said)
 
 
-def _row(pair: Pair, timing: Timing, gates: Collection[str]) -> Compared:
-    findings = exact.compared(pair.old, pair.new)
+def _row(pair: Pair, timing: Timing, gates: Collection[str]) -> ComparedRow:
+    findings = exact.find_changes(pair.old, pair.new)
     failures = [one.text for one in findings if one.kind == exact.WORSE and _gated(one, gates)]
     failures += [
         verdict for gate, verdict in TIMED.items() if gate in gates and timing.verdict == verdict
     ]
-    return Compared(pair, timing, findings, failures)
+    return ComparedRow(pair, timing, findings, failures)
 
 
-def _gated(finding: Finding, gates: Collection[str]) -> bool:
+def _gated(finding: ExactChange, gates: Collection[str]) -> bool:
     return finding.quantity in gates or (EXACT in gates and finding.quantity in exact.ALWAYS)
 
 
-def _check_something(rows: Sequence[Compared], gates: Collection[str]) -> None:
-    """UsageError if a gate has nothing to look at: it would pass for ever."""
+def _check_something(rows: Sequence[ComparedRow], gates: Collection[str]) -> None:
+    """Raises UsageError if a gate has nothing to compare, because it would then always pass."""
     both = [row.pair for row in rows if row.pair.old and row.pair.new]
     ok = [pair for pair in both if any(one["status"] == "ok" for one in pair.old)]
     if not ok:
@@ -133,19 +133,19 @@ def _check_something(rows: Sequence[Compared], gates: Collection[str]) -> None:
             )
 
 
-def _status(rows: Sequence[Compared], gates: Collection[str], strict: bool) -> int:
+def _status(rows: Sequence[ComparedRow], gates: Collection[str], strict: bool) -> int:
     if any(row.failures for row in rows):
         return FAILED
     return UNDECIDED if strict and {*gates} & {*TIMED} and any(map(is_open, rows)) else PASSED
 
 
-def is_open(row: Compared) -> bool:
+def is_open(row: ComparedRow) -> bool:
     """Whether the timing of a row is undecided."""
     return row.timing.verdict in (verdicts.UNDECIDED, verdicts.EAGER_MAYBE)
 
 
-def _sentence(rows: Sequence[Compared], gates: Collection[str], status: int) -> str:
-    """The answer in one sentence."""
+def _sentence(rows: Sequence[ComparedRow], gates: Collection[str], status: int) -> str:
+    """The result of the comparison in one sentence."""
     failed = [row for row in rows if row.failures]
     count = numbers.counted(len(rows), "row", "rows")
     seen = (row.timing.verdict.partition(":")[0] for row in rows if row.timing.verdict)
@@ -158,8 +158,8 @@ def _sentence(rows: Sequence[Compared], gates: Collection[str], status: int) -> 
     return f"{lead}: {count} compared; timings{counted}: {timed or 'none'}."
 
 
-def _reasons(failed: Sequence[Compared]) -> str:
-    """`2 slower, 1 no longer in effect`: how many rows fail by what."""
+def _reasons(failed: Sequence[ComparedRow]) -> str:
+    """`2 slower, 1 no longer in effect`: how many rows fail for each reason."""
     kinds: Counter[str] = Counter()
     for row in failed:
         worse = {one.text: exact.MEANING[one.quantity] for one in row.findings}
@@ -168,9 +168,9 @@ def _reasons(failed: Sequence[Compared]) -> str:
 
 
 def _notes(
-    pairs: Sequence[Pair], rows: Sequence[Compared], gates: Collection[str], interleaved: bool
+    pairs: Sequence[Pair], rows: Sequence[ComparedRow], gates: Collection[str], interleaved: bool
 ) -> list[str]:
-    """What a reader must know beside the numbers."""
+    """Sentences on what a reader must know besides the numbers."""
     notes = []
     if not interleaved:
         notes.append(

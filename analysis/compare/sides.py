@@ -20,18 +20,18 @@ from modescope.bench.records.errors import UsageError
 from modescope.bench.records.results import REVISION
 
 MATCH = ("case_id", "device", "compile_cache")
-"""Columns in which a row of one side equals its partner on the other."""
+"""The columns in which a row of one side and its partner on the other are equal."""
 
 WORK = (*(name for name in SECTION if name != "environment"), "baseline_mode", "baseline_dtype")
-"""Columns that are equal in rows which share an eager baseline, on one side."""
+"""Columns in which rows of one side are equal if they share an eager baseline."""
 
 UNREADABLE = "unreadable_files"
-"""The name that allows files which cannot be read, instead of refusing the study."""
+"""The name that --allow takes to leave out unreadable files, which are refused otherwise."""
 
 
 @dataclass(frozen=True)
 class Side:
-    """A study as one side: a row per process, and sentences on what was left out."""
+    """One of the two studies: a row per process, and notes on what was left out."""
 
     label: str  # OLD | NEW
     folder: str  # as typed
@@ -41,7 +41,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Pair:
-    """A row and its processes on both sides; none on a side where the row is missing."""
+    """A row, and its processes on both sides; a side where the row is missing has none."""
 
     row: Row  # describes it: of the new side if it is there
     old: tuple[Row, ...]
@@ -49,13 +49,13 @@ class Pair:
 
     @property
     def name(self) -> str:
-        """`compile fp32`."""
+        """The row's mode and precision: `compile fp32`, or `compile fp32, warm cache`."""
         cache = "" if self.row["compile_cache"] == "cold" else ", warm cache"
         return f"{phrases.variant(self.row)}{cache}"
 
     @property
     def work(self) -> str:
-        """`transformer, batch 4, seq 64, inference · cpu, 1 thread`."""
+        """What the row computes, and where: `mlp, batch 4, inference · cpu, 1 thread`."""
         threads = self.row["threads"]
         return (
             f"{phrases.work(self.row)} · {self.row['device']}, {threads} "
@@ -64,26 +64,28 @@ class Pair:
 
     @property
     def group(self) -> tuple[object, ...]:
-        """Equal for rows that share an eager baseline."""
+        """A key that is equal for rows which share an eager baseline."""
         return values_of(self.row, WORK)
 
 
 def read(
     old: Folder, new: Folder, condition: str | None, allowed: Collection[str]
 ) -> tuple[Side, Side]:
-    """Both sides; `condition` selects rows that match on either.
+    """Both sides; `condition` keeps the rows that match it on either side.
 
-    Raises UsageError if one is missing or unreadable, if both are the same, or if no row matches.
+    Raises UsageError if a study is missing or unreadable, if both are the same, or if no row
+    matches.
     """
-    first, second = took_turns(*read_all({"OLD": old, "NEW": new}, condition, allowed))
+    first, second = keep_shared_blocks(*read_all({"OLD": old, "NEW": new}, condition, allowed))
     return first, second
 
 
-def took_turns(old: Side, new: Side) -> tuple[Side, Side]:
-    """Of each row that versus measured only the processes whose block is on both sides.
+def keep_shared_blocks(old: Side, new: Side) -> tuple[Side, Side]:
+    """Both sides without the processes whose block was measured on one side only.
 
-    Others are left from an interrupted versus, or from one whose other side has changed since.
-    Rows without a block in common stay as they are.
+    versus measures the two sides in turns, block by block. A block on one side is left from an
+    interrupted versus, or from one whose other side has changed since. Rows without a block in
+    common stay as they are.
     """
     first, second = (_keys(one, "versus_block") for one in (old, new))
     shared = {key for key in {*first} & {*second} if key[-1] is not None}
@@ -97,12 +99,12 @@ def took_turns(old: Side, new: Side) -> tuple[Side, Side]:
 
 
 def _keys(side: Side, *further: str) -> list[tuple[object, ...]]:
-    """Of each process the columns MATCH and `further` ones."""
+    """For each process, its values in the columns MATCH and `further`."""
     return [tuple(row.values()) for row in phrases.as_rows(side.processes[[*MATCH, *further]])]
 
 
 def _kept(side: Side, which: Sequence[bool], why: str | None = None) -> Side:
-    """The side with some of its processes; `why` the others are left out, for a note."""
+    """`side` with the processes that `which` marks; a note says `why` the others are left out."""
     out = len(which) - sum(which)
     if not out:
         return side
@@ -115,7 +117,10 @@ def _kept(side: Side, which: Sequence[bool], why: str | None = None) -> Side:
 def read_all(
     folders: Mapping[str, Folder], condition: str | None, allowed: Collection[str]
 ) -> list[Side]:
-    """The same for any number of studies, each with its label."""
+    """A Side for each of `folders`, which are studies by their labels.
+
+    `condition` keeps the rows that match it on any side. Raises UsageError as `read` does.
+    """
     sides = [_read(label, folder, allowed) for label, folder in folders.items()]
     for one, another in combinations(sides, 2):
         common = {*one.processes["run_id"]} & {*another.processes["run_id"]}
@@ -139,13 +144,13 @@ def _read(label: str, folder: Folder, allowed: Collection[str]) -> Side:
             f"{label}: {files} in {folder} cannot be compared ({name} {why}); remove them, "
             f"measure again, or leave them out with --allow {UNREADABLE}"
         )
-    return as_measured_last(Side(label, str(folder), latest(runs.table)))
+    return keep_latest_state(Side(label, str(folder), latest(runs.table)))
 
 
-def as_measured_last(side: Side) -> Side:
-    """Each row in the environment, and in the state of versus, that it was measured in last.
+def keep_latest_state(side: Side) -> Side:
+    """`side` with only the processes of each row's last environment and last state of versus.
 
-    Revisions may have the same files; where they do not, the environment's letter differs.
+    All revisions count as one state: where their files differ, the environment's letter does, too.
     """
     places = []
     for *key, started_at, environment, state in _keys(
@@ -159,7 +164,10 @@ def as_measured_last(side: Side) -> Side:
 
 
 def _matching(sides: Sequence[Side], condition: str) -> list[Side]:
-    """The rows that match on any side: a row that changed is not taken for a missing one."""
+    """`sides` with the rows that match `condition` on any side.
+
+    So a row that matches on one side only is not taken for a row that the other side lacks.
+    """
     found = [where.select(derive(side.processes), condition) for side in sides]
     chosen = {values_of(row, MATCH) for rows in found for row in phrases.as_rows(rows[[*MATCH]])}
     if not chosen:
@@ -167,9 +175,12 @@ def _matching(sides: Sequence[Side], condition: str) -> list[Side]:
     return [_kept(side, [key in chosen for key in _keys(side)]) for side in sides]
 
 
-def matched(old: Side, new: Side) -> list[Pair]:
-    """Every row of either side, by work and mode; UsageError if no row is on both sides."""
-    sides = [by_row(side.processes) for side in (old, new)]
+def pair_rows(old: Side, new: Side) -> list[Pair]:
+    """A Pair for every row of either side, sorted by work and mode.
+
+    Raises UsageError if no row is on both sides.
+    """
+    sides = [group_by_row(side.processes) for side in (old, new)]
     keys = list(dict.fromkeys([*sides[1], *sides[0]]))
     if not sides[0].keys() & sides[1].keys():
         raise UsageError(
@@ -179,31 +190,31 @@ def matched(old: Side, new: Side) -> list[Pair]:
     shown = [(sides[1].get(key) or sides[0][key])[0] for key in keys]
     pairs = [
         Pair(row, tuple(sides[0].get(key, ())), tuple(sides[1].get(key, ())))
-        for key, row in zip(keys, named(shown), strict=True)
+        for key, row in zip(keys, distinguish(shown), strict=True)
     ]
     return sorted(pairs, key=_place)
 
 
 def _place(pair: Pair) -> tuple[object, ...]:
     row = pair.row
-    section = select.natural(SECTION, values_of(row, SECTION))
+    section = select.natural_key(SECTION, values_of(row, SECTION))
     return section, style.order(row), row["dtype"], str(row["apart"])
 
 
-def by_row(processes: pd.DataFrame) -> dict[tuple[object, ...], list[Row]]:
-    """The processes of each row, by the columns MATCH."""
+def group_by_row(processes: pd.DataFrame) -> dict[tuple[object, ...], list[Row]]:
+    """The processes of each row, by its values in the columns MATCH."""
     rows = phrases.as_rows(processes.sort_values("replicate", kind="stable"))
     return phrases.grouped((values_of(row, MATCH), row) for row in rows)
 
 
-def named(rows: Sequence[Row]) -> list[Row]:
-    """With the options that distinguish rows of equal names, on whatever side they were measured.
+def distinguish(rows: Sequence[Row]) -> list[Row]:
+    """`rows` whose column `apart` tells rows of equal names apart across both sides.
 
-    Environments are no part of a name here: they are what differs between the sides.
+    The column `environment` is emptied: sides may differ in it, so it is no part of a name here.
     """
     columns = {*select.OPTIONS, *MATCH, *WORK, "mode", "calls_pad", "dtype"}
     frame = pd.DataFrame([{name: row[name] for name in columns} for row in rows])
-    apart = select.apart(frame.assign(environment=""))
+    apart = select.distinguishing_options(frame.assign(environment=""))
     return [
         {**row, "environment": "", "apart": text} for row, text in zip(rows, apart, strict=True)
     ]

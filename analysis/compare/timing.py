@@ -1,4 +1,4 @@
-"""The change in the timing of each row, and its verdict."""
+"""The change in the timing of each row between two studies, and the verdict on it."""
 
 from __future__ import annotations
 
@@ -19,10 +19,13 @@ from modescope.analysis.format.phrases import Row
 from modescope.bench.stats.estimates import Estimate
 
 LEAST_WITHOUT_BASELINE = 5
-"""Processes a side for raw latencies, which differ five times as much as speedups do."""
+"""The least processes on each side of a row without a baseline.
+
+Its latencies differ between processes five times as much as speedups do.
+"""
 
 BROKEN = "eager changed against itself"
-"""Why a timing is undecided: what cannot change did."""
+"""Why a timing is undecided: eager changed against itself, so the machine was disturbed."""
 
 NORMAL = 1.96  # half-widths of a 95 % interval, in standard errors
 
@@ -52,7 +55,7 @@ class Timing:
 
 @dataclass(frozen=True)
 class EagerChange:
-    """The change of the eager baseline of a work, over all processes that read it."""
+    """The change of the eager baseline of a work, over all processes that measured it."""
 
     work: str
     change: Estimate
@@ -66,7 +69,7 @@ Sides = tuple[changes.Side, changes.Side]
 
 @dataclass(frozen=True)
 class _Times:
-    """A pair whose timing counts; without a baseline only its latency is known."""
+    """The times of a pair whose timing counts; without a baseline only its latency is known."""
 
     pair: Pair
     latency: Sides
@@ -79,23 +82,23 @@ class _Times:
 
 
 def timings(pairs: Sequence[Pair], margins: Margins) -> tuple[list[Timing], list[EagerChange]]:
-    """The timing of each pair, in their order, and the eager baselines of their works."""
+    """The Timing of each pair, in the order of `pairs`, and the change of eager in each work."""
     times = [_times(pair) for pair in pairs]
     known = [one for one in times if isinstance(one, _Times)]
     groups = phrases.grouped((one.pair.group, one) for one in known)
     eager = {group: _eager(members) for group, members in groups.items()}
-    broken = {group for group, members in groups.items() if _broken(members, margins)}
+    broken = {group for group, members in groups.items() if _is_broken(members, margins)}
     rows = [
         Timing(None, one)
         if isinstance(one, str)
-        else _judged(one, eager[one.pair.group], one.pair.group in broken, margins)
+        else _judge(one, eager[one.pair.group], one.pair.group in broken, margins)
         for one in times
     ]
-    return rows, [_shown(groups[group], one) for group, one in eager.items() if one]
+    return rows, [_eager_change(groups[group], one) for group, one in eager.items() if one]
 
 
 def is_interleaved(pairs: Sequence[Pair]) -> bool:
-    """Whether every timed pair was measured in the same blocks on both sides.
+    """Whether every timed pair was measured in the same blocks of versus on both sides.
 
     Processes that failed count, too: they took their turn. Where nothing is timed, all pairs count.
     """
@@ -109,13 +112,13 @@ def is_interleaved(pairs: Sequence[Pair]) -> bool:
 
 
 def against_eager(rows: Sequence[Row]) -> changes.Side | None:
-    """Time against eager of the processes of a row whose timing counts; None without any."""
+    """Log times against eager of the processes of a row whose timing counts; None without any."""
     counted = [row for row in rows if _counts(row) and row["_speedup"] is not None]
     return _against(counted) if counted else None
 
 
 def _times(pair: Pair) -> _Times | str:
-    """The times of a pair; or why it has none that count."""
+    """The _Times of a pair, or else a text that says why its timing does not count."""
     old, new = ([row for row in rows if _counts(row)] for rows in (pair.old, pair.new))
     for rows, every in ((old, pair.old), (new, pair.new)):
         if not rows:
@@ -128,7 +131,7 @@ def _times(pair: Pair) -> _Times | str:
 
 
 def _counts(row: Row) -> bool:
-    """Whether the time of a process says how fast its mode is."""
+    """Whether the time of a process counts: it ended ok, was in effect and no smoke run."""
     timed = row["status"] == "ok" and row["in_effect"] is True and row["_latency"] is not None
     return timed and not phrases.is_smoke(row)
 
@@ -164,31 +167,31 @@ def _error(one: Estimate) -> float:
     return math.log(one.high / one.low) / 2 / NORMAL
 
 
-def _enough(members: Sequence[_Times]) -> list[tuple[_Times, Sides]]:
-    """Those with a baseline and enough processes, each with its baseline's times."""
+def _with_eager(members: Sequence[_Times]) -> list[tuple[_Times, Sides]]:
+    """Members with a baseline and LEAST_PROCESSES or more, each with the times of its baseline."""
     return [(one, one.eager) for one in members if one.eager and one.fewest >= LEAST_PROCESSES]
 
 
 def _eager(members: Sequence[_Times]) -> Change | None:
     """The change of the baseline that the rows of a work share; None with too few processes."""
-    readings = [eager for _, eager in _enough(members)]
+    readings = [eager for _, eager in _with_eager(members)]
     return changes.mean_change(*zip(*readings, strict=True)) if readings else None
 
 
-def _shown(members: Sequence[_Times], eager: Change) -> EagerChange:
-    rows = _enough(members)
+def _eager_change(members: Sequence[_Times], eager: Change) -> EagerChange:
+    rows = _with_eager(members)
     old, new = (sum(sides[place].processes for _, sides in rows) for place in (0, 1))
     return EagerChange(rows[0][0].pair.work, _estimate(eager), old, new)
 
 
-def _broken(members: Sequence[_Times], margins: Margins) -> bool:
-    """Whether a row of eager against itself changed."""
-    controls = [one for one, _ in _enough(members) if phrases.is_control(one.pair.row)]
+def _is_broken(members: Sequence[_Times], margins: Margins) -> bool:
+    """Whether the row of eager against itself changed by more than the margin."""
+    controls = [one for one, _ in _with_eager(members) if phrases.is_control(one.pair.row)]
     found = [changes.change(*one.against) for one in controls if one.against]
     return any(bool(verdicts.is_broken(one, margins)) for one in found)
 
 
-def _judged(times: _Times, eager: Change | None, broken: bool, margins: Margins) -> Timing:
+def _judge(times: _Times, eager: Change | None, broken: bool, margins: Margins) -> Timing:
     (old, new), against = times.latency, times.against
     points = Timing(
         UNDECIDED,
@@ -229,10 +232,11 @@ def _judged(times: _Times, eager: Change | None, broken: bool, margins: Margins)
 
 
 def _changes(times: _Times, eager: Change | None) -> Changes:
-    """The latency through the baseline, which all rows of a work have read, where there is one.
+    """The changes of a row, whose latency is computed through the baseline where there is one.
 
-    Time against eager and eager's own time have what they share in eager's noise within a process,
-    which lengthens the one and shortens the other: their sum is rather more certain than stated.
+    The change of the latency is then that of time against eager plus that of eager's own time,
+    which all rows of the work have measured. Noise of eager within a process lengthens one of the
+    two and shortens the other, so their sum is more certain than its interval says.
     """
     if eager is None or times.against is None:
         return Changes(None, None, changes.change(*times.latency))

@@ -25,19 +25,22 @@ NO_WORSE = "no worse"
 UNDECIDED = "undecided"
 
 POWER = 0.8
-"""Share of comparisons in which a change of the stated size is shown."""
+"""The share of comparisons in which a change of the stated size is shown."""
 
 _NORMAL = NormalDist().inv_cdf(POWER)
 
 SHOWN = 0.02
-"""The change that the stated number of replicates shows; twice the margin if that is larger."""
+"""The change (2 %) that the advised number of replicates shows.
+
+It is twice the margin if that is larger.
+"""
 
 MOST = 1000  # replicates that anyone would be advised to run
 
 
 @dataclass(frozen=True)
 class Margins:
-    """Changes that nobody minds, as logarithms: of the time against eager, and of the latency."""
+    """Changes too small to matter, as logarithms: of the time against eager, and of the latency."""
 
     against_eager: float
     latency: float
@@ -71,12 +74,15 @@ def eager_kept_its_pace(eager: Change, margins: Margins) -> Booleans:
 
 
 def is_broken(control: Change, margins: Margins) -> Booleans:
-    """Whether eager against itself changed, which it cannot: the measurement was disturbed."""
+    """Whether eager against itself changed by more than the margin.
+
+    Its ratio is 1 on both sides, so such a change means that the measurement was disturbed.
+    """
     return is_behind_eager(control, margins) | (control.high < -margins.against_eager)
 
 
 def verdict(changes: Changes, margins: Margins) -> str:
-    """One of the verdicts of this module, on one row."""
+    """The verdict on one row: SLOWER, LOST, EAGER_MAYBE, FASTER, NO_WORSE or UNDECIDED."""
     against, eager, latency = changes.against_eager, changes.eager, changes.latency
     if is_slower(latency, margins):
         return SLOWER
@@ -101,14 +107,15 @@ def detectable(one: Change, margin: float, alpha: float = ALPHA) -> Numbers:
 
 
 def target(margin: float) -> float:
-    """The change that the advice on replicates is for, as a logarithm."""
+    """The logarithm of the change that `replicates_needed` is to show; `margin` is one, too."""
     return log_margin(max(SHOWN, 2 * math.expm1(margin)))
 
 
 def replicates_needed(one: Change, margin: float, old: int, new: int) -> int | None:
-    """The least number of replicates a side that shows `target`, from `old` and `new` processes.
+    """The least number of replicates that each side needs to show a change of size `target`.
 
-    Extrapolated with the spread that was seen; None beyond 1,000.
+    It is extrapolated from `one`, a change measured with `old` and `new` processes. None beyond
+    1,000.
     """
     now = 2 / (1 / old + 1 / new)
     for count in range(2, MOST + 1):

@@ -1,1 +1,1 @@
-"""Columns derived from the stored ones, and what compares rows by them."""
+"""Derives columns from the stored ones: times, ratios, verdicts, flags, and comparisons of rows."""

@@ -1,11 +1,11 @@
-"""Rows against another mode than the baseline that they were paired with.
+"""Speedups over a mode that the user names, in place of the baseline.
 
-No round holds both modes, so their times are not divided: their speedups over the baseline that
-each of them was paired with are, and the baseline cancels. Speedups of the same code differ between
-processes by more than their intervals, which hold within one process. With LEAST_PROCESSES or more
-of both modes that have a speedup, the ratio has Welch's interval over processes
-(`analysis.changes`). With fewer, that spread is unknown: the interval is the worst case of
-both rows' intervals, widened by BETWEEN_PROCESSES.
+A row and the row of that mode were not timed in the same rounds. Each has a speedup over the same
+baseline, so one speedup ÷ the other is the speedup of the first row over the second. Speedups of
+the same code differ between processes by more than their intervals, which describe one process. If
+both modes have LEAST_PROCESSES processes or more, the ratio has Welch's interval over processes
+(`analysis.changes`). With fewer, that spread is unknown: the interval is the worst case of both
+rows' intervals, widened by BETWEEN_PROCESSES.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from modescope.bench.stats import estimates
 from modescope.bench.stats.estimates import Estimate
 
 BETWEEN_PROCESSES = 0.03
-"""The difference between two processes of the same code that an interval allows for.
+"""How much two processes of the same code may differ in speedup (0.03: 3 %).
 
-Speedups of four compiled rows of the MLP that ran the same code lie within 2.3 % (study of
-results/reference/amd-epyc-2-cores; those of the transformer within 0.4 %). Four values span 2.06
-standard deviations on average, so 3 % is exceeded by a difference of two in 6 % of pairs.
+In results/reference/amd-epyc-2-cores, the speedups of four compiled rows of the MLP that ran the
+same code lie within 2.3 % (of the transformer, within 0.4 %). Four values span 2.06 standard
+deviations on average, so two processes differ by more than 3 % in 6 % of pairs.
 """
 
 _WIDENING = Estimate(1.0, 1 / (1 + BETWEEN_PROCESSES), 1 + BETWEEN_PROCESSES)
@@ -73,11 +73,12 @@ _TRUSTED = ("status", "in_effect", "budget_rank", "speedup_ci_low")  # what `tru
 
 
 def ratio(row: Row, other: Row) -> Estimate | None:
-    """How many times as fast as `other` the row is. Above 1: faster.
+    """The speedup of `row` over `other`; above 1 means that `row` is faster.
 
-    Both are equal in SAME_BASELINE. The baseline itself is exactly 1, so a ratio to the baseline or
-    of it is paired, and not widened. The ratio of a row to itself is 1 by definition and has no
-    interval. None where a speedup is unknown, and for a smoke budget.
+    Both rows have equal values in the columns SAME_BASELINE. Where one of the two is the baseline,
+    the ratio was measured in pairs, so its interval is not widened. A row against itself has the
+    ratio 1 without an interval. None where a speedup is unknown, and where either row has a smoke
+    budget.
     """
     if row["run_id"] == other["run_id"]:
         return Estimate(1.0, None, None)
@@ -98,7 +99,7 @@ def ratio(row: Row, other: Row) -> Estimate | None:
 
 
 def processes(row: Row, other: Row) -> int:
-    """The number of processes with a speedup, of the row that has fewer."""
+    """The number of processes that measured a speedup, in the row that has fewer of them."""
     return int(min(row["speedup_processes"], other["speedup_processes"]))
 
 
@@ -114,7 +115,7 @@ def _over_processes(row: Row, other: Row) -> Estimate:
 
 
 def _mean(row: Row) -> Change:
-    """The mean of ln(speedup) over the processes of a row, with its standard error."""
+    """The mean of ln(speedup) over the processes of a row, with its standard error, as a Change."""
     count = row["speedup_processes"]
     error = row["speedup_process_spread"] / math.sqrt(count)
     mean, freedom = math.log(row["speedup"]), count - 1.0
@@ -122,10 +123,11 @@ def _mean(row: Row) -> Change:
 
 
 def same_grad(rows: pd.DataFrame) -> pd.Series:
-    """The gain of the mode beyond its grad axis, as an Estimate for each row.
+    """For each row, an Estimate of what its mode gains beyond its grad axis.
 
-    The ratio of this row to plain eager with the same grad axis at the baseline's precision; of
-    several such rows, to the one with this row's other options. Null for that row itself.
+    It is the speedup of the row over plain eager with the same grad axis, at the baseline's
+    precision. If several rows are plain eager, the one with this row's other options is taken. Null
+    for that plain row itself.
     """
     key = (*SAME_BASELINE, "grad")
     options = (*key, *(name for name in OPTIONS if name not in {*key, *_OF_MODE}))
@@ -148,11 +150,12 @@ def same_grad(rows: pd.DataFrame) -> pd.Series:
 
 
 def against(rows: pd.DataFrame, wanted: str) -> pd.DataFrame:
-    """The rows with COLUMNS, each compared with the row of mode `wanted` of the same work.
+    """`rows` with the columns COLUMNS: each row compared with the row of mode `wanted`.
 
-    `wanted`: a mode as the table names it, alone or with a dtype (`compile bf16`). Of several
-    dtypes that of the baseline is used, of several compiler caches the row's own. UsageError of one
-    sentence if no row has that mode or may be compared with, or if several are left.
+    Both rows do the same work. `wanted` names a mode as the table does, alone or with a dtype
+    (`compile bf16`). If several rows have that mode, the one with the row's own compiler cache and
+    the baseline's dtype is used. Raises UsageError if no row has the mode, if none of its rows
+    counts, or if several are left.
     """
     every = phrases.as_rows(rows)
     groups = phrases.grouped((values_of(row, SAME_BASELINE), row) for row in every)
@@ -181,9 +184,10 @@ def against(rows: pd.DataFrame, wanted: str) -> pd.DataFrame:
 
 
 def in_place_of_the_baseline(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows of `against` that have a row to be compared with, as a table shows them.
+    """The rows of `against` that were compared, with the other row in place of their baseline.
 
-    That row takes the place of the baseline, in the columns that a terminal's table reads.
+    The columns that a terminal's table reads (baseline_mode, speedup, verdict, ...) take the values
+    of the comparison. Rows that were not compared are left out.
     """
     shown = rows[rows["against_mode"].notna()]
     calls = shown["against_break_even_calls"]
@@ -202,19 +206,23 @@ def _in_place(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _usable(rows: Sequence[Row], wanted: str) -> list[Row]:
-    """The rows of that mode that others may be compared with."""
+    """Those of `rows` that have the mode `wanted` and a result that counts."""
     named = (row for row in rows if wanted in _names(row))
     return [row for row in named if phrases.why_left_out(row) is None]
 
 
 def _names(row: Row) -> set[str]:
-    """What a user may call a row: `compile`, `compile fp32`, `compile (fullgraph=false)`, ..."""
+    """All names by which --against finds a row, such as `compile` and `compile fp32`."""
     modes = {str(row["mode"]), phrases.mode(row)}
     return modes | {f"{mode} {row['dtype']}" for mode in modes}
 
 
 def _reference(row: Row, usable: Sequence[Row], wanted: str) -> Row | None:
-    """The row to compare with; the baseline as a row, if that is wanted."""
+    """The row out of `usable` that `row` is compared with; None without one.
+
+    If `wanted` names the baseline, it is a copy of `row` with the baseline's mode and first call.
+    Raises UsageError if several rows are left.
+    """
     if wanted in (row["baseline_mode"], phrases.baseline(row)):
         return {
             **row,
@@ -236,7 +244,11 @@ def _reference(row: Row, usable: Sequence[Row], wanted: str) -> Row | None:
 
 
 def _processes(row: Row, other: Row | None) -> int | None:
-    """The processes behind a ratio; None without one, for a row to itself, and if it is paired."""
+    """The number of processes behind `ratio(row, other)`.
+
+    None without `other`, for a row against itself, and where one of the two is the baseline,
+    because these were timed in the same rounds.
+    """
     if other is None or row["run_id"] == other["run_id"]:
         return None
     if phrases.is_control(row) or phrases.is_control(other):

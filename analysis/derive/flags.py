@@ -1,6 +1,6 @@
-"""Diagnostics: the meaning of each flag, and flags from a comparison with another row.
+"""Flags: what each means, and those that follow from a comparison with other rows.
 
-`bench.summary` raises those of a single row.
+`bench.summary` raises the flags that a single row shows.
 """
 
 from __future__ import annotations
@@ -26,21 +26,24 @@ from modescope.bench.stats import diagnostics
 from modescope.bench.stats.diagnostics import CLOCK_FALL, SLOW_PACE
 
 CONTENDED = "contended"
-"""The flag of a run beside which other programs ran."""
+"""The flag of a run during which other programs used the processor or the GPU."""
 
 BEATEN = "above_ceiling"
-"""The flag of work that took less than its floor."""
+"""The flag of a row whose work took less time than its floor (`floor_s`)."""
 
 GATE = "graph_contradicts_gate"
-"""The gate (launches queued while the device is held) and a captured graph are independent ways to
-exclude the host from device time, and run the same kernels of eager. The two rows come from two
-processes, so each is compared with its own baseline's device time, which both have in common."""
+"""The flag of plain eager, and of eager in a CUDA graph, whose device times contradict each other.
+
+Two independent methods keep the host out of device time: the gate (launches are queued while the
+device is held), and a captured graph. Both run eager's kernels. The two rows come from two
+processes, so each is compared with the device time of its own baseline, which they have in common.
+"""
 
 SLOW = "slow_pace"
 
 
 class Figure(StrEnum):
-    """What a flag makes doubtful."""
+    """The figures of a row that a flag can make doubtful."""
 
     SPEEDUP = "speedup"  # the paired ratio; without a baseline, the latency
     LATENCY = "latency"  # absolute times alone: the ratio withstands what slows both sides
@@ -52,7 +55,7 @@ class Figure(StrEnum):
 
 @dataclass(frozen=True)
 class Flag:
-    """A diagnostic."""
+    """What a flag means, what to do, and which figure it makes doubtful."""
 
     touches: Figure
     meaning: str  # and remedy
@@ -191,8 +194,8 @@ FLAGS = {
 }
 
 
-def touched(names: Iterable[str]) -> list[str]:
-    """What each of these flags touches; unknown flags, of a later version, count as `speedup`."""
+def doubtful_figures(names: Iterable[str]) -> list[str]:
+    """The Figure that each flag in `names` makes doubtful; `speedup` for an unknown flag."""
     return [str(FLAGS[name].touches if name in FLAGS else Figure.SPEEDUP) for name in names]
 
 
@@ -200,7 +203,7 @@ _SAME_KERNELS = (*SAME_BASELINE, "dtype", "grad")
 
 
 def flags(rows: pd.DataFrame) -> pd.Series:
-    """The flags of each row, with those from a comparison with another row."""
+    """The flags of each row: those raised when it was measured (`_flags`), and GATE and SLOW."""
     slow = rows.index[(rows["pace"] < 1 / SLOW_PACE) & (rows["budget_rank"] > 0)]
     at_places = {GATE: set(_contradicted(rows)), SLOW: set(slow)}
     lists = (
@@ -211,12 +214,12 @@ def flags(rows: pd.DataFrame) -> pd.Series:
 
 
 def flags_touch(rows: pd.DataFrame) -> pd.Series:
-    """What each flag of each row makes doubtful."""
-    return per_row(rows, map(touched, rows["flags"]), "object")
+    """For each row, the Figure that each of its flags makes doubtful, in the order of `flags`."""
+    return per_row(rows, map(doubtful_figures, rows["flags"]), "object")
 
 
 def _contradicted(rows: pd.DataFrame) -> Iterator[Hashable]:
-    """The index of each row of plain eager, or eager in a graph, with unequal device times."""
+    """The index labels of plain eager, and of eager in a graph, whose device times disagree."""
     good = trusted(rows)
     needed = [*_SAME_KERNELS, *PLAIN_EAGER, "_device_gain"]
     candidates = zip(good.index, phrases.as_rows(good[needed]), strict=True)
@@ -229,7 +232,10 @@ def _contradicted(rows: pd.DataFrame) -> Iterator[Hashable]:
 
 
 def _is_eager(row: Row) -> bool:
-    """Whether a graph runs the same kernels: some optimizers count steps on the device in one."""
+    """Whether a row is eager, in a CUDA graph or not, and runs the same kernels either way.
+
+    Some optimizers count their steps on the device when a graph captures them, which adds kernels.
+    """
     optimizer = OPTIMIZERS.get(row["optimizer"])
     counts = optimizer is not None and optimizer.counts_steps
     uncaptured = {**row, "graph": False}

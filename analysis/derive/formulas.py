@@ -1,4 +1,4 @@
-"""The formulas of derived columns, each a function of the table."""
+"""Formulas of derived columns: each takes the table of rows and returns a column."""
 
 from __future__ import annotations
 
@@ -25,44 +25,47 @@ FACTOR, SECONDS = 2.0, 0.1
 
 
 def column(name: str) -> Formula:
-    """The formula that returns an existing column."""
+    """The formula that returns column `name` of the table as it is."""
     return lambda rows: rows[name]
 
 
 @dataclass(frozen=True)
 class Part:
-    """The formula that reads an attribute, such as `low`, of a column of estimates."""
+    """A formula: the attribute, such as `low`, of every Estimate in the column `estimates`."""
 
     estimates: str
     attribute: str
 
     def __call__(self, rows: pd.DataFrame) -> pd.Series:
-        """The column; null where there is no estimate."""
+        """The attribute of each row's estimate; null for a row without one."""
         return per_row(rows, self.values(rows[self.estimates]))
 
     def values(self, estimates: Iterable[Any]) -> list[Any]:
-        """The attribute of each estimate; None where there is none."""
+        """`attribute` of each of `estimates`; None for an estimate that is None."""
         read = attrgetter(self.attribute)
         return [None if one is None else read(one) for one in estimates]
 
 
 def verdict(rows: pd.DataFrame) -> pd.Series:
-    """`faster` than the baseline, `slower`, `equivalent` or `inconclusive`."""
+    """Each row's verdict: `faster` than its baseline, `slower`, `equivalent` or `inconclusive`.
+
+    None for a smoke budget, and without an interval.
+    """
     pairs = zip(rows["budget_rank"], rows["_speedup"], strict=True)
     verdicts = (None if rank == 0 else stats.verdict(ratio) for rank, ratio in pairs)
     return per_row(rows, verdicts, "object")
 
 
 def mde(rows: pd.DataFrame) -> pd.Series:
-    """The smallest change that the rounds of one process can detect."""
+    """The smallest change of the speedup that one process can detect; null for several."""
     return per_row(rows, map(stats.mde, rows["_speedup"])).where(rows["replicates"] <= 1)
 
 
 def break_even_calls(rows: pd.DataFrame) -> pd.Series:
-    """The number of calls after which the longer first call has paid off.
+    """The number of calls after which the longer first call has paid off; infinite if never.
 
-    The excess of the first call is `extra_s`, because both first calls were measured only once.
-    Null for the baseline itself, and for a mode that is not in effect.
+    `extra_s` says how much longer the first call takes. Null for the baseline itself, for a mode
+    that is not in effect, and where the verdict is missing or inconclusive.
     """
     needed = ["compile_mode", "graph", "first_call_s", "baseline_first_call_s", "mode", "dtype",
               "baseline_mode", "baseline_dtype", "in_effect", "calls"]  # fmt: skip
@@ -84,10 +87,11 @@ def builds(row: Row) -> bool:
 
 
 def extra_s(row: Row, baseline_s: float | None) -> float | None:
-    """The excess of the first call over the baseline's, at least 0; None where unknown.
+    """How many seconds longer the first call takes than the baseline's; at least 0.
 
-    0 for a mode that builds nothing; None if its reading exceeds the baseline's by FACTOR and by
-    SECONDS, because one reading cannot separate the mode from the machine.
+    A mode that builds nothing has 0, or None where its first call exceeds the baseline's by both
+    FACTOR and SECONDS: one reading cannot tell the mode from the machine. None where a time is
+    unknown.
     """
     first_s = row["first_call_s"]
     if first_s is None or baseline_s is None:
@@ -99,7 +103,7 @@ def extra_s(row: Row, baseline_s: float | None) -> float | None:
 
 
 def bytes_saved(rows: pd.DataFrame) -> pd.Series:
-    """The reduction of bytes read and written, from eager's operators to compiled code."""
+    """How many bytes fewer compiled code moves than eager's operators; negative: more."""
     saved: pd.Series = rows["eager_bytes"] - rows["bytes_accessed"]
     return saved.where(rows["status"] == "ok").astype("float64")
 
@@ -108,7 +112,7 @@ PAIRED_BY = {"": "speedup", "_ci_low": "speedup_ci_high", "_ci_high": "speedup_c
 
 
 def group_baseline_s(rows: pd.DataFrame) -> pd.Series:
-    """The baseline's latency, the median over the rows of the same work, baseline and budget."""
+    """The median latency of the baseline over the rows with the same work, baseline and budget."""
     groups = [rows[name] for name in (*SAME_BASELINE, "budget")]
     return rows["baseline_latency_s"].groupby(groups, dropna=False).transform("median")
 
@@ -116,9 +120,10 @@ def group_baseline_s(rows: pd.DataFrame) -> pd.Series:
 def latency_paired_s(end: str) -> Formula:
     """The formula of the baseline's latency (`group_baseline_s`) ÷ the row's speedup.
 
-    `end`: the ending of its name, as in PAIRED_BY. The rows of a group are separate processes, at
-    other paces of the machine, so their latencies do not compare as their speedups do. Without a
-    baseline it is the latency.
+    `end` is a key of PAIRED_BY: empty for the value, or the ending of the column with an end of its
+    interval. The rows of a group ran in separate processes, at different speeds of the machine, so
+    their own latencies compare less well than their speedups. A row without a baseline keeps its
+    own latency.
     """
 
     def formula(rows: pd.DataFrame) -> pd.Series:
@@ -129,21 +134,21 @@ def latency_paired_s(end: str) -> Formula:
 
 
 def floor_s(rows: pd.DataFrame) -> pd.Series:
-    """The least time of the counted work within the measured ceilings, in any mode.
+    """The least time that each row's work can take on its device, in any mode.
 
-    The ceilings are the highest rates that large probes reached. Work whose data stays in a cache
-    can take less (flag `above_ceiling`).
+    It follows from the counted work and the measured ceilings, which are the highest rates that
+    large probes reached. Work whose data stays in a cache can take less (flag `above_ceiling`).
     """
     return per_row(rows, (least and least.seconds for least in _floors(rows)))
 
 
 def floor_bound(rows: pd.DataFrame) -> pd.Series:
-    """The limit that sets this floor: `compute` (arithmetic) or `memory` (bandwidth)."""
+    """The limit that sets `floor_s`: `compute` (arithmetic) or `memory` (bandwidth)."""
     return per_row(rows, (least and least.bound for least in _floors(rows)), "object")
 
 
 def roofline_fraction(rows: pd.DataFrame) -> pd.Series:
-    """The floor as a share of the time that the work took: on CUDA the device's own time."""
+    """`floor_s` ÷ the time of the work, which is `device_s` on CUDA and `work_s` on a CPU."""
     work_s = rows["device_s"].where(rows["_on_cuda"], rows["work_s"])
     fraction: pd.Series = rows["floor_s"] / work_s.where(work_s > 0)
     return fraction

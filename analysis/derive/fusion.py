@@ -35,7 +35,7 @@ _NEEDED = (
 
 @dataclass(frozen=True)
 class Pair:
-    """The work of one mode, and of plain eager with the same grad axis and dtype."""
+    """A row, plain eager with the same grad axis and dtype (`reference`), and the fusion gain."""
 
     row: Row
     reference: Row
@@ -43,13 +43,16 @@ class Pair:
 
     @property
     def reference_work_s(self) -> float:
-        """Eager's work at the speed of the process of `row`."""
+        """The seconds that plain eager's work would take in the process of `row`."""
         work_s: float = self.row["work_s"]
         return work_s * self.gain.value
 
     @property
     def speedup(self) -> float | None:
-        """The speedup of plain eager if it had this row's work and kept its own overhead."""
+        """The speedup of plain eager if it had this row's work; None if unknown.
+
+        Its own overhead stays.
+        """
         eager = self.reference
         if eager["work_s"] is None:
             return None
@@ -60,18 +63,19 @@ class Pair:
 
 
 def fusion(rows: pd.DataFrame) -> pd.Series:
-    """A Pair for each row: its work and plain eager's; None where unknown.
+    """For each row a Pair of it and plain eager, with the fusion gain; None where unknown.
 
-    Both rows must be trusted, and on a CPU both intervals of work must exclude 0. The interval of
-    the gain is the worst case of its inputs' intervals.
+    Both rows must be trusted, and on a CPU the intervals of both rows' work must exclude 0. The
+    interval of the gain is the worst case of the intervals of its inputs.
     """
     return per_row(rows, map(dict(_pairs(rows)).get, rows.index), "object")
 
 
 def launch_gain(rows: pd.DataFrame) -> pd.Series:
-    """The speedup over the same grad axis ÷ the part that is due to fusion.
+    """`speedup_same_grad` ÷ `fusion_speedup`: what fewer launches and less dispatch gain.
 
-    Null at another dtype than the baseline's, because the two then refer to different rows.
+    Null where the dtype is not the baseline's, because the two speedups are then over different
+    rows.
     """
     same_reference = rows["dtype"] == rows["baseline_dtype"]
     gain: pd.Series = rows["speedup_same_grad"] / rows["fusion_speedup"]
@@ -79,7 +83,7 @@ def launch_gain(rows: pd.DataFrame) -> pd.Series:
 
 
 def _pairs(rows: pd.DataFrame) -> Iterator[tuple[Hashable, Pair]]:
-    """The index of each row that has a gain, and its pair."""
+    """The index label and the Pair of each row whose fusion gain is known."""
     good = trusted(rows)
     candidates = dict(zip(good.index, phrases.as_rows(good[list(_NEEDED)]), strict=True))
     references = references_of(candidates.values())
@@ -90,12 +94,12 @@ def _pairs(rows: pd.DataFrame) -> Iterator[tuple[Hashable, Pair]]:
 
 
 def references_of(rows: Iterable[Row]) -> dict[tuple[Hashable, ...], Row]:
-    """Plain eager among the trusted `rows`, by `work_of`."""
+    """The rows of plain eager among `rows`, by their `work_of`."""
     return {work_of(row): row for row in rows if is_plain(row)}
 
 
 def work_of(row: Row) -> tuple[Hashable, ...]:
-    """The key that a row shares with its reference."""
+    """The values of `row` that plain eager must share to be its reference."""
     return values_of(row, _SAME_WORK)
 
 
@@ -112,11 +116,11 @@ def _share(row: Row) -> Estimate | None:
 
 
 def _on_cuda(row: Row, before: float, gain: float) -> float:
-    """The time of a call whose device work is divided by `gain`; the host works in parallel.
+    """The time of a call if its device work were divided by `gain`, as a share of the call now.
 
-    In shares of the call as it is, of which work takes `before`. More work adds only what exceeds
-    the host's time; less work cannot bring the call below the host's time plus a synchronise that
-    does not wait.
+    `before` is the share of the call that the work takes now. The host works in parallel: more work
+    adds only what exceeds the host's time, and less work cannot bring the call below the host's
+    time plus a synchronise that does not wait.
     """
     host, after = float(row["host_share"]), before / gain
     if after > before:

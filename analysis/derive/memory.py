@@ -1,8 +1,8 @@
 """The parts of a mode's memory, which add up to its peak.
 
 A training step drops its gradients at its start and creates them again, so they exist between steps
-but not while forward saves activations. The contents at the exact peak are unknown: the stack of a
-step's peak shows all saved activations, with gradients in the rest.
+but not while forward saves activations. What exists at the exact peak is unknown: the bar of a
+step's peak shows all saved activations, and counts gradients in the rest.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _COLUMNS = _HELD | {"saved": "saved_activation_bytes", "copies": "autocast_copy_
 
 
 def peak_bytes(rows: pd.DataFrame) -> pd.Series:
-    """The total need of a steady call, above an empty process."""
+    """The bytes that a steady call needs at its peak, above an empty process; null if not ok."""
     needed = ["device", "graph_pool_bytes", "graph_pool_live_bytes"]
     pool = per_row(rows, map(pool_free_bytes, phrases.as_rows(rows[needed])))
     peak: pd.Series = rows["resident_bytes"] + rows["step_peak_bytes"] + pool
@@ -38,7 +38,7 @@ def peak_bytes(rows: pd.DataFrame) -> pd.Series:
 
 
 def stack(row: Row) -> Parts:
-    """The parts of a peak: first those that stay between calls, then those of a call.
+    """The parts of a row's peak as (name, bytes), those that stay between calls first.
 
     Cast copies that backward needs are counted in `saved_activation_bytes`, so they are a separate
     part only if nothing is saved. A replayed graph allocates nothing: its kernels write to the
@@ -55,17 +55,17 @@ def stack(row: Row) -> Parts:
     ]
 
 
-def without(row: Row, part: str) -> float | None:
-    """The bytes of a part of the peak that the row does not state: 0, or None where unknown."""
+def unlisted_bytes(row: Row, part: str) -> float | None:
+    """The bytes of a `part` that `stack(row)` does not list: 0, or None where they are unknown."""
     if part == "gradients" and drops_gradients(row):
         return None  # some exist at the peak, as part of the rest
     return 0 if part not in _COLUMNS or row[_COLUMNS[part]] is not None else None
 
 
 def drops_gradients(row: Row) -> bool:
-    """Whether the memory of gradients is available to others while forward runs.
+    """Whether the memory of the gradients is free for other tensors while forward runs.
 
-    Not with a CUDA graph's pool, which reserves it for the graph.
+    It is not in the pool of a CUDA graph, which stays reserved for the graph.
     """
     return bool(row["gradient_bytes"]) and not (phrases.on_cuda(row) and row["graph_pool_bytes"])
 
@@ -75,7 +75,10 @@ def _held(row: Row) -> tuple[Sized, ...]:
 
 
 def _filled(whole: float, parts: Sequence[Sized], rest: str) -> Parts:
-    """The known `parts`, up to a sum of `whole`, and the remainder as `rest`."""
+    """The `parts` of known size as (name, bytes), and the remainder of `whole` as `rest`.
+
+    The parts are cut off where their sum would exceed `whole`; parts of 0 bytes are left out.
+    """
     filled: Parts = []
     for name, size_bytes in parts:
         part = min(size_bytes or 0, whole)

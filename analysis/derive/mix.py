@@ -28,7 +28,7 @@ class Compile:
 
 @dataclass(frozen=True)
 class Mix:
-    """The calls of a pass."""
+    """One pass over calls of different sizes, as a row recorded it."""
 
     calls: tuple[dict[str, int], ...]  # the sizes of each, before padding
     padded: tuple[dict[str, int], ...]
@@ -40,18 +40,21 @@ class Mix:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The size of each call, as in `latencies_s`."""
+        """The size of each call as text, which is its key in `latencies_s`."""
         return tuple(map(size_name, self.calls))
 
     def steady_s(self, side: int = 0) -> list[float] | None:
-        """The later time of each call: of the case (0) or its baseline (1); None where unknown."""
+        """Seconds of each call in later passes: of the case (`side` 0) or of its baseline (1).
+
+        None where the time of any call is unknown.
+        """
         if not all(len(self.latencies_s.get(name, ())) > side for name in self.names):
             return None
         return [self.latencies_s[name][side] for name in self.names]
 
     @property
     def eager_share(self) -> float | None:
-        """The part of a later pass that runs in eager; None where unknown."""
+        """The share of a later pass's time in which calls run in eager; None where unknown."""
         steady = self.steady_s()
         if steady is None:
             return None
@@ -59,7 +62,10 @@ class Mix:
 
     @property
     def padding(self) -> float:
-        """Elements of padded calls over those before padding, by the product of changing sizes."""
+        """The elements of all padded calls ÷ those before padding.
+
+        The elements of a call are the product of the sizes that vary.
+        """
         padded, own = (
             sum(math.prod(sizes.values()) for sizes in each) for each in (self.padded, self.calls)
         )
@@ -67,7 +73,7 @@ class Mix:
 
 
 def mix_of(row: Row) -> Mix | None:
-    """The calls of a row; None where they do not vary."""
+    """The pass that a row recorded; None where all its calls have the same size."""
     if not row["calls"]:
         return None
     options = Inference(row["calls"], row["calls_pad"])

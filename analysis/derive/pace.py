@@ -1,12 +1,13 @@
-"""Latencies of several processes at the same pace of the machine, and what further threads gain.
+"""Latencies corrected for the pace of the machine, and what more threads gain.
 
-A virtual machine may run two processes at different speeds. Dividing by the pace takes that out as
-far as a call slows down as the fixed Python code does. What remains between two processes of the
-same code (their place in memory, about 2 %) is in no interval within a process.
+The pace is the speed of the machine, measured by a fixed piece of Python code. A virtual machine
+may run two processes at different speeds. Dividing by the pace removes that, as far as a call slows
+down as much as the fixed code does. What remains between two processes of the same code (their
+place in memory, about 2 %) is in no interval within a process.
 
-A speedup does not show what further threads gain, as the baseline has the case's threads. Two
-numbers of threads are two processes, so there is no ratio within rounds either: latencies are
-compared at equal pace.
+A speedup does not show what more threads gain, because the baseline has as many threads as the
+case. Two numbers of threads are two processes, so there is no ratio within rounds either: latencies
+are compared at equal pace.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ _NEEDED = (
 def latency_at_full_pace_s(end: str) -> Formula:
     """The formula of the latency if each round had run at the fastest pace of the environment.
 
-    `end`: value, or low or high of its interval. Null on CUDA: the pace is the host's, and the time
-    of a call may be the device's.
+    `end` is `value`, or `low` or `high` for an end of its interval. Null on CUDA: the pace is the
+    host's, and the time of a call may be the device's.
     """
 
     def formula(rows: pd.DataFrame) -> pd.Series:
@@ -45,12 +46,12 @@ def latency_at_full_pace_s(end: str) -> Formula:
 
 
 def pace(rows: pd.DataFrame) -> pd.Series:
-    """The machine's typical speed during the row ÷ its best in the row's environment."""
+    """The typical speed of the machine during the row ÷ its best speed in the same environment."""
     return rows["_best_pace_s"] / Part("_pace_typical", "value")(rows)
 
 
 def best_pace_s(rows: pd.DataFrame) -> pd.Series:
-    """The shortest time of the fixed code in any row of the same environment."""
+    """The shortest time, in seconds, of the fixed code in any row of the same environment."""
     paces_s = Part("_pace_fastest", "value")(rows)
     return paces_s.groupby(rows["environment_id"]).transform("min")
 
@@ -68,16 +69,19 @@ def latencies(*rows: Row) -> list[Estimate] | None:
 
 
 def is_comparable(*rows: Row) -> bool:
-    """Whether rows with different numbers of threads may be compared: no other programs ran.
+    """Whether these rows may be compared although their numbers of threads differ.
 
-    Beside other programs two threads are slowed down by another factor than one, as a call waits
-    for the thread that is delayed most.
+    They may not if other programs ran beside one of them (flag `contended`), because that slows two
+    threads down by another factor than one: a call waits for the thread that is delayed most.
     """
     return not any(CONTENDED in phrases.flags(row) for row in rows)
 
 
 def thread_gains(rows: pd.DataFrame) -> pd.Series:
-    """For each trusted row its gain over the fewest threads; None for these, and where unknown."""
+    """For each trusted row, an Estimate of the latency with the fewest threads ÷ its own latency.
+
+    None for the rows with the fewest threads, and where it is unknown.
+    """
     return per_row(rows, map(dict(_gains(rows)).get, rows.index), "object")
 
 

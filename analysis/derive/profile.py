@@ -1,4 +1,4 @@
-"""What profiler and compiler recorded of a call: agreement with the clocks, kernels."""
+"""Columns and tables from the profile of a call: idle time, kernels, compiled code's overhead."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from modescope.analysis.format import numbers, phrases, style
 from modescope.analysis.format.phrases import Row
 
 DOUBTS = {name for name, flag in FLAGS.items() if flag.touches is Figure.PROFILE}
-"""Flags of an unreliable profile."""
+"""The flags that make a profile unreliable."""
 
 MOST = 5  # per mode
 NAMED = 2  # leading columns: mode and name
@@ -23,7 +23,7 @@ _LONGEST_NAME = 80  # characters; names of C++ templates have hundreds
 
 
 def residual_s(rows: pd.DataFrame) -> pd.Series:
-    """The work that is not in the profile; negative where the profile has more."""
+    """The seconds of work that the profile does not explain; negative if it has more."""
     return rows["work_s"] * (1 - _reliable(rows, "_profiled_share"))
 
 
@@ -33,18 +33,17 @@ def device_idle_fraction(rows: pd.DataFrame) -> pd.Series:
 
 
 def _reliable(rows: pd.DataFrame, share: str) -> pd.Series:
-    """The values of a share, null where a flag marks the profile as unreliable."""
+    """The estimates in column `share`; null where a flag makes the profile unreliable."""
     doubtful = (not DOUBTS.isdisjoint(flags) for flags in rows["_flags"])
     return Part(share, "value")(rows).mask(per_row(rows, doubtful, "bool"))
 
 
 @dataclass(frozen=True)
 class CompiledCall:
-    """Seconds of one profiled call of compiled code, and of its parts.
+    """The time of one profiled call of compiled code, and of two parts of its overhead.
 
-    The profiler records the lookup and the ranges of compiled code within the call, so all parts
-    are of one call, also where no batch can be empty. Recording lengthens short ranges most, so
-    lookup and wrapper are rather too long.
+    The profiler records all three in the same call, so no call on an empty batch is needed. It
+    lengthens short ranges most, so lookup and wrapper are too long rather than too short.
     """
 
     span_s: float
@@ -53,15 +52,15 @@ class CompiledCall:
 
     @property
     def overhead_share(self) -> float:
-        """The part of the call that lookup and Python take."""
+        """The share of the call that lookup and wrapper take together."""
         return (self.lookup_s + self.wrapper_s) / self.span_s
 
 
 def compiled_call(row: Row) -> CompiledCall | None:
-    """The parts of a row's profiled call.
+    """The CompiledCall that a row's profile recorded.
 
-    None where no compiled code was called or profiled, and where the parts are longer than the
-    call, so that they are not of the same one.
+    None without compiled code or without a profile, and where the parts take longer than the call,
+    because they are then from another call.
     """
     span_s, lookup_s, wrapper_s = (
         row.get(name) for name in ("profiled_span_s", "guards_s", "compiled_wrapper_s")
@@ -73,7 +72,10 @@ def compiled_call(row: Row) -> CompiledCall | None:
 
 @dataclass(frozen=True)
 class Kind:
-    """A list: its column of JSON, and the column of the whole that its shares refer to."""
+    """A table of the heaviest kernels or operators.
+
+    `column` is the column of JSON that it is read from, and `whole` the column that shares are of.
+    """
 
     title: str
     column: str
@@ -90,7 +92,7 @@ KINDS = (
 
 
 def heaviest(rows: Iterable[Row], kind: Kind) -> Iterator[tuple[str, ...]]:
-    """A line of cells (`Kind.titles`) per entry, the heaviest of each mode first."""
+    """The lines of the table `kind`: of each mode the MOST heaviest entries, heaviest first."""
     for row in sorted((row for row in rows if row[kind.column]), key=style.order):
         for one in json.loads(row[kind.column])[:MOST]:
             name = one["name"]
@@ -104,7 +106,7 @@ def heaviest(rows: Iterable[Row], kind: Kind) -> Iterator[tuple[str, ...]]:
 
 
 def _share(part_s: float, whole_s: float | None) -> str:
-    """Unknown if the part is larger than the whole: then they are not from the same call."""
+    """`part_s` ÷ `whole_s` in percent; unknown if the part is larger, so of another call."""
     if not whole_s or round(part_s / whole_s, 2) > 1:
         return numbers.UNKNOWN
     return numbers.share(part_s, whole_s)

@@ -1,9 +1,10 @@
-"""The table of metrics, the derived columns. A new one is a function and a line of METRICS.
+"""The metrics, which are the derived columns. A new one is a function and a line of METRICS.
 
-The function takes the table of cases, with the columns of the lines above its own, and returns a
-column. The line is also its entry in the data dictionary, which `python -m analysis.dictionary`
-generates. A metric that needs the samples of a run, which the table does not have, is an estimate
-of `bench.summary`, and here a line with `Part("_name", "value")`.
+The function takes the table of cases, which has the columns of the lines above its own, and returns
+a column. The line is also the metric's entry in the data dictionary, which `python -m
+analysis.dictionary` generates. A metric that other programs may rely on also joins CONTRACT. The
+table holds no samples of a run: a metric that needs them is an estimate of `bench.summary`, and
+here a line with `Part("_name", "value")`.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from modescope.analysis.derive import (
     split,
 )
 from modescope.analysis.derive.formulas import Formula, Part, column
-from modescope.analysis.derive.replicates import ESTIMATES, combined
+from modescope.analysis.derive.replicates import ESTIMATES, combine
 from modescope.analysis.derive.select import are_on_cuda, latest
 from modescope.analysis.load import Folder, read
 from modescope.bench.summary import STEP_PARTS
@@ -51,7 +52,7 @@ _SHARED: dict[str, tuple[str, Formula]] = {
     "speedup_same_grad": ("_same_grad", against.same_grad),
     "fusion_gain": ("_fusion", fusion.fusion),
     "threads_gain": ("_threads_gain", pace.thread_gains),
-    "cause": ("_causes", finding.found),
+    "cause": ("_causes", finding.findings_column),
 }
 
 
@@ -61,12 +62,12 @@ def derived(study_folder: str | Folder) -> pd.DataFrame:
 
 
 def derive(processes: pd.DataFrame) -> pd.DataFrame:
-    """The cases of `select.latest` with a column for each of METRICS; null where unknown.
+    """One row per case, with a column for each of METRICS, which is null where unknown.
 
-    `processes` come from `load.read`, so they have the estimates of `bench.summary`.
-    Replicate processes of a case become one row (`replicates.combined`).
+    `processes` are the rows of `select.latest`, out of `load.read`, so they have the estimates of
+    `bench.summary`. The replicate processes of a case become one row (`replicates.combine`).
     """
-    stored = combined(processes)
+    stored = combine(processes)
     parts = _parts(stored)
     shared = (name for name, _ in _SHARED.values())
     names = dict.fromkeys([*stored, *(metric.name for metric in METRICS), *shared])
@@ -81,9 +82,9 @@ def derive(processes: pd.DataFrame) -> pd.DataFrame:
 
 
 def _parts(table: pd.DataFrame) -> pd.DataFrame:
-    """The metrics that are parts of the estimates in a table, which most are.
+    """A table of the metrics that are a Part of a stored estimate, which most metrics are.
 
-    Made at once: to add one column to many takes pandas longer than to compute it.
+    They are made at once because pandas takes longer to add a column than to compute it.
     """
     lists = {name: table[name].tolist() for name in ESTIMATES}
     found = {
@@ -97,7 +98,11 @@ def _parts(table: pd.DataFrame) -> pd.DataFrame:
 def _triple(
     name: str, better: str, doc: str, formula: Callable[[str], Formula] | None = None
 ) -> tuple[Metric, ...]:
-    """An estimate and the ends of its interval; by default that of the row's summary."""
+    """Three metrics: an estimate and the two ends of its interval.
+
+    `formula` takes `value`, `low` or `high` and returns the formula of that metric. By default it
+    reads the estimate of the same name in the row's summary.
+    """
     stem, unit = name.removesuffix("_s"), "s" if name.endswith("_s") else "1"
     ending = name.removeprefix(stem)
     part = formula or partial(Part, f"_{stem}")

@@ -31,8 +31,8 @@ _IDS = {
 ADDED = select.ADDED | _COUNTS | _IDS | {"apart": select.APART}
 
 
-def combined(processes: pd.DataFrame) -> pd.DataFrame:
-    """One row per CASE, out of `select.latest` of rows with their statistics.
+def combine(processes: pd.DataFrame) -> pd.DataFrame:
+    """One row per CASE; `processes` are the rows of `select.latest` with their estimates.
 
     Estimates are combined over all processes that ended ok, `_rounds` is the minimum, `_flags` the
     union. Adds the columns `ADDED` and the relative spread between processes of each of SPREADS:
@@ -43,31 +43,31 @@ def combined(processes: pd.DataFrame) -> pd.DataFrame:
     cases = grouped((values_of(row, select.CASE), at) for at, row in enumerate(rows)).values()
     by_first = {min(places, key=lambda at: _rank(rows[at])): places for places in cases}
     first = sorted(by_first)
-    columns = _combined(processes, [by_first[at] for at in first])
+    columns = _combined_columns(processes, [by_first[at] for at in first])
     shown = processes.iloc[first].reset_index(drop=True)
     table = pd.concat([shown.drop(columns=columns, errors="ignore"), columns], axis="columns")
-    return table.assign(apart=select.apart(table))
+    return table.assign(apart=select.distinguishing_options(table))
 
 
 def _rank(row: Row) -> tuple[Any, ...]:
-    """Of the processes of a case, the one of the lowest rank provides the stored columns.
+    """A sorting key: the process of a case that comes first provides the stored columns.
 
-    Of those that ended ok that is the least trusted, so that a case never looks more reliable than
-    its weakest process.
+    Processes that ended ok come first, and among them the least trusted one, so that a case never
+    looks more reliable than its weakest process.
     """
     trust = {False: 0, None: 1, True: 2}[row["in_effect"]]
     checked = row["checked"] != "not"
     return row["status"] != "ok", trust, checked, row["budget_rank"], row["replicate"]
 
 
-def _combined(table: pd.DataFrame, cases: Sequence[Sequence[int]]) -> pd.DataFrame:
-    """The combined columns of cases, given as the positions of their processes."""
+def _combined_columns(table: pd.DataFrame, cases: Sequence[Sequence[int]]) -> pd.DataFrame:
+    """The combined columns, with a row per case; a case lists the positions of its processes."""
     each = {name: table[name].tolist() for name in (*ESTIMATES, "_flags", "_rounds", "run_id")}
     each["node"] = table["node"].tolist()
     each["_ok"] = (table["status"] == "ok").tolist()
 
     def of(name: str) -> Iterator[list[Any]]:
-        """The known values of each case."""
+        """For each case, the known values of column `name`."""
         for case in cases:
             values = (each[name][place] for place in case)
             yield [value for value in values if value is not None and value == value]

@@ -1,4 +1,4 @@
-"""The selection of the newest runs, the keys by which rows are grouped, and names apart.
+"""Selects the newest runs, and groups, sorts and names rows.
 
 A row's name is its work, machine, mode, precision and baseline. Two cases may have the same name
 and differ in another option: the column `apart` then names that option.
@@ -20,7 +20,7 @@ from modescope.analysis.format.phrases import (
     grouped,
     is_smoke,
     on_cuda,
-    that_counts,
+    shown_value,
 )
 from modescope.bench.records.cases import PLAIN_EAGER
 from modescope.bench.records.results import Work
@@ -50,7 +50,7 @@ _NAME = ("mode", "calls_pad", "dtype", "baseline_mode", "baseline_dtype", "compi
 OPTIONS = tuple(
     field.name for field in fields(Work) if field.name not in {*FAMILY, *_SIZES, *_NAME}
 )
-"""The columns that describe a case and are not in its name."""
+"""The columns that describe a case but are not part of its name."""
 
 ADDED = {
     "environment": "letter of the environment within the study, A being the oldest; A.2 is A after "
@@ -65,10 +65,11 @@ APART = (
 
 
 def latest(runs: pd.DataFrame, among: Collection[str] | None = None) -> pd.DataFrame:
-    """One row per process (CASE and replicate) out of all runs of a study; adds columns `ADDED`.
+    """The newest run of each process (CASE and replicate), with the columns ADDED.
 
-    The newest run is used even if it failed and an older one did not; a smoke run never replaces
-    one of a real budget, nor a skipped run one that ran. `among`: only runs with these ids.
+    `runs` are all runs of a study; with `among`, only those with these ids count. The newest run is
+    used even if it failed and an older one did not. But a smoke run never replaces a run with a
+    real budget, and a skipped run never replaces one that ran.
     """
     runs = runs.sort_values(["started_at", "run_id"])
     runs = runs.assign(environment=environment_letters(runs))
@@ -86,10 +87,10 @@ def latest(runs: pd.DataFrame, among: Collection[str] | None = None) -> pd.DataF
 
 
 def environment_letters(runs: pd.DataFrame) -> pd.Series:
-    """The environment of each of `runs`, which are in the order of their start.
+    """The letter of the environment of each of `runs`, which must be in the order of their start.
 
-    They are named in order of appearance: A, B, ..., Z, E27, E28, ... A number follows if the
-    source of a row's model is not the first one in that environment.
+    Environments are named as they appear: A, B, ..., Z, E27, E28, ... A number follows (`A.2`) if
+    the source of a row's model is not the first one in that environment.
     """
     codes: dict[Any, int] = {None: -1}
     ids = _filled(runs["environment_id"], runs["device"].tolist())
@@ -106,7 +107,10 @@ def environment_letters(runs: pd.DataFrame) -> pd.Series:
 
 
 def _filled(ids: pd.Series, by: Sequence[Any]) -> list[Any]:
-    """`ids`, with nulls replaced by the previous or else the next id among rows equal in `by`."""
+    """`ids` without nulls: each null takes the id before it, or else the next one.
+
+    Only ids of rows that are equal in `by` are taken.
+    """
     filled = [None if pd.isna(one) else one for one in ids]
     for places in grouped((key, at) for at, key in enumerate(by)).values():
         last = next((filled[at] for at in places if filled[at] is not None), None)
@@ -116,29 +120,29 @@ def _filled(ids: pd.Series, by: Sequence[Any]) -> list[Any]:
 
 
 def letter(code: int) -> str:
-    """The letter of an environment; `?` if it was never read."""
+    """The letter of the environment with the number `code`, from 0; `?` for -1 (unknown)."""
     return "?" if code < 0 else ascii_uppercase[code] if code < 26 else f"E{code + 1}"
 
 
-def parts(rows: pd.DataFrame, by: tuple[str, ...]) -> Iterator[pd.DataFrame]:
-    """`rows` split by the columns `by` (FAMILY, SECTION or GROUP), in the order of their values."""
+def split_table(rows: pd.DataFrame, by: tuple[str, ...]) -> Iterator[pd.DataFrame]:
+    """Splits `rows` into tables with equal values in the columns `by`, sorted by these values."""
     groups = rows.groupby(list(by), dropna=False, sort=False)
-    yield from (part for _, part in sorted(groups, key=lambda item: natural(by, item[0])))
+    yield from (part for _, part in sorted(groups, key=lambda item: natural_key(by, item[0])))
 
 
-def row_parts(rows: Sequence[Row], by: tuple[str, ...]) -> list[list[Row]]:
-    """`parts` for a list of rows; faster for many parts."""
+def split_rows(rows: Sequence[Row], by: tuple[str, ...]) -> list[list[Row]]:
+    """Splits a list of rows as `split_table` splits a table; faster if there are many groups."""
     groups = grouped((values_of(row, by), row) for row in rows)
-    return [groups[values] for values in sorted(groups, key=lambda values: natural(by, values))]
+    return [groups[values] for values in sorted(groups, key=lambda values: natural_key(by, values))]
 
 
 def values_of(row: Row, by: tuple[str, ...]) -> tuple[Any, ...]:
-    """The values of the columns `by`."""
+    """The values of `row` in the columns `by`, as a key to group rows."""
     return tuple(row[name] for name in by)
 
 
 def per_row(rows: pd.DataFrame, values: Iterable[Any], dtype: Any = "float64") -> pd.Series:
-    """A column of `rows` from a value for each row."""
+    """A column for the table `rows`, made of one value for each row."""
     column: pd.Series = pd.Series(list(values), index=rows.index, dtype=dtype)
     return column
 
@@ -148,8 +152,8 @@ def are_on_cuda(rows: pd.DataFrame) -> pd.Series:
     return per_row(rows, map(on_cuda, as_rows(rows[["device"]])), "bool")
 
 
-def natural(by: tuple[str, ...], values: tuple[Any, ...]) -> tuple[tuple[bool, Any], ...]:
-    """A sorting key of the values of the columns `by`.
+def natural_key(by: tuple[str, ...], values: tuple[Any, ...]) -> tuple[tuple[bool, Any], ...]:
+    """A sorting key for `values`, which are those of the columns `by`.
 
     Shapes are sorted by their numbers (batch 8 before batch 64), and nulls last. Training with
     fewer options comes first.
@@ -165,7 +169,7 @@ def _order(name: str, value: Any) -> Any:
 
 
 def is_plain(row: Row) -> bool:
-    """Whether a row is plain eager, with any grad axis."""
+    """Whether a row is plain eager: not compiled, captured or autocast, with any grad axis."""
     return all(row[axis] == value for axis, value in PLAIN_EAGER.items())
 
 
@@ -179,15 +183,18 @@ def trusted(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def ordered(rows: pd.DataFrame) -> pd.DataFrame:
-    """By section, fastest first; last rows without a speedup, which include smoke runs."""
+    """`rows` by section, and within a section the fastest first.
+
+    Rows without a speedup, which include smoke runs, come last.
+    """
     keys = [*SECTION, "_speedup", "dtype", "mode"]
-    shown = rows.assign(_speedup=that_counts(rows, "speedup"))
+    shown = rows.assign(_speedup=shown_value(rows, "speedup"))
     rising = [key != "_speedup" for key in keys]
     return shown.sort_values(keys, ascending=rising, ignore_index=True).drop(columns="_speedup")
 
 
-def apart(rows: pd.DataFrame) -> pd.Series:
-    """The text of the column `apart`; None where a row's name is unique."""
+def distinguishing_options(rows: pd.DataFrame) -> pd.Series:
+    """The column `apart`: the options that tell a row from others of the same name, or None."""
     names = (*FAMILY, *_NAME)
     every = as_rows(rows[[*names, *OPTIONS, "shape", "case_id"]])
     varying = [name for name in OPTIONS if len({row[name] for row in every}) > 1]

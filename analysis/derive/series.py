@@ -1,4 +1,4 @@
-"""Rows that differ in a size alone: lines of one mode, and grids of several."""
+"""Rows that differ in one size: the line of a mode over that size, and a grid of several modes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from itertools import compress, pairwise
 import pandas as pd
 
 from modescope.analysis.derive import split
-from modescope.analysis.derive.select import GROUP, parts, trusted
+from modescope.analysis.derive.select import GROUP, split_table, trusted
 from modescope.analysis.derive.split import Overhead, overhead_s
 from modescope.analysis.format import phrases, style
 from modescope.analysis.format.phrases import Row
@@ -27,10 +27,10 @@ _CONTEST = tuple(name for name in GROUP if name != "shape")
 
 @dataclass(frozen=True)
 class Crossing:
-    """The size at which overhead equals its threshold (Overhead).
+    """The size at which calls change between bound by overhead and bound by work.
 
-    `after` and `before` are the nearest sizes on either side that the intervals decide; None
-    without such a size.
+    It lies after the measured size `after` and before the measured size `before`. These are the
+    nearest ones at which the intervals decide what binds a call; None without such a size.
     """
 
     size: float
@@ -41,7 +41,7 @@ class Crossing:
 
 @dataclass(frozen=True)
 class Line:
-    """One mode at one precision, over the sizes of a series."""
+    """One mode at one precision over the sizes of a series, with a row per size."""
 
     name: str
     rows: tuple[Row, ...]  # by rising size
@@ -60,7 +60,7 @@ class Series:
 
     @property
     def overhead(self) -> Overhead:
-        """The overhead on the device of its rows."""
+        """The kind of overhead that counts on the device of these rows."""
         return split.overhead(self.lines[0].rows[0])
 
     @property
@@ -70,12 +70,12 @@ class Series:
 
     @property
     def unit(self) -> str:
-        """The unit that the size counts: `op`."""
+        """The singular of the size's name: `op` for `ops`."""
         return self.size.removesuffix("s")
 
 
 def series(rows: pd.DataFrame) -> list[Series]:
-    """The series among the trusted ones of `rows`, all of one FAMILY."""
+    """All series among `rows`, which are of one FAMILY; only trusted rows are used."""
     return [
         Series(size, others, lines)
         for (size, others), members in _by_varying(phrases.as_rows(trusted(rows))).items()
@@ -84,13 +84,13 @@ def series(rows: pd.DataFrame) -> list[Series]:
 
 
 def by_slope(chain: Series) -> list[tuple[Line, Estimate]]:
-    """The lines with a known slope, the flattest first."""
+    """Each line of `chain` whose slope is known, with that slope, the flattest first."""
     known = [(line, line.slope) for line in chain.lines if line.slope is not None]
     return sorted(known, key=lambda pair: pair[1].value)
 
 
 def _by_varying(rows: Sequence[Row]) -> dict[tuple[str, str], list[Row]]:
-    """(size, values of the others) -> the rows that differ only in that size."""
+    """Rows that differ only in one size, by that size and the values of the other sizes."""
     shapes = [(row, json.loads(row["shape"])) for row in rows]
     return phrases.grouped(
         ((size, canonical_json({n: v for n, v in sizes.items() if n != size})), row)
@@ -100,13 +100,16 @@ def _by_varying(rows: Sequence[Row]) -> dict[tuple[str, str], list[Row]]:
 
 
 def _lines(size: str, rows: Sequence[Row]) -> tuple[Line, ...]:
-    """A line for each variant that was measured at enough sizes."""
+    """A Line for each variant that was measured at MIN_SIZES sizes or more."""
     every = (_line(name, size, members) for name, members in variants(rows).items())
     return tuple(line for line in every if len(set(line.sizes)) >= MIN_SIZES)
 
 
 def variants(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    """One or more rows by the name of their variant: the mode, and in what else variants differ."""
+    """`rows`, one or more, by the name of their variant.
+
+    The name is the mode, and what else the variants differ in.
+    """
     groups = phrases.grouped((_names(row), row) for row in rows)
     _, *others = zip(*groups, strict=True)  # the mode is always named
     named = [True, *(len(set(names)) > 1 for names in others)]
@@ -127,9 +130,10 @@ def _line(name: str, size: str, rows: Sequence[Row]) -> Line:
 
 
 def _crossing(placed: Sequence[tuple[int, Row]]) -> Crossing | None:
-    """The crossing, interpolated between logarithms of neighbouring sizes.
+    """The Crossing of (size, row) pairs, interpolated between logarithms of neighbouring sizes.
 
-    None if the bound changes never or repeatedly, or is unknown at a size.
+    None if calls change between overhead and work never or more than once, or if it is unknown at a
+    size which of the two binds them.
     """
     excess = [known for _, row in placed if (known := split.excess(row)) is not None]
     if len(excess) < len(placed):
@@ -169,25 +173,28 @@ class Grid:
 
     @property
     def first(self) -> Row:
-        """Any row, for the values that all share."""
+        """One of its rows, for the values that all rows share."""
         return next(row for mode in self.modes for row in mode if row is not None)
 
 
 def grids(family: pd.DataFrame) -> list[Grid]:
-    """The grids of one FAMILY over its varying size; empty if no size varies."""
+    """The grids of one FAMILY over the size that varies; empty if no size varies."""
     size = _varying(family["shape"])
     if size is None:
         return []
     return [
         grid
-        for contest in parts(trusted(family), _CONTEST)
+        for contest in split_table(trusted(family), _CONTEST)
         for (name, others), rows in _by_varying(phrases.as_rows(contest)).items()
         if name == size and (grid := _grid(size, others, rows)) is not None
     ]
 
 
 def _varying(shapes: pd.Series) -> str | None:
-    """The size to compare over: FIRST if it has several values, else the one with most values."""
+    """The size to compare over: FIRST if it has several values, else the one with most values.
+
+    None if no size has several values.
+    """
     sizes = (size for shape in shapes.unique() for size in json.loads(shape).items())
     counts = {name: len(set(values)) for name, values in phrases.grouped(sizes).items()}
     several = {name: count for name, count in counts.items() if count > 1}
@@ -197,7 +204,7 @@ def _varying(shapes: pd.Series) -> str | None:
 
 
 def _grid(size: str, others: str, rows: Sequence[Row]) -> Grid | None:
-    """The grid of these rows; None for a single size."""
+    """The Grid of these rows; None if they have a single value of `size`."""
     caches = len({row["compile_cache"] for row in rows}) > 1
     at = {(_mode(row, caches), json.loads(row["shape"])[size]): row for row in rows}
     sizes = tuple(sorted({value for _, value in at}))

@@ -17,7 +17,7 @@ HALF = 0.5  # of a call: on a CPU a call is bound by overhead if dispatch takes 
 
 @dataclass(frozen=True)
 class Overhead:
-    """The overhead on a kind of device, and the time that it is compared with."""
+    """What counts as overhead on one kind of device, and the time that it is compared with."""
 
     clock: str  # of the overhead
     against: str  # the clock that it is compared with
@@ -31,15 +31,19 @@ _CUDA = Overhead("host", "device", "host_per_device", 1.0, "host time")
 
 
 def overhead(row: Row) -> Overhead:
-    """Host against device on CUDA, where both run in parallel; dispatch against half a CPU call."""
+    """The Overhead on a row's device.
+
+    On CUDA it is host time against device time, because both run in parallel; on a CPU it is
+    dispatch against half of the call.
+    """
     return _CUDA if phrases.on_cuda(row) else _CPU
 
 
 def overhead_s(row: Row) -> float | None:
-    """The overhead in the time of a call, to be compared with that of other rows; None if unknown.
+    """The seconds of overhead in a call, which can be compared between rows; None if unknown.
 
-    On a CPU at full pace (`latency_at_full_pace_s`), because rows are separate processes. As
-    measured on CUDA, and in records without pace.
+    On a CPU they are converted to the machine's full pace (`latency_at_full_pace_s`), because rows
+    are separate processes. On CUDA, and in records without a pace, they are as measured.
     """
     kind = overhead(row)
     seconds: float | None = row[f"{kind.clock}_s"]
@@ -48,16 +52,16 @@ def overhead_s(row: Row) -> float | None:
 
 
 def excess(row: Row) -> float | None:
-    """ln(overhead ÷ its threshold): above 0 if bound by overhead; None where unknown."""
+    """ln(overhead ratio ÷ its threshold): above 0 if bound by overhead; None if unknown."""
     kind = overhead(row)
     ratio = row[kind.ratio]
     return math.log(ratio / kind.threshold) if ratio is not None and ratio > 0 else None
 
 
 def side(row: Row) -> str | None:
-    """`overhead` if it exceeds its threshold, `work` if it lies below it.
+    """What a call is bound by: `overhead` above its threshold, `work` below it.
 
-    `undecided` if the interval of their ratio allows both; None where it is unknown.
+    `undecided` if the interval of the overhead's ratio contains the threshold; None where unknown.
     """
     kind = overhead(row)
     low, high = row[f"{kind.ratio}_ci_low"], row[f"{kind.ratio}_ci_high"]
@@ -69,32 +73,32 @@ def side(row: Row) -> str | None:
 
 
 def clock_paired_s(clock: str) -> Formula:
-    """The formula of a clock's share of the call, in the time that a call takes."""
+    """The formula of the time of `clock` in a call: `latency_paired_s` × its share of the call."""
     return lambda rows: rows["latency_paired_s"] * rows[f"{clock}_share"]
 
 
 def launch_s(rows: pd.DataFrame) -> pd.Series:
-    """The host's time for a call without dispatch."""
+    """The host's seconds in a call besides dispatch, which go to launching; null on a CPU."""
     return _of_latency(rows, rows["host_share"] - rows["dispatch_share"]).where(rows["_on_cuda"])
 
 
 def work_s(rows: pd.DataFrame) -> pd.Series:
-    """The time of the work: device time, or on a CPU the latency without dispatch."""
+    """The seconds of work in a call: device time, or on a CPU the latency without dispatch."""
     share = rows["device_share"].where(rows["_on_cuda"], 1 - rows["dispatch_share"])
     return _of_latency(rows, share)
 
 
 def host_wait_s(rows: pd.DataFrame) -> pd.Series:
-    """The time in which the host waits for the device within a call."""
+    """The seconds that the host waits for the device within a call; null on a CPU."""
     return _of_latency(rows, 1 - rows["host_share"]).where(rows["_on_cuda"])
 
 
 def bound_by(rows: pd.DataFrame) -> pd.Series:
-    """What determines the time of a call: `overhead` or `work`; `undecided` by the interval."""
+    """What each call is bound by: `overhead`, `work`, or `undecided` by the interval."""
     needed = [f"{ratio}_ci_{end}" for ratio in (_CPU.ratio, _CUDA.ratio) for end in ("low", "high")]
     return per_row(rows, map(side, phrases.as_rows(rows[["device", *needed]])), "object")
 
 
 def _of_latency(rows: pd.DataFrame, share: pd.Series) -> pd.Series:
-    """A share of the call in its time, at least 0: the parts of a call then add up to it."""
+    """`share` of the call in seconds, at least 0, so that parts of a call add up to it."""
     return rows["latency_paired_s"] * share.clip(lower=0)

@@ -30,7 +30,10 @@ _PALE, _MIDDLE, _DARK, _OVERHEAD = "#b6bec7", "#c29b2c", "#5357b8", "#a6409a"
 
 @dataclass(frozen=True)
 class Look:
-    """The look of a part; `fill` None is an outline. Hatches distinguish parts of one colour."""
+    """The look of a part of a bar; `fill` None is an outline.
+
+    Hatches tell parts of one colour apart.
+    """
 
     name: str
     fill: str | None
@@ -52,10 +55,11 @@ def _stacked(
     size: bool = False,
     further: Sequence[Any] = (),
 ) -> tuple[Figure, list[tuple[Axes, float]]]:
-    """A figure with a bar per row, and of each panel its axes and the unit that is 1 on it.
+    """A figure with a bar per row, and for each panel its axes and the amount that is 1 on them.
 
-    `rows`: all, of which the panels may have only some. `size`: of bytes on one scale; else of
-    seconds, a scale per panel. `further`: handles of the legend beside those of the parts in use.
+    `rows`: all rows, although the panels may have only some. `size`: amounts are bytes, all on one
+    scale; else seconds, with a scale per panel. `further`: handles of the legend besides those of
+    the parts.
     """
     used = {name for panel in parts for bar in panel for name, amount in bar.items() if amount}
     named = [look for name, look in looks.items() if name in used]
@@ -111,7 +115,7 @@ _ON_CUDA = (
 
 
 def _draw_overhead(section: pd.DataFrame) -> Figure | None:
-    """A bar per mode of a SECTION; None if no trusted row has a split.
+    """Draws the parts of a call, a bar per mode of a SECTION; None if no trusted row has a split.
 
     On a GPU host and device work at the same time: the bar is the host's call, and a line marks for
     how long the device is busy in it.
@@ -138,7 +142,10 @@ def _draw_overhead(section: pd.DataFrame) -> Figure | None:
 
 
 def _of_call(row: Row) -> Parts:
-    """The parts of a bar; a bar without one of them would look shorter, so they are all known."""
+    """The parts of a row's bar: those of the first split whose parts are all known.
+
+    A bar without one of its parts would look shorter. Without such a split the bar has one part.
+    """
     splits = _ON_CUDA if phrases.on_cuda(row) else () if _exceeds_call(row) else _ON_CPU
     known = (split for split in splits if None not in (row[column] for column in split.values()))
     split = next(known, {"unsplit": "latency_paired_s"})
@@ -206,7 +213,7 @@ def _with_peak(section: pd.DataFrame) -> list[Row]:
 
 
 def _draw_memory(section: pd.DataFrame) -> Figure | None:
-    """A bar per mode of a SECTION; None if no trusted row has a known peak."""
+    """Draws the parts of the peak memory, a bar per mode of a SECTION; None if no peak is known."""
     rows = _with_peak(section)
     if not rows:
         return None
@@ -218,7 +225,7 @@ def _draw_memory(section: pd.DataFrame) -> Figure | None:
 
 
 def _memory_table(section: pd.DataFrame) -> Table:
-    """The parts of each peak that any row has."""
+    """A table of the parts of each row's peak; a part that no row has is left out."""
     rows = _with_peak(section)
     used = {name for row in rows for name, _ in memory.stack(row)}
     parts = [_of_peak(name, look.name) for name, look in _OF_MEMORY.items() if name in used]
@@ -229,7 +236,7 @@ def _memory_table(section: pd.DataFrame) -> Table:
 
 def _of_peak(part: str, title: str) -> Column:
     def cell(row: Row) -> str:
-        return numbers.size(dict(memory.stack(row)).get(part, memory.without(row, part)))
+        return numbers.size(dict(memory.stack(row)).get(part, memory.unlisted_bytes(row, part)))
 
     return Column(title, cell)
 
@@ -255,7 +262,7 @@ _OF_STEP = {
 
 
 def _draw_step_parts(section: pd.DataFrame) -> Figure | None:
-    """A bar per mode of a SECTION; None if no step of it was timed by parts."""
+    """Draws the parts of a training step, a bar per mode; None if no step was timed by parts."""
     rows = theme.charted(section)
     if all(row["parts_ratio"] is None for row in rows):
         return None

@@ -21,7 +21,7 @@ _UNITS = [1e-9, 1e-6, 1e-3, 1.0, 1e3]  # seconds: ticks of a panel that spans ma
 
 
 def _draw(section: pd.DataFrame) -> Figure | None:
-    """A panel per mode, all with the same axes; None where calls do not vary."""
+    """Draws the calls of the first pass, a panel per mode; None where calls do not vary."""
     known = [(row, mix) for row in theme.charted(section) if (mix := mix_of(row)) and mix.first_s]
     if not known:
         return None

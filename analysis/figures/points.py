@@ -22,7 +22,7 @@ _ENDS = ("speedup", "speedup_ci_low", "speedup_ci_high")
 
 
 def _draw_speedup(section: pd.DataFrame) -> Figure | None:
-    """A panel per precision of a SECTION; None if no row is trusted."""
+    """Draws speedups with intervals, a panel per precision of a SECTION; None if none counts."""
     rows = theme.charted(section)
     if not rows:
         return None
@@ -37,7 +37,10 @@ def _draw_speedup(section: pd.DataFrame) -> Figure | None:
 
 
 def _intervals(axes: Axes, rows: Sequence[Row]) -> None:
-    """Markers and intervals: the median and the range of low, value and high."""
+    """Draws a marker and an interval per row.
+
+    seaborn gets low, value and high as three points, and draws their median and their range.
+    """
     ends = [row[name] for row in rows for name in _ENDS]
     places = [place for place in range(len(rows)) for _ in _ENDS]
     axes.set_xscale("log")
@@ -78,7 +81,7 @@ SPEEDUP = FigureKind(
 
 
 def pairs(section: pd.DataFrame) -> list[Pair]:
-    """The modes of a SECTION whose fusion gain is known, in the order of figures."""
+    """A Pair for each mode of a SECTION whose fusion gain is known, in the order of figures."""
     references = references_of(phrases.as_rows(trusted(section)))
     return [
         Pair(row, references[work_of(row)], stored_ratio(row, "fusion_gain"))
@@ -88,7 +91,7 @@ def pairs(section: pd.DataFrame) -> list[Pair]:
 
 
 def _draw_fusion(section: pd.DataFrame) -> Figure | None:
-    """A panel of work and one of kernels per precision; None if no mode's gain is known."""
+    """Draws the work and the kernels of modes beside eager's; None if no mode's gain is known."""
     known = {pair.row["run_id"]: pair for pair in pairs(section)}
     if not known:
         return None
@@ -118,7 +121,7 @@ def _kernels(pair: Pair) -> tuple[float | None, float | None]:
 def _dumbbells(
     axes: Axes, members: Sequence[Pair], ends: Sequence[tuple[float | None, float | None]]
 ) -> None:
-    """A line per row from plain eager to the mode; none where one of them is unknown."""
+    """Draws a line per row from plain eager to the mode, unless one of the two is unknown."""
     known = [place for place, both in enumerate(ends) if None not in both]
     frame = pd.DataFrame(
         [(ends[place][side], place, side) for place in known for side in (0, 1)],

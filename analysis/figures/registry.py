@@ -41,7 +41,10 @@ class Picture:
 
 
 def pictures(kinds: Iterable[FigureKind], topic: Any, name: str) -> Iterator[Picture]:
-    """The non-empty figures, each drawn on demand; `name` is part of the file names."""
+    """Draws figures of these kinds on a topic, each on demand, without those that are empty.
+
+    `name` is a part of the names of their files.
+    """
     for kind in kinds:
         with theme.look():
             figure = kind.draw(topic)
@@ -53,9 +56,9 @@ def pictures(kinds: Iterable[FigureKind], topic: Any, name: str) -> Iterator[Pic
 
 
 def section_tables(section: pd.DataFrame) -> Iterator[Table]:
-    """The counts of one call, and its heaviest kernels and operators.
+    """Tables of what one call consists of: counts, and its heaviest kernels and operators.
 
-    Includes rows that ended ok without being in effect: their counts describe what ran.
+    They include rows that ended ok without being in effect: their counts describe what ran.
     """
     rows = phrases.as_rows(section)
     ok = [row for row in rows if row["status"] == "ok"]
@@ -67,14 +70,14 @@ def section_tables(section: pd.DataFrame) -> Iterator[Table]:
 
 
 def series_table(series: Series) -> Table:
-    """The measured sizes, and those at which each mode is bound by overhead."""
+    """A table of the measured sizes, and of the sizes at which each mode is bound by overhead."""
     slope = (f"{series.overhead.name} per {series.unit} [95 %]",) if series.is_chain else ()
     titles = ("mode", f"{series.size} measured", *slope, "bound by overhead")
     return Table("Bound by overhead", titles, len(titles), tuple(_bound_lines(series)))
 
 
 def _bound_lines(series: Series) -> Iterator[tuple[str, ...]]:
-    """A line per mode; for a chain of operators the cheapest overhead first."""
+    """The lines of `series_table`, one per mode; for a chain of operators the cheapest first."""
     known = [line for line, _ in by_slope(series)] if series.is_chain else []
     rest = sorted(series.lines, key=lambda line: style.order(line.rows[0]))
     for line in (*known, *(line for line in rest if line not in known)):
@@ -84,7 +87,7 @@ def _bound_lines(series: Series) -> Iterator[tuple[str, ...]]:
 
 
 def _bound(line: Line, overhead: Overhead, size: str) -> str:
-    """`up to about ops 49 (by the intervals between 32 and 64)`: where overhead sets the time."""
+    """The sizes at which a mode is bound by overhead, in words: `up to about ops 49 (...)`."""
     if (crossing := line.crossing) is not None:
         rounded = float(f"{crossing.size:.2g}")  # interpolation gives no more than two digits
         about = f"about {size} {rounded:g}"

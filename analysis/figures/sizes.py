@@ -27,7 +27,7 @@ STRONGEST = 3.0  # times faster or slower at which the colour saturates
 
 
 def _draw_heatmap(grids: Sequence[Grid]) -> Figure | None:
-    """A panel for each grid of one work; None without any."""
+    """Draws the speedups of one work by mode and size, a panel per grid; None without any grid."""
     if not grids:
         return None
     shown = _ordered_grids(grids)[:MOST_PANELS]
@@ -43,7 +43,7 @@ def _draw_heatmap(grids: Sequence[Grid]) -> Figure | None:
 
 
 def _ordered_grids(grids: Sequence[Grid]) -> list[Grid]:
-    """Those of the baseline's precision first."""
+    """`grids`, with those of the baseline's precision first."""
     return sorted(grids, key=lambda grid: grid.first["dtype"] != grid.first["baseline_dtype"])
 
 
@@ -102,7 +102,7 @@ _ENDS = ("", "_ci_low", "_ci_high")
 
 
 def _draw_scaling(series: Series) -> Figure:
-    """A line of panels per precision: latency, overhead and bytes saved, where they are known."""
+    """Draws latency, overhead and saved bytes over a size, a line of panels per precision."""
     lines = _ordered_lines(series)
     precisions = list(phrases.grouped((line.rows[0]["dtype"], line) for line in lines).values())
     columns = {c: title for c, title in _titles(series).items() if _points(lines, c)}
@@ -143,7 +143,7 @@ def _ordered_lines(series: Series) -> list[Line]:
 
 
 def _titles(series: Series) -> dict[str, str]:
-    """The columns that may be drawn, and the titles of their panels."""
+    """The columns that `_draw_scaling` may draw, each with the title of its panel."""
     overhead = series.overhead
     clock = f"{overhead.clock}_paired"
     return {"latency_paired": "Latency", clock: overhead.name.capitalize(), _SAVED: "Saved bytes"}
@@ -155,7 +155,10 @@ def _name(line: Line) -> str:
 
 
 def _points(lines: Iterable[Line], column: str) -> list[tuple[str, int, float]]:
-    """Line, size and each value: of a clock with the ends of its interval, where it has one."""
+    """The name of the line, the size and the value of each point of a panel.
+
+    A clock has three points at a size: its value and the ends of its interval.
+    """
     values = [column] if column == _SAVED else [f"{column}{end}_s" for end in _ENDS]
     return [
         (_name(line), size, float(row[value]))
@@ -167,7 +170,10 @@ def _points(lines: Iterable[Line], column: str) -> list[tuple[str, int, float]]:
 
 
 def _draw_lines(axes: Axes, lines: Sequence[Line], column: str) -> None:
-    """A line per mode: the median and the range of low, value and high."""
+    """Draws a line per mode.
+
+    seaborn gets low, value and high as three points, and draws their median and their range.
+    """
     frame = pd.DataFrame(_points(lines, column), columns=["line", "size", "value"])
     looks = _looks(lines)
     names = list(looks)
@@ -184,7 +190,7 @@ def _draw_lines(axes: Axes, lines: Sequence[Line], column: str) -> None:
 
 
 def _looks(lines: Sequence[Line]) -> dict[str, dict[str, Any]]:
-    """The look of each line of a panel, by its name."""
+    """The colour, marker and dashes of each line of a panel, by the line's name."""
     drawn: Counter[tuple[str, str]] = Counter()
     looks = {}
     for line in lines:
@@ -200,7 +206,7 @@ def _share_scale(
     unit_of: Callable[[float], tuple[float, str]],
     sets: Sequence[Sequence[float]],
 ) -> None:
-    """One scale of values for these panels."""
+    """Gives these panels the same y axis, with ticks in the units of `unit_of`."""
     limits = [end for axes in panels for end in axes.get_ylim()]
     for axes in panels:
         beyond = max(1.0, _LEAST * min(limits) / max(limits)) ** 0.5
@@ -209,7 +215,7 @@ def _share_scale(
 
 
 def _scaling_table(series: Series) -> Table:
-    """What is drawn of each mode at each size."""
+    """A table of the values that `_draw_scaling` draws, of each mode at each size."""
     sizes = sorted({size for line in series.lines for size in line.sizes})
     lines = []
     for line in _ordered_lines(series):

@@ -26,7 +26,7 @@ from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import text_to_path
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
-from modescope.analysis.derive.select import GROUP, row_parts, trusted
+from modescope.analysis.derive.select import GROUP, split_rows, trusted
 from modescope.analysis.format import phrases, style
 from modescope.analysis.format.columns import Column, Table, naming, table_of
 from modescope.analysis.format.phrases import Row
@@ -79,9 +79,10 @@ _RC: dict[Any, Any] = {
 
 @dataclass(frozen=True)
 class FigureKind:
-    """A kind of figure of some topic: a SECTION, the grids of a FAMILY or a Series.
+    """A kind of figure, whose topic is a SECTION, the grids of a FAMILY or a Series.
 
-    `draw` returns None where there is nothing to show; only then may `table` fail.
+    `draw` and `table` take the topic. Where there is nothing to show `draw` returns None, and
+    `table` is not called.
     """
 
     name: str  # prefix of its files
@@ -103,7 +104,7 @@ class Panel:
 
 
 def look() -> AbstractContextManager[None]:
-    """The settings of matplotlib under which a figure is drawn and saved."""
+    """A context with the settings of matplotlib under which a figure is drawn and saved."""
     return matplotlib.rc_context(_RC)
 
 
@@ -114,7 +115,7 @@ def charted(section: pd.DataFrame) -> list[Row]:
 
 
 def charted_table(title: str, columns: Sequence[Column]) -> Callable[[pd.DataFrame], Table]:
-    """A function from a SECTION to these columns of its charted rows."""
+    """A function that makes a table of a SECTION: its charted rows, in these columns."""
 
     def table(section: pd.DataFrame) -> Table:
         rows = charted(section)
@@ -130,7 +131,7 @@ def panels(
 
     `against`: name the baseline even if each precision has but one.
     """
-    groups = row_parts(rows[:MOST_ROWS], GROUP)
+    groups = split_rows(rows[:MOST_ROWS], GROUP)
     groups.sort(key=lambda group: group[0]["dtype"] != group[0]["baseline_dtype"])
     against |= len({group[0]["dtype"] for group in groups}) < len(groups)
     caches = len({row["compile_cache"] for row in rows}) > 1
@@ -149,10 +150,10 @@ def panels(
 def sheet(
     panels: Sequence[Panel], work: str, rows: int, columns: int = 1, share: bool = False
 ) -> tuple[Figure, list[list[Axes]]]:
-    """A figure and its axes, a line of `columns` axes per panel, in which row n lies at y = n.
+    """A figure with a line of `columns` axes for each panel; row n of a panel lies at y = n.
 
-    `work`: what the rows are of, in small print above; `rows`: how many there are, of which the
-    panels may have only some; `share`: one scale of a column for all panels.
+    `work`: the small print above, which names the work. `rows`: how many rows there are, although
+    the panels may have only some. `share`: all panels have one scale in a column.
     """
     names = [[textwrap.fill(name, _LONGEST) for name in panel.names] for panel in panels]
     row = ROW + 0.145 * max(name.count("\n") for every in names for name in every)
@@ -180,14 +181,14 @@ def sheet(
 
 
 def small_print(figure: Figure, text: str) -> None:
-    """Writes a text over the panels."""
+    """Writes `text` in small print above the panels."""
     text = textwrap.fill(text, 94)
     figure.set_figheight(figure.get_figheight() + 0.14 * text.count("\n"))
     figure.suptitle(text, x=0.008, ha="left", size=SMALL)
 
 
 def legend(figure: Figure, handles: Sequence[Any]) -> None:
-    """Adds a legend below the panels, in the most columns that fit, which fill one by one."""
+    """Adds a legend below the panels, in as many columns as fit."""
     names = [str(handle.get_label()) for handle in handles]
 
     def wide(columns: int) -> float:
@@ -199,7 +200,7 @@ def legend(figure: Figure, handles: Sequence[Any]) -> None:
 
 
 def room(panels: Sequence[Panel]) -> float:
-    """The inches that names and numbers of the panels leave to one axes between them."""
+    """The width in inches that one axes has, between the names and the numbers of the panels."""
     names = [[textwrap.fill(name, _LONGEST) for name in panel.names] for panel in panels]
     return WIDTH - _widest(names) - _widest([panel.numbers for panel in panels]) - 0.3
 
@@ -222,13 +223,16 @@ DECIMAL = [
     for firsts in ((1, 2, 5), (1, 3), (1,))
 ]
 EVEN = [[round(step * n, 4) for n in range(1, 200)] for step in (0.01, 0.02, 0.05, 0.1, 0.25, 0.5)]
-"""Sets of round numbers, for `log_ticks`."""
+"""BINARY, DECIMAL and EVEN are sets of round numbers, for `log_ticks`."""
 
 
 def log_ticks(
     axis: Any, inches: float, label: Callable[[float], str], sets: Iterable[Sequence[float]]
 ) -> None:
-    """On a logarithmic axis of so many inches the densest ticks whose labels do not touch."""
+    """Sets the ticks of a logarithmic axis that is `inches` long, out of `sets` of round numbers.
+
+    It takes the set with most ticks whose labels (`label`) do not touch.
+    """
     low, high = sorted(axis.get_view_interval())
 
     def touching(ticks: Sequence[float]) -> bool:
@@ -245,7 +249,7 @@ def log_ticks(
 
 
 def linear_ticks(axes: Axes, longest: float, unit: str, most: int = 7) -> None:
-    """An x axis of plain numbers from 0 to beyond the `longest`; `unit` is written below it."""
+    """Sets an x axis from 0 to just beyond `longest`, with plain numbers and the `unit` below."""
     axes.set_xlim(0, longest * 1.04)
     axes.xaxis.set_major_locator(MaxNLocator(most, steps=[1, 2, 2.5, 5, 10]))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
@@ -264,13 +268,13 @@ def svg(figure: Figure, name: str) -> str:
 
 
 def on_paper(text: str) -> str:
-    """The SVG as a separate file, on white."""
+    """The SVG as a file of its own, with a white background."""
     return re.sub(r"(<svg\b[^>]*>)", r'\1\n <rect width="100%" height="100%" fill="#ffffff"/>',
                   text, count=1)  # fmt: skip
 
 
 def inline(text: str) -> str:
-    """The SVG within a page: no prolog, no namespaces, the ink in the page's text colour."""
+    """The SVG as part of a page: no prolog, no namespaces, the ink in the page's text colour."""
     text = text[text.index("<svg") :]
     text = re.sub(r'\sxmlns(:\w+)?="[^"]*"', "", text)
     text = re.sub(r'<g id="[^"]*"', "<g", text)  # the same in every figure of a page

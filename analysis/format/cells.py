@@ -6,35 +6,35 @@ import json
 
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.numbers import UNKNOWN
-from modescope.analysis.format.phrases import Row, that_counts
+from modescope.analysis.format.phrases import Row, shown_value
 
 ENDS = ("", "_ci_low", "_ci_high")
-"""What the names of the columns of an estimate end in: its value, low and high."""
+"""The endings of the columns of an estimate: of its value, and of both ends of its interval."""
 
 
 def speedup(row: Row) -> str:
-    """`1.23× [1.21, 1.25]`; without the brackets if there is no interval."""
-    return numbers.factor_interval(*(that_counts(row, f"speedup{end}") for end in ENDS))
+    """The speedup with its interval: `1.23× [1.21, 1.25]`, or `1.23×` without one."""
+    return numbers.factor_interval(*(shown_value(row, f"speedup{end}") for end in ENDS))
 
 
 def gain(row: Row, name: str) -> str:
-    """`1.23× [1.21, 1.25]`: the ratio in column `name`; without the brackets if no interval."""
+    """The ratio in column `name` with its interval: `1.23× [1.21, 1.25]`; `1.23×` without one."""
     return numbers.factor_interval(*(row[f"{name}{end}"] for end in ENDS))
 
 
 def latency(row: Row) -> str:
-    """`357 µs [355, 359]`; without the brackets if there is no interval; `~357 µs` if flagged."""
+    """The latency with its interval: `357 µs [355, 359]`; `~357 µs` if a flag makes it doubtful."""
     ends = row["latency_paired_ci_low_s"], row["latency_paired_ci_high_s"]
     return approximate(numbers.duration_interval(row["latency_paired_s"], *ends), row, "latency")
 
 
 def approximate(text: str, row: Row, *figures: str) -> str:
-    """`~357 µs`: the text of a figure, marked where a flag makes one of `figures` doubtful."""
+    """`text` as `~357 µs` if a flag makes one of `figures` doubtful, else unchanged."""
     return f"~{text}" if text != UNKNOWN and phrases.flags(row, *figures) else text
 
 
 def first_call(row: Row) -> str:
-    """`7.20 s`, with a note if the compiler cache was warm."""
+    """The time of the first call, `7.20 s`, with a note if the compiler cache was warm."""
     text = numbers.duration(row["first_call_s"])
     return text if text == UNKNOWN or row["compile_cache"] == "cold" else f"{text} (warm cache)"
 
@@ -45,7 +45,7 @@ def host_of_cuda(row: Row) -> str:
 
 
 def share(row: Row, name: str) -> str:
-    """`33 % [32, 34]`: a share in column `name`; without the brackets if it has no interval."""
+    """The share in column `name` with its interval: `33 % [32, 34]`, or `33 %` without one."""
     return numbers.share_interval(*(row[f"{name}{end}"] for end in ENDS))
 
 
@@ -90,7 +90,7 @@ def allocations(row: Row) -> str:
 
 
 def break_even(row: Row) -> str:
-    """The number of calls after which the first call has paid for itself."""
+    """After how many calls the first call has paid off: `12,400`, `at once` or `never`."""
     after = row["break_even_calls"]
     return "at once" if after == 0 else numbers.calls(after)
 
@@ -104,7 +104,7 @@ def process_spread(row: Row) -> str:
 
 
 def outcome(row: Row) -> str:
-    """`faster`, `skipped`, `not in effect`: the verdict, or why there is none."""
+    """The verdict, or why there is none: `faster`, `skipped`, `not in effect`."""
     if row["status"] != "ok":
         return str(row["status"])
     if phrases.not_in_effect(row):
@@ -137,7 +137,10 @@ _REPLICATES = {0: "", 1: "", 2: "2 replicates (range of two processes)"}
 
 
 def graph_breaks(row: Row) -> str:
-    """`2 graph breaks: print at net.py:12 and 1 more; in eager: Net.forward`; empty if none."""
+    """The count of graph breaks and the first one: `2 graph breaks: print at net.py:12 and 1 more`.
+
+    Functions that run in eager are added (`; in eager: Net.forward`). Empty if there is nothing.
+    """
     sites = json.loads(row["graph_break_reasons"] or "[]")
     in_eager = json.loads(row["eager_functions"] or "[]")
     texts = [f"in eager: {', '.join(in_eager)}"] if in_eager else []

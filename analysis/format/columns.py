@@ -55,7 +55,7 @@ def _clock(name: str, spare: int = 0) -> Column:
 
 
 def _approximate(column: Column, *figures: str) -> Column:
-    """The column with a mark at each cell of which a flag makes one of `figures` doubtful."""
+    """`column` with `~` before each cell where a flag makes one of `figures` doubtful."""
     return replace(column, cell=lambda row: cells.approximate(column.cell(row), row, *figures))
 
 
@@ -187,21 +187,22 @@ CACHE = Column("cache", lambda row: row["compile_cache"])
 
 
 def distinguishing(rows: Sequence[Row]) -> tuple[Column, ...]:
-    """The columns budget and cache, each if rows differ in it; a smoke budget is only a remark."""
+    """BUDGET and CACHE, each only if `rows` differ in it; smoke runs do not count for BUDGET."""
     measured = [row for row in rows if not phrases.is_smoke(row)]
     groups = ((BUDGET, measured), (CACHE, rows))
     return tuple(column for column, group in groups if len({*map(column.cell, group)}) > 1)
 
 
 def naming(rows: Sequence[Row]) -> tuple[Column, ...]:
-    """The columns that name a row beside others of one work."""
+    """The columns that tell the rows of one work apart."""
     return (*NAMING, *distinguishing(rows))
 
 
 def measured(rows: Sequence[Row]) -> list[Column]:
-    """Those of MEASURED that are `wanted`; always with the first call where rows differ in cache.
+    """The columns of MEASURED that are `wanted` for `rows`.
 
-    It then needs no note, as the cache has a column of its own.
+    Where rows differ in compiler cache, the cache has a column of its own: the first call then has
+    no note about it, and is never dropped.
     """
     first_call = _BARE_FIRST_CALL if CACHE in distinguishing(rows) else FIRST_CALL
     return [first_call if one is FIRST_CALL else one for one in wanted(MEASURED, rows)]

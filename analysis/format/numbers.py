@@ -15,7 +15,7 @@ _UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 
 
 def duration(seconds: float | None) -> str:
-    """`357 µs`: three digits, in the unit that fits the size."""
+    """A time in the unit that fits, with three digits: `357 µs`."""
     if seconds is None:
         return UNKNOWN
     scale, unit = time_unit(seconds)
@@ -23,7 +23,7 @@ def duration(seconds: float | None) -> str:
 
 
 def duration_interval(value: float | None, low: float | None, high: float | None) -> str:
-    """`357 µs [355, 359]`, with enough digits to show the width of the interval."""
+    """A time with its interval, `357 µs [355, 359]`, with enough digits to show its width."""
     if value is None or low is None or high is None:
         return duration(value)
     # The value of an interval around zero may be tiny: its ends choose the unit.
@@ -34,61 +34,61 @@ def duration_interval(value: float | None, low: float | None, high: float | None
 
 
 def estimate(value: Estimate | None) -> str:
-    """`357 µs [355, 359]` from an estimate in seconds."""
+    """An estimate in seconds with its interval: `357 µs [355, 359]`."""
     return UNKNOWN if value is None else duration_interval(value.value, value.low, value.high)
 
 
 def factor(value: float | None) -> str:
-    """`1.23×`."""
+    """A ratio with two decimals: `1.23×`."""
     return UNKNOWN if value is None else f"{value:.2f}×"
 
 
 def factor_interval(value: float | None, low: float | None, high: float | None) -> str:
-    """`1.23× [1.21, 1.25]`; without the brackets if there is no interval."""
+    """A ratio with its interval: `1.23× [1.21, 1.25]`, or `1.23×` without one."""
     if value is None or low is None or high is None:
         return factor(value)
     return _interval(value, low, high, "×", least=2)
 
 
 def ratio(value: Estimate) -> str:
-    """`1.23× [1.21, 1.25]` from an estimate."""
+    """An estimate of a ratio with its interval: `1.23× [1.21, 1.25]`."""
     return factor_interval(value.value, value.low, value.high)
 
 
 def times(value: float) -> str:
-    """`5.1×`: two digits."""
+    """A ratio with two digits: `5.1×`."""
     return f"{_digits(value, 2)}×"
 
 
 def share(part: float | None, whole: float | None) -> str:
-    """`81 %`: `part` of `whole`."""
+    """`part` ÷ `whole` in percent: `81 %`."""
     return UNKNOWN if part is None or whole is None else whole_percent(part / whole)
 
 
 def share_interval(value: float | None, low: float | None, high: float | None) -> str:
-    """`81 % [80, 82]`; without the brackets if there is no interval."""
+    """A share in percent with its interval: `81 % [80, 82]`, or `81 %` without one."""
     if value is None or low is None or high is None:
         return share(value, 1)
     return _interval(value * 100, low * 100, high * 100, " %", least=0)
 
 
 def whole_percent(fraction: float) -> str:
-    """`81 %`, without decimals."""
+    """A fraction in percent without decimals: `81 %`."""
     return f"{fraction * 100:.0f} %"
 
 
 def percent(fraction: float | None) -> str:
-    """`0.53 %`."""
+    """A fraction in percent with two digits: `0.53 %`."""
     return UNKNOWN if fraction is None else f"{float(f'{fraction * 100:.2g}'):g} %"
 
 
 def scientific(value: float | None) -> str:
-    """`2.1e-7`."""
+    """A number in scientific notation: `2.1e-7`."""
     return UNKNOWN if value is None else f"{value:.1e}".replace("e-0", "e-")
 
 
 def calls(number: float | None) -> str:
-    """`12,400`, three digits; `never` for infinity."""
+    """A number of calls with three digits, `12,400`; `never` for infinity."""
     if number is None:
         return UNKNOWN
     if math.isinf(number):
@@ -97,17 +97,17 @@ def calls(number: float | None) -> str:
 
 
 def count(number: float | None) -> str:
-    """`12,431`: not rounded."""
+    """A whole number that is not rounded: `12,431`."""
     return UNKNOWN if number is None else f"{number:,.0f}"
 
 
 def counted(number: float, one: str, more: str) -> str:
-    """`1 kernel`, `42 kernels`."""
+    """A count with its noun, in singular or plural: `1 kernel`, `42 kernels`."""
     return f"{count(number)} {one if number == 1 else more}"
 
 
 def size(size_bytes: float | None) -> str:
-    """`3.42 MiB`: three digits, in the unit that fits the size."""
+    """Bytes in the unit that fits, with three digits: `3.42 MiB`."""
     if size_bytes is None:
         return UNKNOWN
     scale, unit = size_unit(size_bytes)
@@ -115,7 +115,7 @@ def size(size_bytes: float | None) -> str:
 
 
 def limit(size_bytes: int) -> str:
-    """`8 GB`, `8 GiB`: a size that a user chose, in the unit that makes the shortest text."""
+    """A size that a user chose, in the unit that makes the shortest text: `8 GB`, `8 GiB`."""
     units = [unit for unit in (*_SIZES, *_DECIMAL_SIZES) if size_bytes >= unit[0]]
     texts = [f"{size_bytes / scale:.10g} {unit}" for scale, unit in units]
     return min(texts, key=lambda text: (len(text.partition(" ")[0]), len(text)))
@@ -132,7 +132,7 @@ def time_unit(seconds: float) -> tuple[float, str]:
 
 
 def tick(value: float, unit_of: Callable[[float], tuple[float, str]]) -> str:
-    """`0.5 ms`, `20 MiB`: a round number without trailing zeros, for an axis."""
+    """A round number with its unit and without trailing zeros, for an axis: `0.5 ms`, `20 MiB`."""
     scale, unit = unit_of(value)
     return f"{value / scale:g} {unit}"
 
@@ -147,6 +147,6 @@ def _digits(value: float, count_: int) -> str:
 
 
 def _interval(value: float, low: float, high: float, unit: str, least: int) -> str:
-    """With `least` decimals, or one more if the ends would look like the middle."""
+    """`1.23× [1.21, 1.25]`: `least` decimals, or one more if an end would look like the value."""
     places = least if min(value - low, high - value) >= 10.0**-least else least + 1
     return f"{value:.{places}f}{unit} [{low:.{places}f}, {high:.{places}f}]"

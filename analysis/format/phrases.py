@@ -35,8 +35,8 @@ OF_ROUNDS = ("speedup", "speedup_ci_low", "speedup_ci_high")
 """The columns that need more rounds than a smoke budget has."""
 
 
-def that_counts(row: Any, name: str) -> Any:
-    """The value of a column in a row, or its values in a table, as shown to readers.
+def shown_value(row: Any, name: str) -> Any:
+    """The value of column `name` in a row, or its values in a table, as shown to readers.
 
     The columns OF_ROUNDS are unknown for a smoke budget.
     """
@@ -53,19 +53,19 @@ def is_smoke(row: Row) -> bool:
 
 
 def sizes(shape: str) -> str:
-    """`batch 4, seq 64` from canonical JSON; batch and sequence length come first."""
+    """The sizes in `shape` (canonical JSON) as text: `batch 4, seq 64`, with these two first."""
     first = ("batch", "seq")
     named = sorted(json.loads(shape).items(), key=lambda size: size[0] not in first)
     return ", ".join(f"{name} {size}" for name, size in named)
 
 
 def work(row: Row) -> str:
-    """`transformer, batch 4, seq 64, train with sgd`: what is computed."""
+    """What a row computes: `transformer, batch 4, seq 64, train with sgd`."""
     return work_at(row, row["shape"])
 
 
 def work_at(row: Row, shape: str) -> str:
-    """The same with the sizes of `shape` (canonical JSON) in place of the row's."""
+    """The text of `work` with the sizes of `shape` (canonical JSON) in place of the row's."""
     arguments = row["model_args"] if row["model_args"] not in (None, "{}") else None
     inputs = f"inputs {row['model_inputs']}" if row["model_inputs"] else None
     varied = calls(row)
@@ -75,22 +75,22 @@ def work_at(row: Row, shape: str) -> str:
 
 
 def calls(row: Row) -> dict[str, list[int]]:
-    """The sizes of the calls of a pass, by name; empty where all calls have those of the case."""
+    """The sizes of each call of a pass, by the size's name; empty where all calls are equal."""
     return json.loads(row["calls"]) if row["calls"] else {}
 
 
 def first_step(row: Row) -> str:
-    """What compiles: the `first call`, or `first pass` where calls vary."""
+    """What the first thing timed is called: `first call`, or `first pass` where calls vary."""
     return "first pass" if row["calls"] else "first call"
 
 
 def calls_of_a_step(row: Row) -> int:
-    """Calls in what is timed as one: 1, or those of a pass."""
+    """The number of calls that are timed together: 1, or all calls of a pass where calls vary."""
     return len(next(iter(calls(row).values()), [1]))
 
 
 def _pass(varied: Mapping[str, Sequence[int]]) -> str | None:
-    """`passes of 200 calls, seq 16 to 512 (median 70)`."""
+    """The calls of a pass in short: `passes of 200 calls, seq 16 to 512 (median 70)`."""
     count = len(next(iter(varied.values()), ()))
     ranges = [
         f"{name} {min(each)} to {max(each)} (median {median_low(each)})"
@@ -100,7 +100,7 @@ def _pass(varied: Mapping[str, Sequence[int]]) -> str | None:
 
 
 def phase(row: Row) -> str:
-    """`inference`, or `train with adamw, checkpoint model`: with options other than the default."""
+    """The phase with options that are not the default: `train with adamw, checkpoint model`."""
     options = json.loads(row["training"] or "{}")
     optimizer = row["optimizer"] or options.get("optimizer")
     named = [f"{row['phase']} with {optimizer}" if optimizer else row["phase"]]
@@ -117,7 +117,7 @@ PLACE = ("device", "device_name", "cpu_capability", "cpu_instructions", "threads
 
 
 def place(row: Row, letter: bool) -> str:
-    """`AMD EPYC, AVX2, no bf16 instructions, 1 thread`: the device and its settings.
+    """The device and its settings: `AMD EPYC, AVX2, no bf16 instructions, 1 thread`.
 
     `letter` adds the environment's letter, for studies with several environments. Rows of a CPU
     name its instruction sets. A GPU selected by its number is named with it: `NVIDIA H200 (cuda:1),
@@ -134,40 +134,40 @@ def place(row: Row, letter: bool) -> str:
 
 
 def baseline(row: Row) -> str:
-    """`eager fp32` or `no baseline`."""
+    """The mode and dtype of the baseline: `eager fp32`, or `no baseline`."""
     mode, dtype = row["baseline_mode"], row["baseline_dtype"]
     return "no baseline" if mode is None else f"{mode} {dtype}"
 
 
 def contest(row: Row) -> str:
-    """`fp32 against eager fp32`: the row's precision and its baseline."""
+    """The row's precision and its baseline: `fp32 against eager fp32`."""
     return f"{row['dtype']} against {baseline(row)}"
 
 
 def mode(row: Row) -> str:
-    """`compile`, or `compile (fullgraph=false)` if another row has the same name."""
+    """The name of the mode: `compile`, or `compile (fullgraph=false)` to tell it from another."""
     apart = ", ".join(filter(None, (row["apart"], padding(row))))
     return f"{row['mode']} ({apart})" if apart else str(row["mode"])
 
 
 def padding(row: Row) -> str:
-    """`seq padded to 64, 128 and 256`; empty without padding."""
+    """How calls are padded: `seq padded to 64, 128 and 256`; empty without padding."""
     pad = json.loads(row.get("calls_pad") or "{}")
     return ", ".join(f"{name} padded to {listed(list(map(str, pad[name])))}" for name in pad)
 
 
 def variant(row: Row) -> str:
-    """`compile fp32`: mode and precision."""
+    """The mode and the precision: `compile fp32`."""
     return f"{mode(row)} {row['dtype']}"
 
 
 def listed(names: Sequence[str]) -> str:
-    """`eager, no_grad and compile`: names joined into a list."""
+    """Names joined into a list: `eager, no_grad and compile`."""
     return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
 def grouped(pairs: Iterable[tuple[Key, Member]]) -> dict[Key, list[Member]]:
-    """Members by their keys; keys and members in order of appearance."""
+    """Groups (key, member) pairs into lists by key; keys and members keep their order."""
     groups: dict[Key, list[Member]] = {}
     for key, member in pairs:
         groups.setdefault(key, []).append(member)
@@ -202,7 +202,7 @@ _CHECKED = {
     "checked_against": dict.fromkeys(("fp32", "own"), "checked against eager"),
     "checked_inputs": {"example": "checked on the example"},
 }
-"""Remarks by column and value."""
+"""Remarks on how results were checked, by column and value."""
 
 
 def checked(row: Row) -> str:
@@ -228,7 +228,7 @@ def accepted_error(row: Row) -> float | None:
 
 
 def accepted_knowingly(row: Row) -> str:
-    """`error accepted up to 0.05` if the errors pass only because of max_error; else empty."""
+    """`error accepted up to 0.05` if errors pass only because of max_error; else empty."""
     error, usual, limit = row["error"], row["error_limit"], row["max_error"]
     judged = row["status"] == "ok" and row["checked"] != "not"
     if not judged or None in (error, usual, limit):
@@ -238,8 +238,8 @@ def accepted_knowingly(row: Row) -> str:
     return "" if error <= usual and usual_factor else f"error accepted up to {limit:g}"
 
 
-def of_model(row: Row) -> list[str]:
-    """What the model itself changes about the row: torch's settings, and what eager means."""
+def model_remarks(row: Row) -> list[str]:
+    """Remarks on what the model itself does: it changes torch's settings, or compiles in eager."""
     texts = {
         column: ", ".join(json.loads(row.get(column) or "[]"))
         for column in ("settings_put_back", "settings_in_calls")
@@ -253,7 +253,7 @@ def of_model(row: Row) -> list[str]:
 
 
 def baseline_accepted(row: Row) -> str:
-    """`baseline's error accepted up to 0.7` if it passes only because of max_error; else empty."""
+    """A remark if the baseline's error passes only because of max_error; else empty."""
     error, limit = row["baseline_error"], row["max_error"]
     if row["status"] != "ok" or None in (error, limit) or error > limit:
         return ""
@@ -263,19 +263,19 @@ def baseline_accepted(row: Row) -> str:
 
 
 def reason(row: Row) -> str:
-    """`out of memory while compiling`: why a run has no result, on one line."""
+    """Why a run has no result, on one line: `out of memory while compiling`."""
     return " ".join((row["reason"] or "no reason was recorded").split())
 
 
-def ended(row: Row) -> str:
-    """`oom: out of memory while compiling`: the status of a run that is not ok, and its reason."""
+def status_and_reason(row: Row) -> str:
+    """The status and the reason of a run that is not ok: `oom: out of memory while compiling`."""
     return f"{row['status']}: {reason(row)}"
 
 
 def why_left_out(row: Row) -> str | None:
-    """Why a row is neither charted nor recommended, in one clause; None if it counts."""
+    """Why a row is neither charted nor recommended, in one clause; None if its result counts."""
     if row["status"] != "ok":
-        return ended(row)
+        return status_and_reason(row)
     if not_in_effect(row):
         return f"not in effect: {row['in_effect_note'] or 'no note was recorded'}"
     if row["in_effect"] is None:
@@ -288,13 +288,13 @@ def why_left_out(row: Row) -> str | None:
 
 
 def paragraph(text: str) -> list[str]:
-    """`text` over lines of WIDTH, all but the first indented; paths in it are not broken."""
+    """The lines of `text`, wrapped at WIDTH, with all but the first indented; paths stay whole."""
     return textwrap.wrap(
         text, WIDTH, subsequent_indent="    ",
         break_long_words=False, break_on_hyphens=False,
     )  # fmt: skip
 
 
-def beneath(text: str) -> list[str]:
-    """`paragraph` with all lines indented."""
+def indented_paragraph(text: str) -> list[str]:
+    """The lines of `text` as by `paragraph`, with the first one indented, too."""
     return paragraph("    " + text)

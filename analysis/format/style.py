@@ -59,7 +59,7 @@ CHARACTERS = {
 
 
 def family(row: Row) -> Family:
-    """The family by the resolved axes: an overridden preset belongs where its axes belong."""
+    """The family by the axes that the row ran with, which may differ from its preset's."""
     if row["compile_mode"] == "none":
         return CUDA_GRAPH if row["graph"] else AMP if row["autocast"] else EAGER
     graphs = row["graph"] or row["compile_mode"] in ("reduce-overhead", "max-autotune")
@@ -74,7 +74,7 @@ def order(row: Row) -> tuple[int, int]:
 
 
 def marker(row: Row) -> str:
-    """The marker of the preset; overridden axes do not change it."""
+    """The marker of a row's preset; overriding an axis of the preset does not change it."""
     return MARKERS.get(_preset(row), OTHER_MARKER)
 
 

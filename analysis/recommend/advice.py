@@ -21,7 +21,7 @@ from modescope.analysis.recommend.types import (
     high,
     hurdle,
     low,
-    named,
+    name_with_remark,
 )
 from modescope.bench.records.cases import canonical_json
 from modescope.bench.stats.estimates import MARGIN, Estimate
@@ -33,7 +33,7 @@ DOUBTS = {
     "other_operators": "its calls run other operators than a call with new arguments",
     "slow_pace": "the machine was slow",
 }
-"""What a flag says of the speedup of a mode, in a clause; of another flag its name."""
+"""What a flag says of a mode's speedup, in a clause; a flag not in here is shown by its name."""
 
 
 @dataclass(frozen=True)
@@ -55,18 +55,18 @@ class Precision:
 
     @property
     def recommendations(self) -> list[Recommendation]:
-        """Those of all its sizes."""
+        """The recommendations at all sizes."""
         return [one for span in self.spans for one in span.recommendations]
 
     @property
     def text(self) -> str:
-        """`fp32: batch ≤ 16: no_grad, ...; batch 64: compile, ...`."""
+        """The answers at all sizes: `fp32: batch ≤ 16: no_grad, ...; batch 64: compile, ...`."""
         spans = (f"{span.label}: {span.text}" if span.label else span.text for span in self.spans)
         return f"{self.name}: {'; '.join(spans)}"
 
     @property
     def programs(self) -> dict[str, str]:
-        """The code of each mode that is better than the baseline, by its name: `amp bf16`."""
+        """The code of each recommended mode, by the mode's name and dtype: `amp bf16`."""
         return {f"{one.mode} {one.dtype}": one.code for one in _modes(self.recommendations)}
 
 
@@ -79,7 +79,7 @@ class Advice:
 
     @property
     def recommendations(self) -> list[Recommendation]:
-        """Those of all precisions."""
+        """The recommendations at all precisions."""
         return [one for precision in self.precisions for one in precision.recommendations]
 
     @property
@@ -90,11 +90,12 @@ class Advice:
 
 
 def fold(answers: Sequence[Recommendation]) -> tuple[Advice, ...]:
-    """One Advice per work and place, merged over the batch where it varies.
+    """One Advice per work and place, in which sizes with the same answer are merged.
 
-    If a single other size varies, over that size. A span names only measured sizes; `batch ≤ 16`
-    is used from batch 1 on, because there is no smaller batch. The precision whose mode gains most
-    comes first; without a gain that of the baseline.
+    They are merged over the batch where it varies, else over a single other size that varies. A
+    span names only measured sizes; `batch ≤ 16` is used from batch 1 on, because there is no
+    smaller batch. The precision whose mode gains most comes first; without a gain, the baseline's
+    precision.
     """
     places = len({(a.question.environment, a.question.device, a.question.threads) for a in answers})
     by_contest = phrases.grouped((astuple(replace(a.question, shape="")), a) for a in answers)
@@ -164,7 +165,7 @@ def _remarks_on(size: str | None, answers: Sequence[Recommendation]) -> Iterator
 
 
 def _spans(size: str, answers: Sequence[Recommendation]) -> Iterator[Span]:
-    """Neighbours whose answers have the same outcome, mode and doubts."""
+    """Spans of neighbouring sizes whose answers have the same outcome, mode and doubts."""
 
     def alike(placed: tuple[int, Recommendation]) -> tuple[object, ...]:
         one = placed[1]
@@ -258,7 +259,7 @@ _CLAUSES: dict[str, Callable[[Sequence[Recommendation]], str]] = {
 
 
 def remarks(answer: Recommendation) -> Iterator[str]:
-    """Further sentences on ties, doubts and exclusions."""
+    """Further sentences on one recommendation: ties, results that were not checked, and doubts."""
     choice, outcome = answer.choice, answer.outcome
     if choice and answer.tied:
         ties = (f"{t.row.name} {numbers.ratio(t.row.speedup)} ({t.reason})" for t in answer.tied)
@@ -274,7 +275,7 @@ def remarks(answer: Recommendation) -> Iterator[str]:
 
 
 def _certainty(answers: Sequence[Recommendation]) -> Iterator[str]:
-    """What answers rest on: processes, noise floor, least gain that is found."""
+    """What answers rest on, in clauses: processes, noise floor, and the least gain found."""
     again = dict.fromkeys(
         f"a second process measured {one.mode} {one.dtype} at {numbers.ratio(one.again)}"
         for one in _modes(answers)
@@ -303,7 +304,7 @@ def _certainty(answers: Sequence[Recommendation]) -> Iterator[str]:
 
 
 def _modes(answers: Iterable[Recommendation]) -> list[Choice]:
-    """The modes that are better than the baseline."""
+    """The recommended modes of those `answers` that recommend one over the baseline."""
     return [one.choice for one in answers if one.choice and one.outcome == MODE]
 
 
@@ -314,7 +315,7 @@ def _baseline(question: Question) -> str:
 
 
 def _kept(answer: Recommendation) -> str:
-    return named(_baseline(answer.question), answer.baseline_unchecked)
+    return name_with_remark(_baseline(answer.question), answer.baseline_unchecked)
 
 
 def _factors(ratios: Sequence[Estimate]) -> str:
@@ -347,7 +348,7 @@ def _known(chosen: Sequence[Choice], column: str) -> list[float]:
 
 
 def _error(chosen: Sequence[Choice], baseline: str) -> str:
-    """`relative error 4.0e-3 (eager fp32 2.9e-7)`; empty where it was not checked."""
+    """The error beside the baseline's: `relative error 4.0e-3 (eager 2.9e-7)`; or empty."""
     errors, theirs = _known(chosen, "error"), _known(chosen, "baseline_error")
     if not errors:
         return ""
@@ -371,6 +372,6 @@ def _more(size_bytes: float) -> str:
 
 
 def _range(values: Iterable[Any], name: Callable[[Any], str]) -> str:
-    """`2.8 to 3.4`, from the least to the most; one value if both read the same."""
+    """The least and the most of `values`, `2.8 to 3.4`; one text if both read the same."""
     ordered = sorted(values)
     return " to ".join(dict.fromkeys((name(ordered[0]), name(ordered[-1])))) if ordered else "–"

@@ -90,14 +90,14 @@ def code(row: Row) -> str:
 
 
 def _compile_arguments(row: Row) -> str:
-    """`, mode="reduce-overhead", fullgraph=True, dynamic=True`: those that are not torch's."""
+    """`, mode="reduce-overhead", fullgraph=True, dynamic=True`: those that differ from torch's."""
     mode = {} if row["compile_mode"] == "default" else {"mode": row["compile_mode"]}
     fullgraph = {"fullgraph": True} if row["fullgraph"] else {}
     return _arguments(mode | fullgraph | json.loads(row["compile_options"] or "{}"))
 
 
 def _optimizer(training: Training, mode: Mode) -> str:
-    """`AdamW(model.parameters(), lr=0.001, capturable=True)`."""
+    """The call that makes the optimizer: `AdamW(model.parameters(), lr=0.001, capturable=True)`."""
     named = OPTIMIZERS[training.optimizer]
     options: dict[str, Any] = {"lr": training.lr, **IMPLEMENTATIONS[training.implementation]}
     asked, captured = training.capturable, training.captures_step(mode)

@@ -12,7 +12,11 @@ _SIZE = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(?:([KMGT])(I?))?B\s*", re.IGNOR
 
 @dataclass(frozen=True)
 class Wishes:
-    """`calls`: after the first; `memory_limit_bytes`: above an empty process. None: no limit."""
+    """What the user asks of a recommendation; None stands for no limit.
+
+    `calls`: over how many calls after it the first call is spread. `memory_limit_bytes`: the most
+    that a mode may need above an empty process.
+    """
 
     calls: float | None = None
     memory_limit_bytes: int | None = None
@@ -40,7 +44,7 @@ def wishes(options: argparse.Namespace) -> Wishes:
 
 
 def calls(text: str) -> float:
-    """`10000`, `10_000`, `1e6`; ValueError unless it is finite and at least 1."""
+    """The number in `10000`, `10_000` or `1e6`; ValueError unless it is finite and at least 1."""
     number = float(text)
     if not 1 <= number < math.inf:
         raise ValueError(text)

@@ -9,7 +9,7 @@ from dataclasses import fields, replace
 import pandas as pd
 
 from modescope.analysis.derive import formulas
-from modescope.analysis.derive.select import GROUP, SECTION, row_parts
+from modescope.analysis.derive.select import GROUP, SECTION, split_rows
 from modescope.analysis.format import phrases
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.recommend import types
@@ -30,12 +30,17 @@ from modescope.bench.stats.estimates import MARGIN, Estimate
 QUESTION = (*GROUP, "compile_cache")
 
 NEAR = 0.03
-"""Modes that are equally fast differ by less, whatever their intervals: in a disturbed study,
-compile at 1.75× [1.23, 2.29] is not as fast as inference_mode at 1.19× [1.16, 1.24]."""
+"""Modes further apart than this (0.03: 3 %) are never tied, however wide their intervals are.
+
+In a disturbed study, compile at 1.75× [1.23, 2.29] is not as fast as inference_mode at 1.19× [1.16,
+1.24].
+"""
 
 APART = 0.03
-"""Two processes contradict each other if they differ by more, and their intervals do not overlap.
-Paired speedups of the same code differ between processes by 0.4 % as a rule."""
+"""Two processes contradict each other if they differ by more and their intervals do not overlap.
+
+Paired speedups of the same code differ between processes by 0.4 % as a rule.
+"""
 
 RULES: tuple[tuple[str, Callable[[Row], object]], ...] = (
     ("skipped", lambda row: row["status"] == "skipped"),
@@ -48,8 +53,11 @@ RULES: tuple[tuple[str, Callable[[Row], object]], ...] = (
     ("baseline", lambda row: {"baseline_wrong", "baseline_not_in_effect"} & {*phrases.flags(row)}),
     ("no_interval", lambda row: row["speedup_ci_low"] is None),
 )
-"""What excludes a row, whatever its speedup; the first rule that holds is the reason. Timing flags
-exclude nothing: rounds in random order keep the ratio valid, and each flag is reported with it."""
+"""What excludes a row, whatever its speedup; the first rule that holds is the reason.
+
+Timing flags exclude nothing: rounds in random order keep the ratio valid, and each flag is reported
+with it.
+"""
 
 
 def recommend(
@@ -72,8 +80,8 @@ def recommend(
     wishes = Wishes(calls, memory_limit_bytes)
     return tuple(
         _confirmed(_answer(rows, _baseline(section, rows[0]), wishes))
-        for section in row_parts(phrases.as_rows(table), SECTION)
-        for rows in row_parts(section, QUESTION)
+        for section in split_rows(phrases.as_rows(table), SECTION)
+        for rows in split_rows(section, QUESTION)
     )
 
 
@@ -116,7 +124,7 @@ def _pair(answer: Recommendation) -> list[Choice]:
 
 
 def _baseline(section: Sequence[Row], case: Row) -> Row | None:
-    """The run of the baseline itself; preferably a usable one with the same compiler cache."""
+    """The run of the baseline itself in a section, preferably usable, and with the same cache."""
     named = (case["baseline_mode"], case["baseline_dtype"])
     runs = [r for r in section if r["status"] == "ok" and (r["mode"], r["dtype"]) == named]
 
@@ -192,7 +200,10 @@ def _floor(baseline: Row | None) -> Estimate | None:
 
 
 def _mde(usable: Sequence[Choice]) -> float | None:
-    """The change that even the least certain row detects, of those that are no clear loss."""
+    """The largest `mde` of the rows that are no clear loss: each of them detects such a change.
+
+    None where it is unknown for one of them.
+    """
     no_losses = [one for one in usable if high(one.gain) >= 1 / (1 + MARGIN)]
     known = [one.row["mde"] for one in no_losses if one.row["mde"] is not None]
     return max(known, default=None) if len(known) == len(no_losses) else None
@@ -201,12 +212,12 @@ def _mde(usable: Sequence[Choice]) -> float | None:
 def gain(row: Row, calls: float | None, baseline: Row | None) -> Estimate | None:
     """The baseline's total time ÷ this row's, over a first call and `calls` further ones.
 
-    `calls` None: the speedup itself; first calls are ignored. The interval comes from the paired
-    speedup alone, because first calls are single readings. A first call shorter than the baseline's
-    counts as equal, and so does a difference that one reading cannot show (`formulas.extra_s`);
-    where that is undecided, the measured first call counts. None where a time is unknown. The first
-    call of a baseline that compiles is that of its own run (`baseline`), because with this row the
-    case's own compilation warms its cache.
+    If `calls` is None, it is the speedup itself, without first calls. The interval comes from the
+    paired speedup alone, because first calls are single readings. A first call shorter than the
+    baseline's counts as equal, and so does a difference that one reading cannot show
+    (`formulas.extra_s`); where that is undecided, the measured first call counts. None where a time
+    is unknown. A baseline that compiles has the first call of its own run (`baseline`), because in
+    this row's process the case's compilation has warmed its cache.
     """
     speedup = estimates.stored_ratio(row, "speedup")
     first_s, call_s = row["first_call_s"], row["baseline_latency_s"]
@@ -258,7 +269,7 @@ def fits_into(row: Row | None, limit_bytes: int | None) -> bool | None:
 
 
 def _is_equal(one: Estimate, best: Estimate) -> bool:
-    """Whether `one` is not below `best` by more than MARGIN, and near it.
+    """Whether `one` is as good as `best`: not below it by more than MARGIN, and within NEAR of it.
 
     MARGIN also covers most differences of one mode's paired speedup between processes.
     """
@@ -289,7 +300,10 @@ def _outcome(
 
 
 def _lost(one: Choice, best: Choice | None, least_gain: float, wishes: Wishes) -> Refusal:
-    """Why a row is neither chosen nor tied. `best`: of the winners, if it is one."""
+    """Why a usable row is neither chosen nor tied, as a Refusal.
+
+    `best` is the best of the winners if the row is a winner, else None.
+    """
     if best:
         kind = "less" if _is_less(one.gain, best.gain) else "open"
     elif high(one.speedup) < 1 / (1 + MARGIN):

@@ -17,7 +17,7 @@ _GRAD = ("enabled", "no_grad", "inference_mode")
 
 
 def cheapest(rows: Sequence[Choice]) -> tuple[Choice, tuple[Tie, ...]]:
-    """The preferred row, and the others, each with why it is not preferred.
+    """The preferred row, and the others as ties, each with the reason why it is not preferred.
 
     Results that were checked come first; then by first call, memory and simplicity. An unknown
     value loses to a known one.
@@ -50,7 +50,7 @@ def _simplest(rows: Sequence[Row]) -> list[Row]:
 
 
 def _complexity(row: Row) -> tuple[object, ...]:
-    """By manual graph, compile mode, autocast, grad."""
+    """A sorting key with the simplest row first: by manual graph, compile mode, autocast, grad."""
     compiled, grad = (
         order.index(row[name]) if row[name] in order else len(order)
         for order, name in ((_COMPILE, "compile_mode"), (_GRAD, "grad"))
@@ -67,4 +67,4 @@ _STAGES: tuple[tuple[str, Callable[[Sequence[Row]], list[Row]]], ...] = (
     ("more memory", lambda rows: _least(rows, "peak_bytes", PEAK_FACTOR, PEAK_BYTES)),
     ("less simple", _simplest),
 )
-"""Which rows stay, and why the others go."""
+"""Stages of the choice: why a row drops out, and a function that returns the rows that stay."""

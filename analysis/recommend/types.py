@@ -48,7 +48,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Choice:
-    """A usable row; None where unknown."""
+    """A row that may be recommended, and what is said of it; None where it is unknown."""
 
     run_id: str
     mode: str
@@ -64,18 +64,18 @@ class Choice:
 
     @property
     def code(self) -> str:
-        """The lines of a program that do the same."""
+        """The lines of a user's program that run this mode."""
         return code(self.row)
 
     @property
     def name(self) -> str:
         """The mode, with a remark if its results could not be judged."""
-        return named(self.mode, phrases.unchecked(self.row))
+        return name_with_remark(self.mode, phrases.unchecked(self.row))
 
 
 @dataclass(frozen=True)
 class Tie:
-    """A row whose intervals do not set it apart from the chosen one, and why that is preferred."""
+    """A row that is as fast as the chosen one by intervals, and why the other is preferred."""
 
     row: Choice
     reason: str
@@ -117,13 +117,14 @@ class Recommendation:
     def detectable(self) -> float | None:
         """The least true gain (0.02: 2 %) that 80 % of such runs would have recommended.
 
-        For that the interval must lie above `hurdle`, not only exclude 1.
+        For that the whole interval must lie above `hurdle`; it is not enough that it excludes 1.
+        None if it is unknown.
         """
         return None if self.mde is None else self.mde + hurdle(self.floor) - 1
 
 
-def named(mode: str, unchecked: str) -> str:
-    """The mode, with a remark if it is `unchecked`."""
+def name_with_remark(mode: str, unchecked: str) -> str:
+    """The name of a mode, with a remark if `unchecked` says why its results were not checked."""
     return f"{mode} (results not checked)" if unchecked else mode
 
 
@@ -140,7 +141,10 @@ def high(estimate: Estimate) -> float:
 
 
 def hurdle(floor: Estimate | None) -> float:
-    """The ratio that an interval must exceed: 1 + MARGIN, and a noise floor that excludes 1."""
+    """The speedup above which the interval of a recommended mode lies.
+
+    It is 1 + MARGIN, or more where the noise floor (the baseline against itself) excludes 1.
+    """
     if floor is None or low(floor) <= 1 <= high(floor):
         return 1 + MARGIN
     return max(1 + MARGIN, high(floor), 1 / low(floor))

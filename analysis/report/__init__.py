@@ -1,1 +1,1 @@
-"""The report: its parts, their texts and the templates."""
+"""The report of a study: the contents of its parts, and the templates that show them."""

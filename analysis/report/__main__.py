@@ -1,4 +1,4 @@
-"""`python -m analysis.report`."""
+"""Runs `python -m analysis.report`."""
 
 import sys
 

@@ -8,7 +8,7 @@ from itertools import count, islice
 
 import pandas as pd
 
-from modescope.analysis.derive.select import FAMILY, SECTION, parts, values_of
+from modescope.analysis.derive.select import FAMILY, SECTION, split_table, values_of
 from modescope.analysis.derive.series import grids, series
 from modescope.analysis.figures.registry import (
     OF_GRIDS,
@@ -41,7 +41,7 @@ class Chapter:
 
 
 def chapters(study: Study) -> list[Chapter]:
-    """The chapters over sizes of all works, then those at each size, as far as the limit reaches.
+    """The chapters on works over their sizes, then those at each size, up to a number of figures.
 
     A chapter without figures is there only if it has a note.
     """
@@ -61,7 +61,7 @@ def chapters(study: Study) -> list[Chapter]:
 
 def _chapters(study: Study) -> Iterator[Chapter]:
     """All chapters; their pictures are drawn on demand."""
-    families = list(parts(study.rows, FAMILY))
+    families = list(split_table(study.rows, FAMILY))
     for number, family in enumerate(families, start=1):
         yield from _over_sizes(study, family, f"{number}")
     numbered = count(1)
@@ -95,7 +95,7 @@ def _at_sizes(study: Study, family: pd.DataFrame, numbered: Iterator[int]) -> It
     nothing = (
         "No figure: no run ended ok, in effect, with more than a smoke budget and with an interval."
     )
-    for shape in parts(family, SECTION):
+    for shape in split_table(family, SECTION):
         title = phrases.work(phrases.as_rows(shape.head(1))[0])
         drawn = pictures(OF_SECTION, shape, f"{next(numbered)}")
         yield Chapter(title, place, drawn, [*section_tables(shape)], nothing, key)

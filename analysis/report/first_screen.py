@@ -41,7 +41,10 @@ from modescope.analysis.report.study import Study
 
 MOST_WORKS = 8  # on the first screen; the others are folded
 MAINLY = 0.5
-"""Of what a mode takes longer than the recommended one, a cause is named that has this part."""
+"""The least share of a mode's added time that a cause must explain to be named as the reason.
+
+The added time is what the mode takes longer than the recommended one.
+"""
 DIFFERENCES = (DECISIVE, LOSS, PART, REST)
 
 MOST_LETTERS = 120  # of a reason
@@ -50,7 +53,10 @@ _CLAUSE = re.compile(r";| \(|, (?:and|so|which) ")
 
 @dataclass(frozen=True)
 class Answer:
-    """The advice for some sizes; a recommended mode's name is its `lead`, and has a row."""
+    """The advice for some sizes, as a sentence of two parts; a recommended mode has a row.
+
+    `lead` is the name of the mode, with which the sentence begins, or empty; `rest` follows it.
+    """
 
     sizes: str
     lead: str
@@ -59,8 +65,8 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Line:
-    """A reason; its label is Why, Why not more, Why not MODE, or empty."""
+class Reason:
+    """A sentence under an answer, with a label such as Why, Why not compile or Not run here."""
 
     label: str
     text: str
@@ -68,26 +74,26 @@ class Line:
 
 @dataclass(frozen=True)
 class Block:
-    """The answers at one precision. `more`: reasons that are folded."""
+    """The answers at one precision, with reasons; the page folds those in `more`."""
 
     precision: Precision
     answers: Sequence[Answer]
-    why: Sequence[Line]
-    more: Sequence[Line]
+    why: Sequence[Reason]
+    more: Sequence[Reason]
 
 
 @dataclass(frozen=True)
 class Card:
-    """One work: the precision to prefer first, and what did not run."""
+    """One work on the first screen: a Block per precision, the one to prefer first."""
 
     advice: Advice
     blocks: Sequence[Block]
-    left_out: Sequence[Line]
+    left_out: Sequence[Reason]
     picture: Picture | None
 
 
-def which(study: Study, chapters: Sequence[Chapter]) -> dict[str, Any]:
-    """The works in reading order: `works` on the first screen, `others` folded."""
+def answer_cards(study: Study, chapters: Sequence[Chapter]) -> dict[str, Any]:
+    """What the first screen shows: `works`, folded `others`, `wishes` and a `banner`."""
     pictures = {
         chapter.family: picture
         for chapter in reversed(chapters)
@@ -123,7 +129,7 @@ def _card(study: Study, advice: Advice, picture: Picture | None) -> Card:
     preferred = [row for row in mine if row["dtype"] == dtype]
     left_out = [*_left_out(mine)]
     if not any(map(is_compiled, preferred)):
-        left_out.append(Line("Not measured", f"torch.compile in {dtype}."))
+        left_out.append(Reason("Not measured", f"torch.compile in {dtype}."))
     compiles = [*_compiles(preferred)] if len(sections) == 1 else []
     first, *others = advice.precisions
     blocks = [_block(study, first, True, compiles), *(_block(study, one) for one in others)]
@@ -131,23 +137,26 @@ def _card(study: Study, advice: Advice, picture: Picture | None) -> Card:
 
 
 def _block(
-    study: Study, precision: Precision, is_first: bool = False, further: Sequence[Line] = ()
+    study: Study, precision: Precision, is_first: bool = False, further: Sequence[Reason] = ()
 ) -> Block:
-    """At the first precision it is also said why another mode that a reader asks for is not it."""
+    """The Block of one precision.
+
+    The first one also says why the mode that a reader would expect is not recommended.
+    """
     answers = precision.recommendations
     several = len({one.question.shape for one in answers}) > 1
     why = [*_why(study, answers, several)]
     others = _others(study, answers)
-    asked = _asked(others) if is_first or not why else None
+    asked = _expected_mode(others) if is_first or not why else None
 
-    def key(one: _Other) -> tuple[object, ...]:
+    def key(one: _OtherMode) -> tuple[object, ...]:
         alone = one is asked and one.cause is None and one.best is not None
         return one.size if several else "", one.key, alone
 
-    more = list[Line]()
+    more = list[Reason]()
     for (size, *_), group in phrases.grouped((key(one), one) for one in others).items():
         lines = why if asked in group else more
-        lines.append(_line(group, asked if asked in group else None, str(size)))
+        lines.append(_reason_of_group(group, asked if asked in group else None, str(size)))
     shown = [_answer(study, span) for span in precision.spans]
     return Block(precision, shown, [*why, *further], more)
 
@@ -160,23 +169,26 @@ def _answer(study: Study, span: Span) -> Answer:
     return Answer(span.label, lead, span.text.removeprefix(lead), row)
 
 
-def _why(study: Study, answers: Sequence[Recommendation], several: bool) -> Iterator[Line]:
-    """Of each recommended mode the cause of its gain, or of its gaining little."""
+def _why(study: Study, answers: Sequence[Recommendation], several: bool) -> Iterator[Reason]:
+    """For each recommended mode, the cause of its gain, or why it gains little."""
     chosen = (row for one in answers if (row := _recommended(study, one)))
     of_mode = phrases.grouped((phrases.mode(row), row) for row in chosen)
     for row in (max(members, key=_size) for members in of_mode.values()):
         found = next(iter(study.causes.get(row["run_id"], ())), None)
         size = f"{phrases.sizes(row['shape'])}: " if several else ""
         if found is None or found.kind not in EXPLAINING:
-            yield Line("Why", f"{size}{UNDECIDED}.")
+            yield Reason("Why", f"{size}{UNDECIDED}.")
         else:
             label = "Why" if found.kind in (DECISIVE, GAIN) else "Why not more"
-            yield Line(label, f"{size}{found.sentence} {found.remedy}".strip())
+            yield Reason(label, f"{size}{found.sentence} {found.remedy}".strip())
 
 
 @dataclass(frozen=True)
-class _Other:
-    """A mode that is not recommended, and the one that is; None: the baseline is."""
+class _OtherMode:
+    """A mode that ran and is not recommended (`row`), and the one that is (`best`).
+
+    `best` is None where the baseline is recommended.
+    """
 
     row: Row
     best: Row | None
@@ -189,26 +201,28 @@ class _Other:
 
     @property
     def times_slower(self) -> float:
-        """Than the recommended mode."""
+        """How many times slower it is than the recommended mode."""
         of_best = self.best["speedup"] if self.best else 1.0
         return float(of_best / self.row["speedup"])
 
     @property
     def key(self) -> tuple[object, ...]:
-        """Modes with the same one share a line."""
+        """A key that modes share which stand on one line."""
         code = self.cause.code if self.cause else ""
         return code, self.is_open, None if self.best else outcome(self.row)
 
 
-def _others(study: Study, answers: Sequence[Recommendation]) -> list[_Other]:
-    """Of each mode that ran and is not recommended, the row that differs most; fastest first."""
+def _others(study: Study, answers: Sequence[Recommendation]) -> list[_OtherMode]:
+    """Each mode that ran and is not recommended, with the row that differs most; fastest first."""
     every = []
     for answer in answers:
         best = _recommended(study, answer)
         for refused in answer.refused:
             row = study.by_id[refused.run_id]
             if phrases.why_left_out(row) is None:
-                every.append(_Other(row, best, refused.kind == "open", _cause(study, row, best)))
+                every.append(
+                    _OtherMode(row, best, refused.kind == "open", _cause(study, row, best))
+                )
     of_mode = phrases.grouped((phrases.mode(one.row), one) for one in every)
     furthest = (max(each, key=lambda one: _size(one.row)) for each in of_mode.values())
     return sorted(furthest, key=lambda one: one.times_slower)
@@ -217,8 +231,8 @@ def _others(study: Study, answers: Sequence[Recommendation]) -> list[_Other]:
 def _cause(study: Study, row: Row, best: Row | None) -> Finding | None:
     """Why a row is slower than the best, or no faster than the baseline; None where undecided.
 
-    What the best mode has as well, as every mode has a floor, explains no difference, and neither
-    does what takes a small part of it.
+    A cause that the best mode has as well explains no difference, and neither does one that takes a
+    small part of it. Nor does `near_floor`, as all modes have the same floor.
     """
     found = study.causes.get(row["run_id"], ())
     if best is None:
@@ -229,16 +243,16 @@ def _cause(study: Study, row: Row, best: Row | None) -> Finding | None:
     return next((one for one in candidates if is_loser(row) or (one.share or 0.0) >= least), None)
 
 
-def _asked(others: Sequence[_Other]) -> _Other | None:
-    """The mode of which readers ask why not: plain torch.compile, else the next best."""
+def _expected_mode(others: Sequence[_OtherMode]) -> _OtherMode | None:
+    """The mode that a reader would expect: plain torch.compile, or else the next best."""
     plain = [one for one in others if one.row["compile_mode"] == "default" and not one.row["graph"]]
     return next(iter((*plain, *others)), None)
 
 
-def _line(group: Sequence[_Other], asked: _Other | None, size: str) -> Line:
-    """What is said of modes with one cause; of several, the figures of one."""
+def _reason_of_group(group: Sequence[_OtherMode], asked: _OtherMode | None, size: str) -> Reason:
+    """The reason for modes that share a cause; the figures are those of one mode."""
     one = asked or max(group, key=lambda each: _size(each.row))
-    compared = _compared(group)
+    compared = _comparison(group)
     if asked and one.best and len(group) == 1:
         compared = f"it{compared.removeprefix(name(one.row))}"
     if len(group) == 1 and long_first_call(one.row) is not None:
@@ -247,14 +261,14 @@ def _line(group: Sequence[_Other], asked: _Other | None, size: str) -> Line:
     label = "" if asked is None else f"Why not {name(asked.row)}" if one.best else "Why"
     if one.cause is None:
         is_loss = one.best is None and is_loser(one.row)
-        return Line(label, f"{text}: {UNDECIDED}." if is_loss else f"{text}.")
+        return Reason(label, f"{text}: {UNDECIDED}." if is_loss else f"{text}.")
     inside = f" in {name(one.row)}," if len(group) > 1 else ""
     remedy = f" {one.cause.remedy}" if one.best is None else ""
-    return Line(label, f"{text}:{inside} {one.cause.sentence}{remedy}".strip())
+    return Reason(label, f"{text}:{inside} {one.cause.sentence}{remedy}".strip())
 
 
-def _compared(group: Sequence[_Other]) -> str:
-    """`compile is 7.6 % slower than no_grad`; without a mode that is better, than the baseline."""
+def _comparison(group: Sequence[_OtherMode]) -> str:
+    """`compile is 7.6 % slower than no_grad`; than the baseline where no mode is recommended."""
     rows, best = [one.row for one in group], group[0].best
     if best is None:
         return comparison(rows[0]) if len(rows) == 1 else comparison_of(rows)
@@ -267,8 +281,8 @@ def _compared(group: Sequence[_Other]) -> str:
     return f"{lead} {span} slower than {name(best)}"
 
 
-def _compiles(rows: Iterable[Row]) -> Iterator[Line]:
-    """Where calls vary: how many compiled in each mode, and how many run in eager for all that."""
+def _compiles(rows: Iterable[Row]) -> Iterator[Reason]:
+    """Where calls vary: how many calls compile in each mode, and how many still run in eager."""
     texts, calls = list[str](), 0
     for row in rows:
         mix = mix_of(row) if phrases.why_left_out(row) is None and is_compiled(row) else None
@@ -280,30 +294,30 @@ def _compiles(rows: Iterable[Row]) -> Iterator[Line]:
             text += f", and {len(mix.eager)} run in eager from call {mix.gave_up_at} on"
         texts.append(text)
     if texts:
-        yield Line(f"Calls that compile, of {calls}", f"{'; '.join(texts)}.")
+        yield Reason(f"Calls that compile, of {calls}", f"{'; '.join(texts)}.")
 
 
-def _left_out(rows: Iterable[Row]) -> Iterator[Line]:
-    """What has no result that counts, with the reason in short; `Left out` has it in full."""
+def _left_out(rows: Iterable[Row]) -> Iterator[Reason]:
+    """Modes without a result that counts, with a short reason; the part `Left out` has more."""
     by_label = phrases.grouped(
         (label, (_CLAUSE.split(why, maxsplit=1)[0].strip()[:MOST_LETTERS], row))
         for row in rows
-        for label, why in _reason(row)
+        for label, why in _why_not_counted(row)
     )
     for label, members in by_label.items():
         texts = [
             f"{phrases.listed(list(dict.fromkeys(map(phrases.mode, same))))} ({reason})"
             for reason, same in phrases.grouped(members).items()
         ]
-        yield Line(label, f"{'; '.join(texts)}.")
+        yield Reason(label, f"{'; '.join(texts)}.")
 
 
-def _reason(row: Row) -> Iterator[tuple[str, str]]:
-    """Why a row does not count, under the label of such reasons; nothing if it counts."""
+def _why_not_counted(row: Row) -> Iterator[tuple[str, str]]:
+    """Why a row does not count, with the label for such reasons; nothing if it counts."""
     if row["status"] in ("skipped", "failed"):
         yield "Not run here" if row["status"] == "skipped" else "Failed", phrases.reason(row)
     elif row["status"] != "ok":
-        yield "Failed", phrases.ended(row)
+        yield "Failed", phrases.status_and_reason(row)
     elif phrases.not_in_effect(row):
         yield "Not in effect", row["in_effect_note"] or "for an unknown reason"
     elif why := phrases.why_left_out(row):

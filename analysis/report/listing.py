@@ -34,7 +34,7 @@ _ORDER = ("wrong_result", "crashed", "oom", "timeout", "failed", "ok", "skipped"
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns of the table."""
+    """The columns of the table of all rows."""
 
     leading: Sequence[Column]  # of every row
     measured: Sequence[Column]  # of rows that ended ok
@@ -43,7 +43,7 @@ class Columns:
 
 
 def listing(study: Study) -> dict[str, Any]:
-    """The columns of the table, what all its rows share, and what its marks mean."""
+    """The contents of the part `rows`: columns, what all rows share, and what its marks mean."""
     rows = [*chain.from_iterable(study.sections)]
     by_work = (
         Column("model", lambda row: row["model"]),
@@ -67,7 +67,7 @@ def _varying(candidates: Iterable[Column], rows: Sequence[Row]) -> list[Column]:
 
 
 def _shared(rows: Sequence[Row]) -> str:
-    """`against eager fp32, budget=standard, compile_cache=cold`: what is equal in all rows."""
+    """What is equal in all rows: `against eager fp32, budget=standard, compile_cache=cold`."""
     texts = {column: {column.cell(row) for row in rows} for column in _OPTIONAL}
     same = {column: min(values) for column, values in texts.items() if len(values) == 1}
     return ", ".join(
@@ -76,15 +76,15 @@ def _shared(rows: Sequence[Row]) -> str:
 
 
 def sort_key(column: Column, row: Row, text: str) -> str | None:
-    """A number as a browser reads it, also infinity; None if the cell's `text` shows no number."""
-    value = None if column.key is None else phrases.that_counts(row, column.key)
+    """The number, as text, by which a browser sorts a cell; None if its `text` shows no number."""
+    value = None if column.key is None else phrases.shown_value(row, column.key)
     if value is None or text == numbers.UNKNOWN:
         return None
     return "1e308" if math.isinf(value) else f"{value:.7g}"
 
 
 def flagged(study: Study) -> list[tuple[str, str, list[Row]]]:
-    """Each raised flag in the order of FLAGS, its meaning, and the rows that raised it."""
+    """Each flag that was raised, in the order of FLAGS: its name, its meaning, and its rows."""
     raised = phrases.grouped(
         (flag, row) for row in study.by_id.values() for flag in phrases.flags(row)
     )
@@ -92,7 +92,7 @@ def flagged(study: Study) -> list[tuple[str, str, list[Row]]]:
 
 
 def left_out(study: Study) -> dict[str, list[Row]]:
-    """The rows that do not count by the reason, errors first."""
+    """The rows that do not count, grouped by the reason; errors come first."""
     reasons = phrases.grouped(
         (why, row) for row in study.by_id.values() if (why := phrases.why_left_out(row))
     )
@@ -100,7 +100,7 @@ def left_out(study: Study) -> dict[str, list[Row]]:
 
 
 def runs(study: Study) -> dict[str, Any]:
-    """By run_id: the `causes` of each listed row as sentences, and its `files`."""
+    """The contents of the part `runs`, by run_id: `causes` of each listed row, and its `files`."""
     rows = [*chain.from_iterable(study.sections)]
     return {
         "causes": {row["run_id"]: _causes(study, row) for row in rows},
@@ -110,11 +110,14 @@ def runs(study: Study) -> dict[str, Any]:
 
 def _causes(study: Study, row: Row) -> list[str]:
     found = study.causes.get(row["run_id"], ())
-    return [*(one.text for one in found[:1]), *map(finding.alone, found[1:])]
+    return [*(one.text for one in found[:1]), *map(finding.standalone_text, found[1:])]
 
 
 def _files(study: Study, row: Row) -> Iterator[tuple[str, str]]:
-    """The kind and path of those that are there: a study may be passed on without them."""
+    """The kind and path of the row's trace and memory snapshot, where these files exist.
+
+    A study may be passed on without them.
+    """
     for kind, file in (("trace", row["trace"]), ("memory snapshot", row["snapshot"])):
         if file and study.traces and (study.traces / file).is_file():
             yield kind, f"../traces/{file}"

@@ -23,14 +23,14 @@ PAGES = ("index.html", "report.md")
 _INSIDE = re.compile(
     r"(?<=\d) (?=(?:[KMGT]i?)?B\b|[kMGTP]?FLOP\b|[nµm]?s\b|%)|(?<=\d,) (?=[\d.]+\])"
 )
-"""The spaces within a quantity: `450 KiB`, `73 GFLOP/s`, `80 %`, `[1.018, 1.024]`."""
+"""Matches the spaces within a quantity: `450 KiB`, `73 GFLOP/s`, `80 %`, `[1.018, 1.024]`."""
 
 _CODES = {Path.MOVETO: "M", Path.LINETO: "L", Path.CURVE3: "Q", Path.CURVE4: "C"}
 
 
 @dataclass(frozen=True)
 class Glyph:
-    """A symbol of the page, its CSS class for the colour, and a similar character."""
+    """The symbol of a mode on a page, the CSS class of its colour, and a similar character."""
 
     symbol: str
     colour: str
@@ -45,12 +45,12 @@ def glyph(row: Row) -> Glyph:
 
 
 def symbols() -> dict[str, str]:
-    """Name of each symbol -> its outline as an SVG path, in a box from -1 to 1."""
+    """The outlines of all symbols by their names, as SVG paths in a box from -1 to 1."""
     return {_symbol(marker): _outline(marker) for marker in style.CHARACTERS}
 
 
 def colours() -> dict[str, str]:
-    """CSS class -> colour."""
+    """The colour of each family of modes, by its CSS class."""
     return {f"family-{place}": family.colour for place, family in enumerate(style.FAMILIES)}
 
 
@@ -72,7 +72,7 @@ def _outline(marker: str) -> str:
 
 
 def render(page: str, context: dict[str, Any]) -> str:
-    """The text of one of PAGES."""
+    """The text of one of PAGES, made of the variables in `context`."""
     engine = _markdown() if page == "report.md" else _html()
     engine.globals |= {
         "colours": colours(),
@@ -96,7 +96,7 @@ def _markdown() -> jinja2.Environment:
 
 
 def _html() -> jinja2.Environment:
-    """With a filter for texts in which no line break may divide a quantity."""
+    """The engine for HTML; its filter `unbroken` keeps quantities such as `450 KiB` on one line."""
     engine = markup.html_engine("modescope.analysis.report")
     engine.filters["unbroken"] = lambda text: _INSIDE.sub("\u00a0", text)
     return engine

@@ -21,7 +21,7 @@ from modescope.analysis.recommend.decide import recommend
 from modescope.analysis.report import render
 from modescope.analysis.report.environment import environments, period, places
 from modescope.analysis.report.figures import Chapter, chapters
-from modescope.analysis.report.first_screen import which
+from modescope.analysis.report.first_screen import answer_cards
 from modescope.analysis.report.listing import flagged, left_out, listing, runs
 from modescope.analysis.report.study import Study
 from modescope.bench.records.errors import UsageError
@@ -39,7 +39,7 @@ PARTS = {
     "runs": "Commands and raw data",
     "terms": "How to read this",
 }
-"""Title of each part by its anchor, which is also the name of its template for either page."""
+"""The title of each part by its anchor, which is also the name of its template for both pages."""
 OPEN = ("which", "rows", "figures")  # the other parts of the HTML page are folded
 _DRAWN = tuple(kind.name for kind in (*OF_SECTION, *OF_GRIDS, *OF_SERIES))
 
@@ -54,8 +54,8 @@ def write(study: Folder, wanted: Wishes = ANYTHING, condition: str | None = None
     Returns the path of index.html. Raises UsageError if the study is missing or has no run, if
     `condition` is invalid or keeps no row, or if the report cannot be written.
     """
-    runs = read(study)
-    processes = latest(runs.table)
+    stored = read(study)
+    processes = latest(stored.table)
     rows = every = derive(processes)
     if condition is not None:
         rows = where.select(every, condition)
@@ -64,11 +64,11 @@ def write(study: Folder, wanted: Wishes = ANYTHING, condition: str | None = None
             raise UsageError(f"{none}, so no report of {study} is written")
     shown = Study(
         name=study.resolve().name,
-        folder=_typed(study),
+        folder=_command_argument(study),
         rows=ordered(rows),
         answers=recommend(rows, wanted.calls, wanted.memory_limit_bytes),
-        unread=runs.left_out,
-        causes=finding.of_table(every),  # of the whole study, which rows are compared with
+        unread=stored.left_out,
+        causes=finding.findings_by_run(every),  # of the whole study, which rows are compared with
         traces=study / "traces" if isinstance(study, Path) else None,
     )
     drawn = chapters(shown)
@@ -95,9 +95,9 @@ def write(study: Folder, wanted: Wishes = ANYTHING, condition: str | None = None
 
 
 def context(study: Study, drawn: Sequence[Chapter]) -> dict[str, Any]:
-    """The variables of the templates."""
+    """The variables of the templates for a study, whose figures are drawn (`drawn`)."""
     counts = study.rows["status"].value_counts()
-    answers = which(study, drawn)
+    answers = answer_cards(study, drawn)
     shown = [card.picture.file for card in answers["works"] + answers["others"] if card.picture]
     rest = [
         replace(each, pictures=[one for one in each.pictures if one.file not in shown])
@@ -130,14 +130,17 @@ def context(study: Study, drawn: Sequence[Chapter]) -> dict[str, Any]:
 
 
 def _folder(study: Folder) -> Path:
-    """Where the report is written."""
+    """The folder that the report is written to."""
     if isinstance(study, RemotePath):
         return RESULTS / f"{study.scheme}-{study.name}" / "report"
     return study / "report"
 
 
-def _typed(study: Folder) -> str:
-    """The study as an argument of a command started here, without paths outside this folder."""
+def _command_argument(study: Folder) -> str:
+    """The study as an argument of a command that is started here.
+
+    A study outside this folder is named without its path.
+    """
     if isinstance(study, RemotePath):
         return str(study)
     path = os.path.relpath(study)

@@ -1,4 +1,4 @@
-"""The study as all parts of a report see it."""
+"""The study and its recommendations, as all parts of a report read them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pandas as pd
 from modescope.analysis.causes.types import Finding
 from modescope.analysis.derive import against
 from modescope.analysis.derive.mix import MIX_COLUMNS
-from modescope.analysis.derive.select import FAMILY, SAME_BASELINE, SECTION, row_parts
+from modescope.analysis.derive.select import FAMILY, SAME_BASELINE, SECTION, split_rows
 from modescope.analysis.format import disturbed, phrases
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.recommend.types import Recommendation
@@ -53,7 +53,7 @@ class Study:
 
     @cached_property
     def by_id(self) -> Mapping[str, Row]:
-        """All rows, with the columns that name a row and say whether it counts."""
+        """All rows by run_id, with only the columns that name a row and say whether it counts."""
         return {row["run_id"]: row for row in phrases.as_rows(self.rows[list(_NEEDED)])}
 
     @cached_property
@@ -66,7 +66,7 @@ class Study:
         if len(kept) > MOST_LISTED:
             rank = kept.groupby(list(SECTION), dropna=False, sort=False).cumcount()
             kept = kept.loc[sorted(rank.sort_values(kind="stable").index[:MOST_LISTED])]
-        return row_parts(phrases.as_rows(kept), SECTION)
+        return split_rows(phrases.as_rows(kept), SECTION)
 
     @cached_property
     def _listed(self) -> frozenset[str]:
@@ -86,7 +86,7 @@ class Study:
         return phrases.place(row, self.has_letters)
 
     def variant(self, row: Row) -> str:
-        """`compile fp32`; with the compiler cache if rows differ in it."""
+        """The row's mode and precision: `compile fp32`; with its cache if rows differ in it."""
         cache = f" ({row['compile_cache']} cache)" if self.has_caches else ""
         return phrases.variant(row) + cache
 

@@ -77,7 +77,7 @@ class Comparison:
     @property
     def why(self) -> str:
         """Why each mode is as fast as it is: what `python -m analysis.why` prints."""
-        return why.text(self.frame, finding.of_table(self.frame))
+        return why.text(self.frame, finding.findings_by_run(self.frame))
 
     def report(self) -> Path:
         """Writes the study's report, and returns its path."""

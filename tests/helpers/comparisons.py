@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from modescope.analysis.compare import gate, sides
-from modescope.analysis.compare.gate import Compared, Comparison, Request
+from modescope.analysis.compare.gate import ComparedRow, Comparison, Request
 from modescope.analysis.compare.sides import Side
 from modescope.bench.records.parquet import SAMPLES
 from modescope.bench.records.results import Record, row
@@ -82,10 +82,10 @@ def compared(
         for one in both:
             one.processes["versus_block"] = one.processes["replicate"]
     asked = Request(REQUEST.old, REQUEST.new, **request)
-    return gate.judged(asked, sides.matched(*both))
+    return gate.judge(asked, sides.pair_rows(*both))
 
 
-def of_mode(comparison: Comparison, mode: str) -> Compared:
+def of_mode(comparison: Comparison, mode: str) -> ComparedRow:
     """The row of a mode in fp32."""
     name = f"{mode} fp32"
     (one,) = (each for each in comparison.rows if each.pair.name == name)

@@ -45,7 +45,7 @@ class Answer:
 def answers(study: Path, situations: Iterable[Measured]) -> Iterator[Answer]:
     """Reads a study once. Raises UsageError where a situation has no row, or several."""
     rows = derived(study)
-    causes = finding.of_table(rows)
+    causes = finding.findings_by_run(rows)
     for situation in situations:
         matching = select(rows, situation.row)
         if len(matching) != 1:

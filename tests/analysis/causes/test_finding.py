@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from modescope.analysis.causes.finding import found_in, most_important
+from modescope.analysis.causes.finding import find_causes, most_important
 from modescope.analysis.causes.types import (
     COST,
     DECISIVE,
@@ -16,8 +16,8 @@ from modescope.analysis.causes.types import (
     PART,
     REST,
     SETTING,
-    Case,
     Cause,
+    Context,
     Evidence,
 )
 from modescope.analysis.causes.verdicts import lead
@@ -39,7 +39,7 @@ def test_rows_without_a_result_or_with_a_smoke_budget_have_no_cause(tmp_path: Pa
 
 
 def _planted(code: str, kind: int, share: float | None, sentence: str = "") -> Cause:
-    def rule(case: Case) -> Evidence:
+    def rule(case: Context) -> Evidence:
         return Evidence(share)
 
     rule.__name__ = code
@@ -70,7 +70,7 @@ def test_causes_are_ordered_by_kind_then_by_share(
     tmp_path: Path, speedup: float, expected: list[str]
 ) -> None:
     (row,) = rows_of([record("compile", speedup=speedup, spread=0.002)], tmp_path)
-    assert codes(found_in(Case(row), PLANTED)) == expected
+    assert codes(find_causes(Context(row), PLANTED)) == expected
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_parts_explain_a_loss_if_together_they_are_most_of_it(
 ) -> None:
     """A call of 2.8 times the baseline's loses 64 % of itself."""
     (row,) = rows_of([record("compile", speedup=1 / 2.8, spread=0.002)], tmp_path)
-    found = found_in(Case(row), [_planted(code, PART, share) for code, share in parts])
+    found = find_causes(Context(row), [_planted(code, PART, share) for code, share in parts])
     assert {one.kind for one in found} == {kind}
     assert (f"{lead(row)};" in found[0].text) is (kind == REST)
 
@@ -134,7 +134,7 @@ def test_only_what_explains_the_speedup_follows_a_colon(
     tmp_path: Path, kind: int, after: str
 ) -> None:
     (row,) = rows_of([record("compile", 357e-6, 2.0)], tmp_path)
-    text = found_in(Case(row), [_planted("planted", kind, None, "so it is.")])[0].text
+    text = find_causes(Context(row), [_planted("planted", kind, None, "so it is.")])[0].text
     assert text == f"compile is 2.0 times faster than eager{after}"
 
 

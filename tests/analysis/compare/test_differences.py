@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from modescope.analysis.compare import differences
-from modescope.analysis.compare.sides import matched
+from modescope.analysis.compare.sides import pair_rows
 from modescope.bench.records.errors import UsageError
 from tests.helpers.comparisons import processes, side
 
@@ -16,7 +16,7 @@ FEW: dict[str, Any] = {"count": 1, "modes": ("compile",)}
 
 def found(old: dict[str, Any], new: dict[str, Any]) -> list[differences.Difference]:
     sides = side("OLD", processes(1, **FEW, **old)), side("NEW", processes(2, **FEW, **new))
-    return differences.found(matched(*sides))
+    return differences.find_differences(pair_rows(*sides))
 
 
 def test_what_may_differ_is_reported() -> None:
@@ -68,6 +68,6 @@ def test_a_run_that_ended_before_its_environment_was_read_differs_in_nothing() -
 def test_sides_of_versus_that_are_exchanged_are_refused() -> None:
     old = side("OLD", processes(1, **FEW), versus_side="new", versus_block=0)
     new = side("NEW", processes(2, **FEW), versus_side="old", versus_block=0)
-    differing = differences.found(matched(old, new))
+    differing = differences.find_differences(pair_rows(old, new))
     with pytest.raises(UsageError, match=r"versus_side new → old.*--allow versus_side"):
         differences.check(differing, ())

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from modescope.analysis.compare import exact
-from modescope.analysis.compare.exact import BETTER, REPORTED, WORSE, Finding
+from modescope.analysis.compare.exact import BETTER, REPORTED, WORSE, ExactChange
 
 ROW: dict[str, Any] = {
     "status": "ok", "reason": None, "in_effect": True, "in_effect_note": None,
@@ -23,7 +23,7 @@ def rows(**columns: list[Any]) -> list[dict[str, Any]]:
 
 
 def kinds(old: list[Any], new: list[Any]) -> list[tuple[str, str]]:
-    return [(one.quantity, one.kind) for one in exact.compared(old, new)]
+    return [(one.quantity, one.kind) for one in exact.find_changes(old, new)]
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_how_a_row_ended(old: list[str], new: list[str], expected: str | None) -
 
 
 def test_a_row_that_vanished_fails_if_it_was_ok() -> None:
-    assert exact.compared(rows(), []) == [Finding("row", WORSE, "not in the new results")]
+    assert exact.find_changes(rows(), []) == [ExactChange("row", WORSE, "not in the new results")]
     assert kinds(rows(status=["failed"]), []) == [("row", REPORTED)]
     assert kinds([], rows()) == [("row", REPORTED)]
 

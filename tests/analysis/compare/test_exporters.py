@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 
 from modescope.analysis.compare import exporters
-from modescope.analysis.compare.gate import NOT_COMPARED, Compared, Comparison
+from modescope.analysis.compare.gate import NOT_COMPARED, ComparedRow, Comparison
 from tests.helpers.comparisons import REQUEST, compared, of_mode, processes
 from tests.helpers.paths import ROOT
 from tests.helpers.studies import not_measured
@@ -38,7 +38,7 @@ def comparison() -> Comparison:
 @pytest.fixture(scope="module")
 def large(comparison: Comparison) -> Comparison:
     """A thousand rows, of which every tenth fails."""
-    rows: list[Compared] = []
+    rows: list[ComparedRow] = []
     for number in range(1000):
         one = of_mode(comparison, "no_grad" if number % 10 == 0 else "eager")
         case = {**one.pair.row, "case_id": f"{number}", "mode": f"mode-{number}"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from modescope.analysis.compare.sides import Side, took_turns
+from modescope.analysis.compare.sides import Side, keep_shared_blocks
 from tests.helpers.comparisons import processes, side
 
 
@@ -19,7 +19,7 @@ def blocks(one: Side) -> list[Any]:
 
 
 def test_processes_without_a_partner_in_their_block_are_left_out() -> None:
-    old, new = took_turns(of_blocks("OLD", [3, 4, 7, 8]), of_blocks("NEW", [7, 8, 9]))
+    old, new = keep_shared_blocks(of_blocks("OLD", [3, 4, 7, 8]), of_blocks("NEW", [7, 8, 9]))
     assert (blocks(old), blocks(new)) == ([7, 8], [7, 8])
     assert old.notes == ("OLD: 2 processes are left out, whose block is on one side only",)
     assert new.notes == ("NEW: 1 process is left out, whose block is on one side only",)
@@ -27,7 +27,7 @@ def test_processes_without_a_partner_in_their_block_are_left_out() -> None:
 
 def test_rows_without_a_common_block_stay_as_they_are() -> None:
     for first, second in (([0, 1], [2, 3]), ([None, None], [None, None]), ([0, 1], [None, None])):
-        old, new = took_turns(of_blocks("OLD", first), of_blocks("NEW", second))
+        old, new = keep_shared_blocks(of_blocks("OLD", first), of_blocks("NEW", second))
         assert (len(old.processes), len(new.processes)) == (2, 2)
         assert old.notes == new.notes == ()
 
@@ -36,6 +36,6 @@ def test_each_row_has_blocks_of_its_own() -> None:
     old = of_blocks("OLD", [0, 1], ("eager", "compile"))
     new = of_blocks("NEW", [0, 1], ("eager", "compile"))
     new.processes["versus_block"] = [0, 1, 1, 2]  # compile was measured again
-    old, new = took_turns(old, new)
+    old, new = keep_shared_blocks(old, new)
     assert blocks(old) == [0, 1, 1]
     assert blocks(new) == [0, 1, 1]

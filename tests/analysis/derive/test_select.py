@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from modescope.analysis import table
-from modescope.analysis.derive.select import SECTION, apart, latest, parts
+from modescope.analysis.derive.select import SECTION, distinguishing_options, latest, split_table
 from modescope.analysis.load import samples as load
 from modescope.bench.records.results import Record, Work
 from tests.helpers.drawings import rows_of
@@ -106,7 +106,7 @@ def test_sections_are_sorted_by_numbers_and_plain_training_comes_first(
 ) -> None:
     records = [make(**{column: value}) for value in sorted(ordered_values)]
     rows = rows_of(tmp_path, *records)
-    assert [part[column].iloc[0] for part in parts(rows, SECTION)] == ordered_values
+    assert [part[column].iloc[0] for part in split_table(rows, SECTION)] == ordered_values
 
 
 # For each column that describes a case, a value that a usual row does not have.
@@ -128,7 +128,7 @@ def test_every_column_of_a_case_tells_two_lines_of_a_table_apart(tmp_path: Path)
     first, *others = rows.index
     for other in others:
         pair = rows.loc[[first, other]].reset_index(drop=True)
-        _, *lines = table.text(pair.assign(apart=apart(pair))).splitlines()
+        _, *lines = table.text(pair.assign(apart=distinguishing_options(pair))).splitlines()
         assert len(set(_blocks(lines))) == 2, lines
 
 

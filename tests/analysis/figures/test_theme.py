@@ -11,7 +11,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from modescope.analysis.derive.registry import derived
-from modescope.analysis.derive.select import FAMILY, SECTION, parts
+from modescope.analysis.derive.select import FAMILY, SECTION, split_table
 from modescope.analysis.derive.series import grids, series
 from modescope.analysis.figures import theme
 from modescope.analysis.figures.registry import OF_GRIDS, OF_SECTION, OF_SERIES, pictures
@@ -21,8 +21,8 @@ from tests.helpers.studies import batch_series, save
 
 
 def _topics(rows: pd.DataFrame) -> Iterator[tuple[Any, Any]]:
-    families = list(parts(rows, FAMILY))
-    yield from ((OF_SECTION, section) for section in list(parts(rows, SECTION))[:2])
+    families = list(split_table(rows, FAMILY))
+    yield from ((OF_SECTION, section) for section in list(split_table(rows, SECTION))[:2])
     yield from ((OF_GRIDS, grids(family)) for family in families)
     yield from ((OF_SERIES, found) for family in families for found in series(family))
 

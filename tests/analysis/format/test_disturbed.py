@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from modescope.analysis.derive.flags import FLAGS, Figure, touched
+from modescope.analysis.derive.flags import FLAGS, Figure, doubtful_figures
 from modescope.analysis.format import cells, disturbed
 
 
@@ -15,7 +15,7 @@ def row(*flags: str, **columns: Any) -> dict[str, Any]:
         "status": "ok",
         "budget_rank": 1,
         "flags": list(flags),
-        "flags_touch": touched(flags),
+        "flags_touch": doubtful_figures(flags),
     } | columns
 
 

@@ -12,7 +12,7 @@ from modescope.analysis.derive.select import ordered
 from modescope.analysis.recommend.decide import recommend
 from modescope.analysis.report import report
 from modescope.analysis.report.figures import chapters
-from modescope.analysis.report.first_screen import Card, which
+from modescope.analysis.report.first_screen import Card, answer_cards
 from modescope.analysis.report.study import Study
 from modescope.bench.records.results import Record
 from tests.helpers.causes import profiled
@@ -23,11 +23,11 @@ EAGER = record("eager", speedup=1.0, spread=0.002)
 
 def _study(folder: Path, *records: Record) -> Study:
     rows = ordered(derived(save(records, folder)))
-    return Study("s", "s", rows, recommend(rows), {}, finding.of_table(rows))
+    return Study("s", "s", rows, recommend(rows), {}, finding.findings_by_run(rows))
 
 
 def _card(folder: Path, *records: Record) -> Card:
-    cards: list[Card] = which(_study(folder, *records), [])["works"]
+    cards: list[Card] = answer_cards(_study(folder, *records), [])["works"]
     (only,) = cards
     return only
 
