@@ -1,4 +1,4 @@
-"""Measures a case in the process started for it: all that is done to a case, in order."""
+"""Measures a case in the process started for it: everything that is done, in order."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def _measure(progress: Progress, case: Case, plan: Plan, run_id: str | None) -> 
 
 
 def settle(case: Case, plan: Plan) -> None:
-    """Sets everything global that a measurement depends on."""
+    """Sets all global settings of torch that a measurement depends on."""
     torch.set_num_threads(case.threads)
     torch.set_float32_matmul_precision(modes.MATMUL_PRECISION.get(case.variant.dtype, "highest"))
     torch.backends.cudnn.allow_tf32 = (
@@ -99,7 +99,10 @@ def settle(case: Case, plan: Plan) -> None:
 
 @contextmanager
 def _blame(text: str, case: Case, findings: Findings) -> Iterator[None]:
-    """Ends the case with `text`, which says what failed, where it is not the case's mode."""
+    """Turns an error within the block into Ended, with `text`, into which the error is inserted.
+
+    `text` says that something else fails than the mode of the case.
+    """
     try:
         yield
     except Exception as error:
@@ -111,7 +114,7 @@ def _blame(text: str, case: Case, findings: Findings) -> Iterator[None]:
 
 
 def _needs_gradients(subject: Subject, variant: Variant) -> str | None:
-    """Why plain eager fails too without the gradients that `variant` does not record."""
+    """Why the model needs gradients that `variant` does not record; None where it does not."""
     grad = modes.GRAD[variant.mode.grad]
     failure = plain_call.objection(subject, grad()) if grad else None
     return failure and NEEDS_GRADIENTS.format(grad=variant.mode.grad, failure=failure)
@@ -120,9 +123,9 @@ def _needs_gradients(subject: Subject, variant: Variant) -> str | None:
 def _time(
     progress: Progress, case: Case, device: Hardware, plan: Plan
 ) -> tuple[Contender, bool, Findings]:
-    """The candidate after checks of correctness and effect, with everything that is timed.
+    """The candidate, whether it draws random numbers, and findings after checks and all timing.
 
-    And whether it draws random numbers, so that a copy without them is left to check.
+    If it draws random numbers, a copy without them is left to be checked.
     """
     progress("reference")
     phase, settings = phase_of(case.options), torch_settings.read()
@@ -272,7 +275,7 @@ def _baseline(
 def _prove(
     candidate: Contender, baseline: Contender | None, device: Hardware, findings: Findings
 ) -> Findings:
-    """Records whether the modes took effect; without a speedup if the baseline's did not."""
+    """Adds whether the modes took effect; drops the baseline's times if its mode did not."""
     findings = add_columns(findings, candidate.effect(device))
     if baseline is None or baseline.effect(device).in_effect:
         return findings

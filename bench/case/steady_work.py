@@ -1,8 +1,8 @@
-"""Whether a steady call still does the work of a call with new arguments.
+"""Checks that a steady call still does the work of a call with new arguments.
 
 A model may remember its last result, or do less with every call: what is timed is then not what a
 program waits for. The reference is the second call of a plain eager copy, with arguments that it
-has not seen, because the first call may make what later ones only read, such as tables.
+has not seen. It is not the first call, because that may make tables which later calls only read.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from modescope.bench.steps.evidence import mode_effect
 from modescope.bench.steps.subject import Subject
 
 Computing = Counter[str]
-"""The operators of a call that compute something, by name."""
+"""The operators of a call that compute something: how often each is called, by name."""
 
 REMEMBERED = (
     "called again with the same arguments, the model computes nothing: it returns what it "
@@ -35,16 +35,17 @@ REMEMBERED = (
 
 @dataclass(frozen=True)
 class Usual:
-    """The work of a call with new arguments."""
+    """The operators that a call with new arguments runs in plain eager."""
 
     operators: Computing
     dtypes: frozenset[torch.dtype]  # of weights and inputs: other kernels may serve other dtypes
 
 
 def usual(plain: Subject, findings: Findings) -> Usual | None:
-    """Calls `plain`, which has been called once, twice more; None where torch lists no operators.
+    """Calls `plain` twice: with new arguments, whose work is returned, and with the same again.
 
-    Raises Ended where a second call with the same arguments computes nothing.
+    `plain` must have been called once before. None where torch lists no operators, or the model
+    compiles a part of itself. Raises Ended where the call with the same arguments computes nothing.
     """
     compiled = mode_effect.read_compiled()
     try:
@@ -62,7 +63,8 @@ def usual(plain: Subject, findings: Findings) -> Usual | None:
 def compare(before: Usual, contenders: Iterable[Contender], findings: Findings) -> Findings:
     """`findings`, flagged where a steady call of the first eager contender does other work.
 
-    To be called after timing. Raises Ended where that call computes nothing.
+    `before`: the work of a call with new arguments. To be called after timing. Raises Ended where
+    the steady call computes nothing.
     """
     for each in contenders:
         built, mode = each.built, each.facts.mode
@@ -85,7 +87,10 @@ def compare(before: Usual, contenders: Iterable[Contender], findings: Findings) 
 
 
 def _operators(subject: Subject) -> Computing:
-    """Of a call in plain eager, without gradients, as inference mode hides compositions."""
+    """The operators of a call of `subject` in plain eager that compute something.
+
+    Without gradients, but not in inference mode, which hides operators within compositions.
+    """
     call, seen = ready(arguments.call_of(subject, subject.module)), Operators()
     with torch.no_grad(), seen:
         call()

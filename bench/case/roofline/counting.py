@@ -76,10 +76,12 @@ MATRIX_WORDS = frozenset(
 """Words in the names of operators that do matrix work: without a formula, FLOPs are unknown."""
 
 SUBNORMAL_DTYPES = (torch.float32, torch.float64, torch.bfloat16)
-"""Not fp16, which a CPU computes in fp32, where its least numbers are normal."""
+"""The dtypes in which subnormal numbers are noted. Not fp16, which a CPU computes in fp32, where
+its least numbers are normal."""
 
 LEAST_SUBNORMAL = 0.01
-"""Of a tensor: kernels that are 45 times slower for them then take half as long again."""
+"""The least share of a tensor's numbers that is noted: kernels that are 45 times slower for them
+then take half as long again."""
 
 PLAIN_NAMESPACES = frozenset({"aten", "prim", "prims", "profiler"})
 """Operators from other namespaces may do any work."""
@@ -121,7 +123,10 @@ class _Work(OperatorMode):
         return result
 
     def note_subnormal(self, place: str, tensor: torch.Tensor) -> None:
-        """Some kernels of a CPU take many times longer for such numbers."""
+        """Notes the share of subnormal numbers in `tensor`, from LEAST_SUBNORMAL on.
+
+        Some kernels of a CPU take many times longer for such numbers.
+        """
         usual = tensor.device.type == "cpu" and tensor.layout == torch.strided and tensor.numel()
         if usual and tensor.dtype in SUBNORMAL_DTYPES:
             size = tensor.detach().abs()
@@ -130,7 +135,10 @@ class _Work(OperatorMode):
                 self.subnormal[place] = max(share, self.subnormal.get(place, 0.0))
 
     def least_bytes(self, outputs: Iterable[torch.Tensor]) -> int:
-        """Reads of the given tensors and writes of new `outputs`: each storage once."""
+        """Bytes that any program must move: reads of given tensors and writes of new `outputs`.
+
+        Each storage counts once.
+        """
         written: dict[int, int] = {}
         for tensor in outputs:
             storage = storage_key(tensor)
@@ -177,18 +185,18 @@ def _reads(func: Any, argument: Any) -> bool:
 
 
 def _distinct(listed: Iterable[torch.Tensor]) -> list[torch.Tensor]:
-    """In order; views of the same elements count once, even if they are different objects."""
+    """`listed` in order, without views of the same elements, even if they are different objects."""
     views = {(storage_key(t), t.storage_offset(), t.shape, t.stride(), t.dtype): t for t in listed}
     return list(views.values())
 
 
 def storage_key(tensor: torch.Tensor) -> int:
-    """The same number for tensors that share a storage, as views of one tensor do."""
+    """A number that is the same for all tensors that share a storage, as views of one tensor do."""
     return int(tensor.untyped_storage()._cdata)
 
 
 def _size(tensor: torch.Tensor) -> int:
-    """Bytes of the elements; those that an expanded tensor repeats count once."""
+    """Bytes of the elements of `tensor`; those that an expanded tensor repeats count once."""
     lengths = zip(tensor.shape, tensor.stride(), strict=True)
     elements = math.prod(length for length, stride in lengths if stride or not length)
     return min(elements * tensor.element_size(), tensor.untyped_storage().nbytes())

@@ -1,4 +1,4 @@
-"""The check of outputs and of what a call writes to buffers, such as its entry of a KV cache."""
+"""The check of outputs, and of what a call writes to buffers, such as a row of a KV cache."""
 
 from __future__ import annotations
 
@@ -39,15 +39,16 @@ class Written:
 
     @property
     def change(self) -> torch.Tensor:
-        """After minus before."""
+        """The elements after the call minus those before."""
         return difference(self.after, self.before)
 
     def error(self, reference: Written) -> float:
-        """Norm of the difference from `reference`, over the norm of what that one wrote.
+        """The norm of the difference from `reference`, over the norm of what the reference wrote.
 
-        An element that only one of both changed counts by its change. So an entry in another place,
-        or none, has an error of about 1 or more, however large the buffer is. Where the reference
-        wrote nothing, the norm is that of what was there before. Infinite where shapes differ.
+        An element that only one of the two changed counts by its change. So an entry in another
+        place, or none, has an error of about 1 or more, however large the buffer is. Where the
+        reference wrote nothing, the divisor is the norm of what was there before. Infinite where
+        shapes differ.
         """
         if self.shape != reference.shape:
             return math.inf
@@ -87,7 +88,7 @@ def find_writes(module: torch.nn.Module, before: Mapping[str, torch.Tensor]) -> 
 
 
 def buffer_errors(found: Writes, references: Writes) -> dict[str | None, float]:
-    """The error of each buffer that either of both changed."""
+    """By buffer, the error of what was written, where `found` or `references` wrote anything."""
     nothing = {
         name: Written(each.shape, each.places[:0], each.before[:0], each.after[:0])
         for name, each in {**references, **found}.items()
@@ -104,7 +105,7 @@ def _norm(values: torch.Tensor) -> float:
 
 @dataclass(frozen=True)
 class Results:
-    """All that is compared of one call."""
+    """The results of one call, as far as they are compared."""
 
     outputs: Outputs
     writes: Writes
@@ -112,7 +113,7 @@ class Results:
     unfit: str | None  # why there is nothing to compare
 
     def errors(self, references: Results) -> dict[str | None, float]:
-        """Of each output, and of each buffer that either of both wrote."""
+        """The error of each output, and of each buffer that this call or the reference wrote."""
         return {
             **errors(self.outputs, references.outputs),
             **buffer_errors(self.writes, references.writes),
@@ -121,7 +122,7 @@ class Results:
 
 @dataclass(frozen=True)
 class OutputCheck(Check):
-    """Inputs, and what belongs to them: outputs, and what is written to buffers."""
+    """Inputs, and the reference outputs and writes to buffers for them."""
 
     inputs: tuple[Inputs, ...]
     references: tuple[Results, ...]
@@ -138,13 +139,16 @@ class OutputCheck(Check):
         return _worst(runs, self.references)
 
     def results(self, built: Built) -> Outputs:
-        """The outputs."""
+        """The outputs of one call."""
         with keep_state(built.subject.module):
             return comparable(built.step())
 
 
 def prepare_check(subject: Subject, device: Hardware, seed: int) -> OutputCheck:
-    """Finds inputs of the model and a reference, with gradients only if forward needs them."""
+    """A check of `subject`: finds inputs, and a reference for them on `device`.
+
+    Calls it with gradients only if forward needs them.
+    """
 
     def copy(dtype: torch.dtype | None) -> Calls[list[Results]]:
         own = subject.cast(dtype)
@@ -194,7 +198,10 @@ def _error(output: torch.Tensor, reference: torch.Tensor) -> float:
 
 
 def _runs(subject: Subject, step: Step, inputs: Sequence[Inputs], seed: int) -> list[Results]:
-    """Results of `step` as float64 copies, from seeded random numbers; buffers stay as they are."""
+    """The results of `step` for each of `inputs`, as float64 copies; buffers stay as they are.
+
+    Random numbers are seeded before each call.
+    """
     runs = []
     for each in inputs:
         subject.inputs.assign(each)
