@@ -16,7 +16,7 @@ import torch
 
 from modescope.bench.case import operator_comparison
 from modescope.bench.case.operator_comparison import OperatorComparison, Operators
-from modescope.bench.devices.devices import Hardware, Step, ready
+from modescope.bench.devices.devices import Hardware, Step, prepare_call
 from modescope.bench.records.cases import Budget, Model, Variant
 from modescope.bench.records.errors import one_line
 from modescope.bench.steps import backends, modes
@@ -95,7 +95,7 @@ def clock(steps: Sequence[Step], device: Hardware, budget: Budget) -> Clock:
         per_call_s = median(host(step, device, WARM_UP_CALLS).samples_s)
         calls = calls_for(budget.block_s, per_call_s, cost_s)
         sides.append(Side(step, host, calls, settling_calls(per_call_s)))
-    return Clock("dispatch", tuple(sides), partial(memory_layout.heap, random.Random(0)))
+    return Clock("dispatch", tuple(sides), partial(memory_layout.disturb_heap, random.Random(0)))
 
 
 def _judge(compared: OperatorComparison, variant: Variant) -> tuple[bool, str | None]:
@@ -121,7 +121,7 @@ def _operators(subject: Subject, variant: Variant, device: Hardware) -> Operator
     grad = "no_grad" if variant.mode.grad == "inference_mode" else variant.mode.grad
     eager = replace(variant, mode=variant.mode.eager_mode(grad))
     step = modes.build(subject, eager, True, device, ONE_CALL).step
-    call, operators = ready(step), Operators()
+    call, operators = prepare_call(step), Operators()
     with operators:
         call()
     return operators

@@ -54,7 +54,7 @@ def _accept(error: float) -> str:
     return f", or accept the error with max_error={rounded_up:.2g}"
 
 
-def chaotic(rounding: Limit | None) -> bool:
+def is_chaotic(rounding: Limit | None) -> bool:
     """Whether `rounding` exceeds CHAOS, so that it may explain any error; False for None."""
     return rounding is not None and not CHAOS.covers(rounding)
 
@@ -103,7 +103,7 @@ class ExactJudge:
         findings = self.columns(self._add_larger(findings, found))
         if not self._accepts(found, self.limit):
             return self._doubt(found, findings)
-        by_rounding = self.rounding is not None and not chaotic(self.rounding)
+        by_rounding = self.rounding is not None and not is_chaotic(self.rounding)
         notes = (BY_ROUNDING if by_rounding else None, self.check.seen.note)
         note = "; ".join(filter(None, notes)) or None
         findings = replace(findings, checked="exact", checked_note=note)
@@ -112,7 +112,7 @@ class ExactJudge:
     def _doubt(self, found: Deviation, findings: Findings) -> Findings:
         """`findings` as not checked, where chaotic rounding explains `found`; else raises Ended."""
         limit, dtype = self.limit, self.case.variant.dtype
-        if self.rounding and chaotic(self.rounding):
+        if self.rounding and is_chaotic(self.rounding):
             limit = self.rounding
             if limit.accepts(found):
                 note = CHAOTIC.format(dtype=dtype, error=limit.error)
@@ -188,7 +188,7 @@ class ExactJudge:
             return
         usual = self.check.limit(self.eager, variant)
         self.limit = seen.limit.widen(usual) if sane else seen.limit
-        if chaotic(seen.limit):
+        if is_chaotic(seen.limit):
             self.limit = usual if CHAOS.covers(usual) else NOTHING
         if not (sane or seen.limit.accepts(self.eager)):
             self.limit = NOTHING
@@ -238,5 +238,5 @@ def plain_eager(subject: Subject, case: Case, device: Hardware) -> Built:
     phase = phase_of(case.options)
     own = phase.own(subject.cast(modes.weight_dtype(variant)))
     eager = modes.build(own, variant, case.model.fullgraph, device, phase)
-    eager.settle()
+    eager.adjust_start()
     return eager

@@ -105,7 +105,7 @@ def enter(
         columns = mixed_calls.add_eager_calls(columns, built)
     compiled = mode_effect.read_compiled().since(before)
     generated = code_watch.generated if code_watch else None
-    built.settle()
+    built.adjust_start()
     facts = mode_effect.Facts(
         variant,
         fullgraph=fullgraph,

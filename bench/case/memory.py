@@ -11,7 +11,7 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from modescope.bench.devices.allocators import Allocations, Allocator, storage_bytes
-from modescope.bench.devices.devices import Step, ready
+from modescope.bench.devices.devices import Step, prepare_call
 from modescope.bench.records.cases import Variant
 from modescope.bench.records.columns import Memory
 from modescope.bench.steps.compiler import OperatorMode
@@ -102,7 +102,7 @@ def steady_call(step: Step, allocator: Allocator) -> Allocations | None:
     """
     gc.collect()
     for _ in range(2):
-        call = ready(step)
+        call = prepare_call(step)
         with allocator.watch() as watched:
             call()
     return watched.result

@@ -69,7 +69,7 @@ def add_eager_calls(columns: FirstPass, built: Built) -> FirstPass:
     return replace(columns, eager_calls=json.dumps(calls))
 
 
-def patient(plan: Plan) -> Plan:
+def extend_cap(plan: Plan) -> Plan:
     """`plan` with more time for timing, because each step is a pass over calls of all sizes."""
     budget = plan.budget
     longer_s = min(PASS_PATIENCE * budget.timed_max_s, plan.timeout_s / SHARE_OF_TIMEOUT)

@@ -76,7 +76,7 @@ def redraw(contenders: Sequence[Contender], device: Hardware, seed: int) -> Redr
         for each in contenders:
             each.built.state.restore()
 
-    return memory_layout.anew(tensors, device, seed, restore)
+    return memory_layout.make_redraw(tensors, device, seed, restore)
 
 
 def run_clocks(

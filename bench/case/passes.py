@@ -19,7 +19,7 @@ from modescope.bench.case.first_call import Contender
 from modescope.bench.case.profiler import capture, profile
 from modescope.bench.case.roofline import ceilings, counting
 from modescope.bench.devices.allocators import Allocator
-from modescope.bench.devices.devices import Device, Hardware, Step, ready
+from modescope.bench.devices.devices import Device, Hardware, Step, prepare_call
 from modescope.bench.records import files
 from modescope.bench.records.cases import Budget, Case, Mode, Plan
 from modescope.bench.records.columns import Snapshot, StepParts
@@ -104,7 +104,7 @@ def read_step_parts(
         return Timing(tuple(sum(each.values()) for each in samples))
 
     with built.keep_state(), quiet_gc():
-        redraw = memory_layout.anew(built.tensors(), device, seed, built.state.restore)
+        redraw = memory_layout.make_redraw(built.tensors(), device, seed, built.state.restore)
         clocks = [
             Clock(name, (Side(built.step, timer, calls, settling_calls(latency_s)),), redraw)
             for name, timer in (("whole", latency), ("in_parts", in_parts))
@@ -122,7 +122,7 @@ def _time_parts(step: Step, parts: tuple[StepPart, ...], device: Device) -> dict
     """Runs `step` in parts; returns the seconds of each, which may consist of several pieces."""
     seconds: dict[str, float] = {}
     loss = None
-    ready(step)
+    prepare_call(step)
     device.synchronize()
     for name, part in parts:
         start = device.clock()

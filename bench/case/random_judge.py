@@ -157,7 +157,7 @@ def _check_quiet_copy(case: Case, plan: Plan, device: Hardware, findings: Findin
     return replace(findings, checked="without_randomness", checked_note="; ".join(notes))
 
 
-def differs(seen: randomness.Comparison, by_rounding: float = 0.0) -> bool:
+def differs(seen: randomness.DrawsComparison, by_rounding: float = 0.0) -> bool:
     """Whether randomness certainly differs, by an amount that matters.
 
     `by_rounding`: the largest shift of means that rounding explains.
@@ -209,7 +209,7 @@ def judge_of(check: Check, subject: Subject, case: Case, plan: Plan, device: Har
     return exact_judge.judge(check, subject, case, plan, device)
 
 
-def _other_randomness_reason(seen: randomness.Comparison) -> str:
+def _other_randomness_reason(seen: randomness.DrawsComparison) -> str:
     """Says how the mode's randomness differs from eager's."""
     if not seen.finite:
         return "results are not finite in some calls, while those of eager are"

@@ -74,7 +74,7 @@ def _compilers_reason(error: Exception, case: Case) -> str | None:
 
 def _measure(progress: Progress, case: Case, plan: Plan, run_id: str | None) -> Result:
     device = find(case.device)
-    settle(case, plan)
+    set_up_torch(case, plan)
     candidate, random, findings = _time(progress, case, device, plan)
     # Baseline and reference are freed here: passes need the candidate alone in the process.
     scene = passes.Scene(candidate, case, device, plan, run_id)
@@ -86,7 +86,7 @@ def _measure(progress: Progress, case: Case, plan: Plan, run_id: str | None) -> 
     return Result("ok", None, check_without_randomness(case, plan, device, findings))
 
 
-def settle(case: Case, plan: Plan) -> None:
+def set_up_torch(case: Case, plan: Plan) -> None:
     """Sets all global settings of torch that a measurement depends on."""
     torch.set_num_threads(case.threads)
     torch.set_float32_matmul_precision(modes.MATMUL_PRECISION.get(case.variant.dtype, "highest"))
@@ -116,7 +116,7 @@ def _blame(text: str, case: Case, findings: Findings) -> Iterator[None]:
 def _needs_gradients(subject: Subject, variant: Variant) -> str | None:
     """Why the model needs gradients that `variant` does not record; None where it does not."""
     grad = modes.GRAD[variant.mode.grad]
-    failure = plain_call.objection(subject, grad()) if grad else None
+    failure = plain_call.find_failure(subject, grad()) if grad else None
     return failure and NEEDS_GRADIENTS.format(grad=variant.mode.grad, failure=failure)
 
 
@@ -139,7 +139,7 @@ def _time(
         changes = plain_call.call_without_gradients(partial(find_changes, plain))
         subject = replace(subject, changes=changes)
         findings = Findings(changed_arguments=", ".join(subject.changes) or None)
-        work = steady_work.usual(replace(plain, changes=subject.changes), findings)
+        work = steady_work.work_of_new_call(replace(plain, changes=subject.changes), findings)
         del plain
         check = phase.check(subject, device, plan.seed)
     if work and not work.operators and check.seen.depends:
@@ -181,8 +181,8 @@ def _time(
 
     put_back += torch_settings.put_back(settings)
     with candidate.built.keep_state():  # a module that counts its calls ends as it began
-        patient = mixed_calls.patient(plan) if varies else plan
-        findings = paired_timing.run(progress, candidate, baseline, device, patient, findings)
+        longer = mixed_calls.extend_cap(plan) if varies else plan
+        findings = paired_timing.run(progress, candidate, baseline, device, longer, findings)
     findings = _add_settings(findings, put_back, torch_settings.put_back(settings))
     if varies:
         progress("sizes")

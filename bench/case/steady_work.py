@@ -17,13 +17,13 @@ from modescope.bench.case import operator_comparison
 from modescope.bench.case.first_call import Contender
 from modescope.bench.case.operator_comparison import Operators
 from modescope.bench.case.profiler.operators import find_working
-from modescope.bench.devices.devices import ready
+from modescope.bench.devices.devices import prepare_call
 from modescope.bench.records.results import Ended, Findings, add_flag
 from modescope.bench.steps import arguments
 from modescope.bench.steps.evidence import mode_effect
 from modescope.bench.steps.subject import Subject
 
-Computing = Counter[str]
+OperatorCounts = Counter[str]
 """The operators of a call that compute something: how often each is called, by name."""
 
 REMEMBERED = (
@@ -34,14 +34,14 @@ REMEMBERED = (
 
 
 @dataclass(frozen=True)
-class Usual:
+class WorkOfNewCall:
     """The operators that a call with new arguments runs in plain eager."""
 
-    operators: Computing
+    operators: OperatorCounts
     dtypes: frozenset[torch.dtype]  # of weights and inputs: other kernels may serve other dtypes
 
 
-def usual(plain: Subject, findings: Findings) -> Usual | None:
+def work_of_new_call(plain: Subject, findings: Findings) -> WorkOfNewCall | None:
     """Calls `plain` twice: with new arguments, whose work is returned, and with the same again.
 
     `plain` must have been called once before. None where torch lists no operators, or the model
@@ -57,10 +57,10 @@ def usual(plain: Subject, findings: Findings) -> Usual | None:
         return None
     if new and not same:
         raise Ended("failed", REMEMBERED, findings)
-    return Usual(new, _dtypes(plain))
+    return WorkOfNewCall(new, _dtypes(plain))
 
 
-def compare(before: Usual, contenders: Iterable[Contender], findings: Findings) -> Findings:
+def compare(before: WorkOfNewCall, contenders: Iterable[Contender], findings: Findings) -> Findings:
     """`findings`, flagged where a steady call of the first eager contender does other work.
 
     `before`: the work of a call with new arguments. To be called after timing. Raises Ended where
@@ -86,12 +86,12 @@ def compare(before: Usual, contenders: Iterable[Contender], findings: Findings) 
     return findings
 
 
-def _operators(subject: Subject) -> Computing:
+def _operators(subject: Subject) -> OperatorCounts:
     """The operators of a call of `subject` in plain eager that compute something.
 
     Without gradients, but not in inference mode, which hides operators within compositions.
     """
-    call, seen = ready(arguments.call_of(subject, subject.module)), Operators()
+    call, seen = prepare_call(arguments.call_of(subject, subject.module)), Operators()
     with torch.no_grad(), seen:
         call()
     names = Counter(name.removesuffix(operator_comparison.STRIDED) for name in seen.names)

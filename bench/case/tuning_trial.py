@@ -14,7 +14,7 @@ from unittest import mock
 
 import torch
 
-from modescope.bench.case.runner import settle
+from modescope.bench.case.runner import set_up_torch
 from modescope.bench.devices.cuda import find
 from modescope.bench.records.cases import Case, Plan
 from modescope.bench.records.errors import Progress
@@ -34,7 +34,7 @@ def nothing_to_tune(progress: Progress, case: Case, plan: Plan) -> bool:
     or the compiler raises.
     """
     progress("choices of kernels")
-    settle(case, plan)
+    set_up_torch(case, plan)
     compiler.import_it()
     device, phase = find(case.device), phase_of(case.options)
     subject = phase.prepare(plain_call.build_drawn(case, device), plan.seed)

@@ -24,8 +24,8 @@ from modescope.bench.devices.devices import (
     Mark,
     Step,
     pause_gc,
+    prepare_call,
     prepare_like,
-    ready,
 )
 from modescope.bench.records.environment import DeviceFacts
 from modescope.bench.records.errors import UsageError
@@ -141,7 +141,7 @@ class Cuda:
                 step()
         torch.cuda.current_stream().wait_stream(side)
         graph = torch.cuda.CUDAGraph()
-        call = ready(step)
+        call = prepare_call(step)
         with pause_gc(), torch.cuda.graph(graph):
             output = call()
 

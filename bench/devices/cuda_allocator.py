@@ -64,7 +64,7 @@ class CudaAllocator:
         before = torch.cuda.memory_stats(self.index)
         yield watched
         torch.cuda.synchronize(self.index)
-        watched.result = since(before, torch.cuda.memory_stats(self.index))
+        watched.result = changes_between(before, torch.cuda.memory_stats(self.index))
 
     @contextmanager
     def watch_setup(self) -> Iterator[Watched[Peak]]:
@@ -151,7 +151,7 @@ class CudaAllocator:
             torch.cuda.memory._record_memory_history(enabled=None)
 
 
-def since(before: dict[str, int], after: dict[str, int]) -> Allocations:
+def changes_between(before: dict[str, int], after: dict[str, int]) -> Allocations:
     """The allocations between two readings of `memory_stats`; the peak was reset at the first."""
 
     def growth(name: str, since: str | None = None) -> int:

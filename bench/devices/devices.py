@@ -48,16 +48,16 @@ class Series:
             call()
 
 
-def alone(step: Step) -> Step:
+def bare_call(step: Step) -> Step:
     """The call of `step` without its preparation."""
     return step.call if isinstance(step, Prepared) else step
 
 
-def ready(step: Step) -> Step:
+def prepare_call(step: Step) -> Step:
     """Prepares `step` now, if it needs that; returns its call without preparation, for one use."""
     if isinstance(step, Prepared):
         step.prepare()
-    return alone(step)
+    return bare_call(step)
 
 
 def prepare_like(step: Step, like: Step) -> Step:

@@ -243,7 +243,7 @@ def pace_ends_s(paces_s: Samples) -> tuple[float, float] | None:
     return float(fast_s), float(slow_s)
 
 
-def contended(watch: Contention, gpu_processes: int | None = None) -> bool:
+def is_contended(watch: Contention, gpu_processes: int | None = None) -> bool:
     """Whether others used enough of the cores, or of the GPU, to affect the measurement.
 
     Context switches decide nothing, as every system has some; a long interruption shows as waiting.
@@ -260,7 +260,7 @@ def contended(watch: Contention, gpu_processes: int | None = None) -> bool:
     return max(waits_s) / watch.watched_s > WAIT_SHARE or others_cores > allowed_cores
 
 
-def throttled(
+def is_throttled(
     device_clock_hz: Sequence[float] | None, throttle_reasons: Sequence[str] | None
 ) -> bool:
     """Whether the device reported a reason for slowing down, or its clock fell.

@@ -21,7 +21,7 @@ VARIES = (
 )
 
 
-def fresh(inputs: Inputs) -> Inputs:
+def alias_inputs(inputs: Inputs) -> Inputs:
     """`inputs` in new tensors that share memory with the old ones but have no autograd history.
 
     Containers are new too. Compiled code and captured graphs find the values at the same addresses.
@@ -45,7 +45,7 @@ def find_changes(subject: Subject) -> tuple[str, ...]:
     if subject.parts:
         return ()
     own = subject.inputs.copy()
-    called = fresh(own)
+    called = alias_inputs(own)
     known = [(place, leaf, _version(leaf)) for place, leaf in own.leaves()]
     subject.module(*called.args, **called.kwargs)
     values, after = dict(subject.inputs.leaves()), dict(called.leaves())
@@ -77,14 +77,14 @@ def call_of(subject: Subject, target: torch.nn.Module) -> Step:
     given = subject.given
     copied = zip(given.tensors(), subject.inputs.tensors(), strict=True)
     pairs = [(own, value) for own, value in copied if own is not value]
-    called = fresh(given)
+    called = alias_inputs(given)
 
     def renew() -> None:
         nonlocal called
         with torch.no_grad():
             for own, value in pairs:
                 geometry.write(own, value)
-        called = fresh(given)
+        called = alias_inputs(given)
 
     return Prepared(renew, lambda: target(*called.args, **called.kwargs))
 

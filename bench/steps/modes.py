@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import torch
 
-from modescope.bench.devices.devices import Hardware, Series, Step, alone, prepare_like
+from modescope.bench.devices.devices import Hardware, Series, Step, bare_call, prepare_like
 from modescope.bench.records.cases import Mode, PhaseOptions, Variant
 from modescope.bench.records.errors import UsageError
 from modescope.bench.steps import arguments, backends
@@ -120,7 +120,7 @@ def build(
 
     def built(own: Subject) -> Built:
         call = arguments.call_of(own, target)
-        called = phase.forward(alone(call), own.inputs)
+        called = phase.forward(bare_call(call), own.inputs)
         forward = prepare_like(_enter_contexts(called, variant, device.type), call)
         live, step, state = phase.steps(own.module, forward, variant, device, start)
         return Built(own, target, live, step, state, graphed)

@@ -84,7 +84,7 @@ def difference(result: torch.Tensor, reference: torch.Tensor) -> torch.Tensor:
     return (result - reference).masked_fill(same, 0)
 
 
-def finite(reference: torch.Tensor) -> torch.Tensor:
+def zero_nonfinite(reference: torch.Tensor) -> torch.Tensor:
     """`reference` with 0 in place of nan and infinities; errors are divided by its norm."""
     return reference.nan_to_num(0, 0, 0)
 

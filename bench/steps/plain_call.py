@@ -69,7 +69,7 @@ def _call(subject: Subject, grad: AbstractContextManager[Any]) -> Any:
         return subject.call()
 
 
-def objection(subject: Subject, grad: AbstractContextManager[Any]) -> str | None:
+def find_failure(subject: Subject, grad: AbstractContextManager[Any]) -> str | None:
     """The message of what the model raises when called within `grad`; None where the call works."""
     try:
         _call(subject.cast(None), grad)

@@ -43,7 +43,7 @@ def take(check: Check, built: Built, calls: int, seed: int) -> Draws:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class DrawsComparison:
     """How two groups of draws differ in spread and mean."""
 
     spread: float  # variance of the first over that of the second
@@ -56,10 +56,10 @@ class Comparison:
         return math.isfinite(self.spread) and math.isfinite(self.shift)
 
 
-EQUAL = Comparison(1.0, 0.0, 1.0)
+EQUAL = DrawsComparison(1.0, 0.0, 1.0)
 
 
-def compare(mode: Draws, eager: Draws, dtype: str, permutations: int) -> Comparison:
+def compare(mode: Draws, eager: Draws, dtype: str, permutations: int) -> DrawsComparison:
     """Compares spread and mean of two groups of draws over all places that are random in eager.
 
     The p-value is twice the smaller of two, one for the spread and one for the mean. Both come from
@@ -78,7 +78,7 @@ def compare(mode: Draws, eager: Draws, dtype: str, permutations: int) -> Compari
     spreads, shifts = _statistics(distances, order < calls // 2)
     by_spread = _share(spreads.log().abs(), spread.log().abs())
     by_shift = _share(shifts, shift)
-    return Comparison(float(spread), float(shift), min(1.0, 2 * min(by_spread, by_shift)))
+    return DrawsComparison(float(spread), float(shift), min(1.0, 2 * min(by_spread, by_shift)))
 
 
 def _sample(results: Outputs) -> Outputs:

@@ -233,7 +233,7 @@ class State:
     def restore(self) -> None:
         """Restores `start` in place, so that the next step is the first again."""
 
-    def settle(self, step: Step) -> None:
+    def adjust_start(self, step: Step) -> None:
         """Adjusts `start` by calling `step`, so that all timed steps do the same work."""
 
     def tensors(self) -> list[torch.Tensor]:
@@ -285,10 +285,10 @@ class Built:
             finally:
                 self.state.restore()
 
-    def settle(self) -> None:
-        """Adjusts what steps start from (`State.settle`), and restores it."""
+    def adjust_start(self) -> None:
+        """Adjusts what steps start from (`State.adjust_start`), and restores it."""
         with self.keep_state():
-            self.state.settle(self.step)
+            self.state.adjust_start(self.step)
 
     def tensors(self) -> list[torch.Tensor]:
         """Weights, buffers, inputs, and the state's tensors."""

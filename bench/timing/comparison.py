@@ -104,7 +104,7 @@ def compare(
 ) -> Comparison:
     """Warms the steps up to a steady state, then plays paired rounds, ordered by `seed`.
 
-    `redraw` (`bench.timing.memory_layout.anew`) is called before the blocks of the rounds,
+    `redraw` (`bench.timing.memory_layout.make_redraw`) is called before the blocks of the rounds,
     `on_phase` with the name of each phase. The caller decides what to do about compilations.
     """
     on_phase("warm-up")
@@ -129,7 +129,7 @@ def measure(
     """As `compare`, and reads the load of the machine and the state of the device meanwhile."""
     counters, before = contention.read(), devices.read_conditions(device)
     comparison = compare(case, baseline, device, budget, seed, redraw, on_phase, count_compilations)
-    watched = contention.between(counters, contention.read())
+    watched = contention.load_between(counters, contention.read())
     after = devices.read_conditions(device)
     return Measurement(comparison, watched, devices.device_state(before, after))
 
@@ -141,8 +141,8 @@ def flags(
     rounds, seen = compared.rounds, state or DeviceState()
     of_conditions = {
         "no_steady_state": not compared.steady,
-        "contended": diagnostics.contended(load, seen.gpu_processes),
-        "throttled": diagnostics.throttled(seen.device_clock_hz, seen.throttle_reasons),
+        "contended": diagnostics.is_contended(load, seen.gpu_processes),
+        "throttled": diagnostics.is_throttled(seen.device_clock_hz, seen.throttle_reasons),
     }
     return (
         *diagnostics.flags(

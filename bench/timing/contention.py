@@ -47,7 +47,7 @@ def read(root: Path = Path("/")) -> Counters:
     )
 
 
-def between(before: Counters, after: Counters) -> Contention:
+def load_between(before: Counters, after: Counters) -> Contention:
     """The load between `before` and `after`, both read by the same thread.
 
     CPU time of others is all busy time of the cores minus that of this process. It includes time

@@ -27,13 +27,13 @@ LARGEST_MOVED_BYTES = 2**22  # larger tensors fill caches wherever they lie
 MOST_MOVED_BYTES = 2**25  # per draw: copying as much takes some 10 ms
 
 
-def heap(draw: random.Random) -> object:
+def disturb_heap(draw: random.Random) -> object:
     """Puts malloc's free lists into a random state, which lasts until the result is dropped."""
     blocks = [bytearray(draw.randrange(1, SMALL_BYTES)) for _ in range(draw.randrange(1, BLOCKS))]
     return blocks[::2]
 
 
-def anew(
+def make_redraw(
     tensors: Sequence[torch.Tensor],
     device: Device,
     seed: int,
@@ -51,7 +51,7 @@ def anew(
 
     def redraw() -> object:
         restore()
-        held = [heap(draw)]
+        held = [disturb_heap(draw)]
         if device.queues:
             return held
         held.append(bytearray(draw.randrange(PADDING_BYTES)))

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise, repeat
 
-from modescope.bench.devices.devices import Device, Prepared, Series, Step, alone
+from modescope.bench.devices.devices import Device, Prepared, Series, Step, bare_call
 from modescope.bench.records.columns import Calibration
 
-Clock = Callable[[], float]
+ReadClock = Callable[[], float]
 
 HOST_CALLS = 5  # enough for a median; sets only how long the queue is held at first
 HOLD_FACTOR = 1.5  # hold the queue for this many times as long as issuing is expected to take
@@ -51,10 +51,12 @@ def latency(step: Step, device: Device, calls: int) -> Timing:
     """The time that a caller waits for the result of a call. One sample per call."""
     device.synchronize()  # once: every call leaves the queue empty for the next
     prepare = _add_wait(step.prepare, device) if isinstance(step, Prepared) else None
-    return Timing(_each(_add_wait(alone(step), device), device.clock, calls, prepare))
+    return Timing(_each(_add_wait(bare_call(step), device), device.clock, calls, prepare))
 
 
-def _each(call: Step, clock: Clock, calls: int, prepare: Step | None = None) -> tuple[float, ...]:
+def _each(
+    call: Step, clock: ReadClock, calls: int, prepare: Step | None = None
+) -> tuple[float, ...]:
     samples: list[float] = []
     keep = samples.append
     for _ in repeat(None, calls):
@@ -84,7 +86,7 @@ def _add_wait(step: Step, device: Device) -> Step:
 def host(step: Step, device: Device, calls: int) -> Timing:
     """The time that the host is busy issuing a call to an empty queue. One sample per call."""
     clock, synchronize = device.clock, device.synchronize
-    prepare, step = step.prepare if isinstance(step, Prepared) else None, alone(step)
+    prepare, step = step.prepare if isinstance(step, Prepared) else None, bare_call(step)
     samples: list[float] = []
     keep = samples.append
     for _ in repeat(None, calls):
@@ -174,7 +176,7 @@ def _block(step: Step, device: Device, calls: int) -> float:
     return device.clock() - start
 
 
-def reading_cost(clock: Clock) -> float:
+def reading_cost(clock: ReadClock) -> float:
     """The time of one reading of `clock`, in its unit: a median of means, against interruptions."""
     return statistics.median(_mean_cost(clock) for _ in range(COST_BATCHES))
 
@@ -185,7 +187,7 @@ def synchronize_cost(device: Device) -> float:
     return statistics.median(_each(device.synchronize, device.clock, SYNCHRONISE_CALLS))
 
 
-def _mean_cost(clock: Clock) -> float:
+def _mean_cost(clock: ReadClock) -> float:
     readings = CLOCK_READINGS // COST_BATCHES
     start = clock()
     for _ in range(readings - 1):

@@ -17,7 +17,7 @@ from torch._library.custom_ops import OPDEFS
 from modescope.bench.case.profiler import facts, profiled_calls, traces
 from modescope.bench.case.profiler.facts import StepFacts
 from modescope.bench.case.profiler.operators import find_working
-from modescope.bench.case.profiler.profile import Profile, typical
+from modescope.bench.case.profiler.profile import Profile, find_typical
 from modescope.bench.case.profiler.profiled_calls import ProfiledCalls
 from modescope.bench.devices.devices import Hardware, Step
 from modescope.bench.records.files import temporary_folder
@@ -86,7 +86,7 @@ def capture(
     trace = _export(profiler)
     names = {e.name for e in traces.intervals(trace) if e.category in traces.OPERATIONS}
     steps = facts.read(trace, None if device.queues else find_working(names))
-    place = typical(steps, taken)
+    place = find_typical(steps, taken)
     saved_steps = None
     if path:
         saved_steps = 0 if place is None else traces.save(trace, path, max_bytes, place, KEPT_STEPS)

@@ -26,7 +26,7 @@ CHECKS: tuple[ProfileCheck, ...] = (
     ("profile_lost_events", lambda profile, step, device_s: any(s.lost for s in profile.steps)),
     (
         "profile_contradicts_device_time",
-        lambda profile, step, device_s: device_s is not None and not near(step, device_s),
+        lambda profile, step, device_s: device_s is not None and not agrees_with(step, device_s),
     ),
 )
 """Flags of a profile, each with the condition for it: a function of the profile, its typical step,
@@ -50,7 +50,7 @@ class Profile:
         return None if self.place is None else self.steps[self.place]
 
 
-def typical(steps: Sequence[StepFacts], turns: ProfiledCalls) -> int | None:
+def find_typical(steps: Sequence[StepFacts], turns: ProfiledCalls) -> int | None:
     """The place of the step whose span is the median; None without steps.
 
     Each span is divided by the time of the calls beside it, or by the pace where the device queues.
@@ -118,7 +118,7 @@ def flags(profile: Profile, device_s: float | None) -> tuple[str, ...]:
     return tuple(flag for flag, holds in CHECKS if holds(profile, step, device_s))
 
 
-def near(step: StepFacts, device_s: float) -> bool:
+def agrees_with(step: StepFacts, device_s: float) -> bool:
     """Whether the busy time of `step` agrees with `device_s`, which has gaps between kernels."""
     work = step.kernels + step.copies + step.fills
     replayed = max(0, work - step.launches) if step.graph_launches else 0

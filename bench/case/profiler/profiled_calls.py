@@ -15,7 +15,7 @@ import torch
 from torch._C._autograd import _enable_record_function
 
 from modescope.bench.case.profiler.traces import STEP
-from modescope.bench.devices.devices import Device, Step, ready
+from modescope.bench.devices.devices import Device, Step, prepare_call
 from modescope.bench.timing import pace
 
 MOST_TURNS = 24  # as many as rounds of clocks with budget=quick
@@ -65,7 +65,7 @@ def _time_unrecorded(step: Step, device: Device) -> float:
     _enable_record_function(False)
     try:
         step()
-        call = ready(step)
+        call = prepare_call(step)
         start = device.clock()
         call()
         return device.clock() - start
@@ -74,7 +74,7 @@ def _time_unrecorded(step: Step, device: Device) -> float:
 
 
 def _time_in_range(step: Step, device: Device) -> float:
-    call = ready(step)
+    call = prepare_call(step)
     device.synchronize()
     start = device.clock()
     with torch.profiler.record_function(STEP):

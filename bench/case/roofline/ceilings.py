@@ -135,11 +135,11 @@ def ceilings(device: Hardware, dtype: str, file: Path) -> tuple[Ceilings, str | 
     device.allocator.release_unused()
     users, before = [device.other_processes()], contention.read()
     measured = measure(device, dtype)
-    seen = contention.between(before, contention.read())
+    seen = contention.load_between(before, contention.read())
     users.append(device.other_processes())
     device.allocator.release_unused()
     most = max((count for count in users if count is not None), default=None)
-    if diagnostics.contended(seen, most):
+    if diagnostics.is_contended(seen, most):
         return measured, CONTENDED
     entries = {key: asdict(each) for key, each in (_load(file) | {key: measured}).items()}
     with files.atomic_write(file) as partial:  # others may have extended it meanwhile

@@ -22,7 +22,7 @@ from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop_count, 
 
 from modescope.bench.case.profiler import operators
 from modescope.bench.devices.allocators import storage_bytes
-from modescope.bench.devices.devices import ready
+from modescope.bench.devices.devices import prepare_call
 from modescope.bench.records.columns import WorkCounts
 from modescope.bench.records.errors import one_line
 from modescope.bench.steps import compiler, trees
@@ -220,7 +220,7 @@ def count(built: Built) -> WorkCounts:
         for place, leaf in trees.leaves((*inputs.args, inputs.kwargs)):
             if isinstance(leaf, torch.Tensor):
                 work.note_subnormal(f"input {place}", leaf)
-        call = ready(built.live)
+        call = prepare_call(built.live)
         # The counter is innermost: it decomposes compositions, which inference mode does not.
         with built.keep_state(), _hide_compiler(), work, counter:
             output = call()

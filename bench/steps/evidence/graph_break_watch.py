@@ -142,7 +142,7 @@ class GraphBreakWatch:
             if isinstance(each, Exception):
                 self.note_error(each)
 
-    def left_from(self, translator: Any, *args: Any, **kwargs: Any) -> None:
+    def note_partial(self, translator: Any, *args: Any, **kwargs: Any) -> None:
         """Notes a function that Dynamo compiles up to a line and leaves to Python from there."""
         self.note_function(translator.f_code)
 
@@ -166,7 +166,7 @@ def watch() -> Iterator[GraphBreakWatch]:
     watched = GraphBreakWatch()
     hooks = (
         (InstructionTranslatorBase, "log_graph_break", partial(_hook, watched.note_report)),
-        (InstructionTranslatorBase, "step_graph_break", partial(_hook, watched.left_from)),
+        (InstructionTranslatorBase, "step_graph_break", partial(_hook, watched.note_partial)),
         (convert_frame, "_compile", partial(_hook_frames, watched)),
     )
     if not all(hasattr(owner, name) for owner, name, _ in hooks):

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.amp.grad_scaler import GradScaler
 
-from modescope.bench.devices.devices import Hardware, Step, alone, prepare_like
+from modescope.bench.devices.devices import Hardware, Step, bare_call, prepare_like
 from modescope.bench.records.cases import (
     OPTIMIZERS,
     Inference,
@@ -123,7 +123,7 @@ class TrainingPhase(Phase):
         scales = self.options.scales(variant)
         scaler = GradScaler(device.type, start.scale) if scales else None
         made = optimizer(module.parameters(), self.options, variant.mode)
-        trained = Trainer(made, scaler, alone(forward), start)
+        trained = Trainer(made, scaler, bare_call(forward), start)
         live = prepare_like(trained.step, forward)
         if not self.options.captures_step(variant.mode):
             return live, live, trained

@@ -19,8 +19,8 @@ from modescope.bench.steps.outputs import (
     describe_unchecked,
     difference,
     double,
-    finite,
     why_incomparable,
+    zero_nonfinite,
 )
 from modescope.bench.steps.subject import Built, Inputs, Subject, keep_state
 
@@ -29,7 +29,7 @@ FRESH_INPUTS = 2
 
 
 @dataclass(frozen=True)
-class Written:
+class BufferWrite:
     """The elements of one buffer that a call changed, as float64."""
 
     shape: torch.Size
@@ -42,7 +42,7 @@ class Written:
         """The elements after the call minus those before."""
         return difference(self.after, self.before)
 
-    def error(self, reference: Written) -> float:
+    def error(self, reference: BufferWrite) -> float:
         """The norm of the difference from `reference`, over the norm of what the reference wrote.
 
         An element that only one of the two changed counts by its change. So an entry in another
@@ -61,11 +61,11 @@ class Written:
                 reference.change[~there],
             ]
         )
-        size = _norm(finite(reference.after)) or _norm(finite(self.before))
+        size = _norm(zero_nonfinite(reference.after)) or _norm(zero_nonfinite(self.before))
         return _norm(wrong) / size if size else _norm(wrong)
 
 
-Writes = dict[str, Written]  # by the buffer's name
+Writes = dict[str, BufferWrite]  # by the buffer's name
 
 
 def find_writes(module: torch.nn.Module, before: Mapping[str, torch.Tensor]) -> Writes:
@@ -81,7 +81,7 @@ def find_writes(module: torch.nn.Module, before: Mapping[str, torch.Tensor]) -> 
             changed = (old != new) & ~(old.isnan() & new.isnan())
             if changed.any():
                 places = changed.flatten().nonzero().flatten()
-                writes[name] = Written(
+                writes[name] = BufferWrite(
                     new.shape, places, double(old[changed]), double(new[changed])
                 )
     return writes
@@ -90,7 +90,7 @@ def find_writes(module: torch.nn.Module, before: Mapping[str, torch.Tensor]) -> 
 def buffer_errors(found: Writes, references: Writes) -> dict[str | None, float]:
     """By buffer, the error of what was written, where `found` or `references` wrote anything."""
     nothing = {
-        name: Written(each.shape, each.places[:0], each.before[:0], each.after[:0])
+        name: BufferWrite(each.shape, each.places[:0], each.before[:0], each.after[:0])
         for name, each in {**references, **found}.items()
     }
     return {
@@ -193,7 +193,7 @@ def _error(output: torch.Tensor, reference: torch.Tensor) -> float:
     if output.numel() == 0:
         return 0.0
     wrong = float(difference(output, reference).square().mean().sqrt())
-    size = float(finite(reference).square().mean().sqrt())
+    size = float(zero_nonfinite(reference).square().mean().sqrt())
     return wrong / size if size > 0 else wrong
 
 

@@ -22,7 +22,7 @@ from modescope.bench.records.cases import EPS, TOLERANCE, Variant
 from modescope.bench.steps import modes
 from modescope.bench.steps.checks import Deviation, worst
 from modescope.bench.steps.compiler import OperatorMode
-from modescope.bench.steps.outputs import Outputs, difference, finite
+from modescope.bench.steps.outputs import Outputs, difference, zero_nonfinite
 from modescope.bench.steps.training.trainer import trained_parameters
 
 aten = torch.ops.aten
@@ -165,7 +165,7 @@ class Reference:
         have no common direction.
         """
         reference = self.value.to(self.device)
-        wrong, value = difference(result.to(self.device), reference), finite(reference)
+        wrong, value = difference(result.to(self.device), reference), zero_nonfinite(reference)
         size = max(_norm(value), scale.share * self.typical, scale.of_weight * self.weight)
         if self.gradients is not None:
             clear = self.gradients.to(self.device) >= scale.clear
@@ -186,7 +186,9 @@ def references(
     (`follows_size`, see `bench.records.cases`), a mere rounding error makes a full update, so
     updates count only where gradients are clear.
     """
-    squares = {place: _norm(finite(each.to(device))) ** 2 for place, each in outcome.items()}
+    squares = {
+        place: _norm(zero_nonfinite(each.to(device))) ** 2 for place, each in outcome.items()
+    }
     typical = {
         kind: math.sqrt(fmean(_those(kind, squares).values() or [0.0]))
         for kind in ("gradient", "update")

@@ -214,7 +214,7 @@ class Trainer(State):
         shares = all(parameter.device.type == "cpu" for parameter in self.trained)
         return storage_bytes(self.start.values) if shares else 0
 
-    def settle(self, step: Callable[[], object]) -> None:
+    def adjust_start(self, step: Callable[[], object]) -> None:
         """Finds a loss scale at which gradients do not overflow, as GradScaler does in first steps.
 
         Training then starts with that scale over HEADROOM, so that no timed step is skipped, which
