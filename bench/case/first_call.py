@@ -35,7 +35,8 @@ WARNING_MAX_LENGTH = 200
 MOST_WARNINGS = 5
 
 FROM_CPP = "(Triggered internally at"
-"""How a warning of torch's C++ code ends, whose place is that of the Python code that called it."""
+"""A part of each warning of torch's C++ code. The file that Python reports for such a warning is
+that of the Python code that called torch."""
 
 _TORCH = Path(torch.__file__).parent
 

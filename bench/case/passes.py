@@ -41,8 +41,8 @@ from modescope.bench.timing.rounds import (
 from modescope.bench.timing.timers import Timing, calls_for, latency, reading_cost
 
 SNAPSHOT_ENTRIES = (20_000, 2_000, 200)
-"""How many of the last events of a call are kept: the most whose file is small enough, which
-depends on their Python stacks."""
+"""How many of the last events of a call a snapshot keeps. They are tried in this order until the
+file is small enough, which depends on the Python stacks of the events."""
 
 SNAPSHOT_TOO_LARGE = (
     "no snapshot is kept: even its last {} events take more than the allowed {:g} MB; increase "

@@ -32,7 +32,7 @@ class Compiled:
         return max(self.frames, self.graphs)
 
     def since(self, earlier: Compiled) -> Compiled:
-        """The work since `earlier`."""
+        """The counts of this reading minus those of the reading `earlier`."""
         return Compiled(
             *(getattr(self, each.name) - getattr(earlier, each.name) for each in fields(self))
         )
@@ -59,7 +59,7 @@ OPTIONS = frozenset(each.name for each in fields(CompileOptions))
 
 @dataclass(frozen=True)
 class Backend:
-    """One way to run a module."""
+    """One way to turn a module into the code of modes, and what is known of these modes."""
 
     build: Build
     modes: tuple[str, ...]  # values of mode.compile
@@ -127,7 +127,7 @@ def modes() -> tuple[str, ...]:
 
 
 def find(mode: Mode) -> Backend:
-    """The backend of `mode`."""
+    """The backend that `mode.compile` belongs to."""
     return next(each for each in BACKENDS.values() if mode.compile in each.modes)
 
 

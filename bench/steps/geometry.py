@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 import torch
 
 Convert = Callable[[torch.Tensor], torch.Tensor]
-"""Makes a new tensor of the same size, with other elements, dtype or device."""
+"""A function that makes a new tensor of the same size, with other elements, dtype or device."""
 
 PAGE = 2**20
 """A number of elements. The copy of a part of a storage begins at a multiple of it, which keeps the
@@ -55,7 +55,7 @@ def copier(tensors: Iterable[torch.Tensor], convert: Convert) -> Convert:
 
 
 def write(tensor: torch.Tensor, value: torch.Tensor) -> None:
-    """Overwrites `tensor` in place with the elements of `value`, which lies alike in memory."""
+    """Overwrites `tensor` in place with `value`, which has the same size and strides."""
     distinct(tensor).copy_(distinct(value))
 
 

@@ -62,7 +62,10 @@ class Phase:
         return subject
 
     def check(self, subject: Subject, device: Hardware, seed: int) -> Check:
-        """Runs the reference on fresh inputs; `subject` is prepared. Every phase overrides this."""
+        """A check of `subject`, which is prepared, on inputs drawn from `seed`.
+
+        Runs the reference. Every phase overrides this.
+        """
         raise NotImplementedError
 
     def own(self, subject: Subject) -> Subject:

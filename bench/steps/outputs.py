@@ -21,7 +21,8 @@ UNFINISHED = (
 """Types that a function returns before it has done its work, or while others do it."""
 
 LONGEST_LIST = 300
-"""Characters: a cache of a large model may have hundreds of tensors."""
+"""The most characters of a list of places: a cache of a large model may have hundreds of
+tensors."""
 
 
 def comparable(outputs: object) -> Outputs:

@@ -124,7 +124,7 @@ class Subject:
         return [*self.module.parameters(), *self.module.buffers(), *self.given.tensors()]
 
     def to(self, device: torch.device) -> Subject:
-        """Moved to `device`; the module itself is moved, not copied."""
+        """The subject on `device`; its module itself is moved, its inputs are copied."""
         inputs = self.inputs.copy(lambda storage: storage.to(device))
         return replace(self, module=self.module.to(device), inputs=inputs)
 
@@ -175,7 +175,7 @@ def keep_state(module: torch.nn.Module) -> Iterator[dict[str, torch.Tensor]]:
 
 
 def is_plain_float(tensor: torch.Tensor) -> bool:
-    """Whether it holds finite numbers that are not all whole, as masks and lengths are."""
+    """Whether `tensor` holds finite numbers that are not all whole, as in masks and lengths."""
     if not tensor.is_floating_point():
         return False
     return bool(tensor.isfinite().all()) and not torch.equal(tensor, tensor.round())
@@ -260,7 +260,7 @@ class State:
         """Moves the harness's own copies out of the device's memory."""
 
     def copies_bytes(self) -> int:
-        """Bytes of the harness's own copies, where they are in the same memory as the step."""
+        """Bytes of the harness's own copies that are in the same memory as the step."""
         return 0
 
 
@@ -286,7 +286,7 @@ class Built:
                 self.state.restore()
 
     def adjust_start(self) -> None:
-        """Adjusts what steps start from (`State.adjust_start`), and restores it."""
+        """Adjusts what steps start from (`State.adjust_start`), then restores the state to it."""
         with self.keep_state():
             self.state.adjust_start(self.step)
 

@@ -60,7 +60,7 @@ def map_tensors(function: Callable[[torch.Tensor], torch.Tensor], tree: Any) -> 
 
 
 def _parts(tree: object) -> Parts | None:
-    """The content of a container; None for a leaf."""
+    """The keys and values of a container, and how to rebuild it; None for a leaf."""
     if isinstance(tree, torch.Tensor):
         return None
     if registered := pytree.SUPPORTED_NODES.get(type(tree)):

@@ -17,7 +17,8 @@ from modescope.bench.records.columns import Contention
 from modescope.bench.records.cpu import cgroups, lines_of
 
 THROTTLED_UNITS_S = {"throttled_usec": 1e-6, "throttled_time": 1e-9}
-"""Keys of throttled time in cpu.stat, by cgroup version (kernel documents cgroup-v2, sched-bwc)."""
+"""Keys of throttled time in cpu.stat, and its unit in seconds: of cgroups of version 2, then of
+version 1 (kernel documents cgroup-v2, sched-bwc)."""
 
 Number = TypeVar("Number", int, float)
 

@@ -1,4 +1,4 @@
-"""The pace of the machine: the time of a fixed piece of work, beside what is timed.
+"""The pace of the machine: the time of a fixed piece of work, read beside what is timed.
 
 Virtual cores may change their speed by half within milliseconds. Absolute times of two rows can be
 compared after division by the pace of their rounds.
@@ -28,8 +28,8 @@ ITERATIONS = 1000  # about 20 µs of integer arithmetic in the interpreter
 CALLS = 5  # of which the median counts
 
 BEST = "paces.json"
-"""In results_dir: the shortest time of the work on each machine. A study may run at another pace as
-a whole, which its own rows cannot show."""
+"""A file in results_dir: the shortest time of the work on each machine. A study may run at another
+pace as a whole, which its own rows cannot show."""
 
 
 def work() -> None:

@@ -34,16 +34,17 @@ aten = torch.ops.aten
 LOOKUPS = frozenset(
     {aten.embedding, aten.gather, aten.index, aten.index_select, aten.take, aten.take_along_dim}
 )
-"""These read about as much of their first tensor as they return, not all of it."""
+"""Operators that read about as much of their first tensor as they return, not all of it."""
 
 BAGS = frozenset({aten._embedding_bag, aten._embedding_bag_forward_only})
-"""These read a row of their first tensor for each element of their second one."""
+"""Operators that read a row of their first tensor for each element of their second one."""
 
 INSERTING = frozenset({aten.index_copy_, aten.index_put_, aten.scatter_})
-"""These write about as much of their first tensor as the last one has, and read none of it."""
+"""Operators that write about as much of their first tensor as the last one has, and read none of
+it."""
 
 OVERWRITING = frozenset({aten.copy_, aten.fill_, aten.zero_})
-"""These write their first tensor and do not read it."""
+"""Operators that write their first tensor and do not read it."""
 
 TAKES_A_SHAPE = re.compile(r"\w+_like|new_\w+").fullmatch
 """Names of operators that use their tensor's shape and dtype, not its elements."""
@@ -84,7 +85,8 @@ LEAST_SUBNORMAL = 0.01
 then take half as long again."""
 
 PLAIN_NAMESPACES = frozenset({"aten", "prim", "prims", "profiler"})
-"""Operators from other namespaces may do any work."""
+"""Namespaces whose operators do matrix work only if their names say so. Operators from other
+namespaces may do any work."""
 
 
 class _Work(OperatorMode):

@@ -17,7 +17,8 @@ LONGEST_REASON = 200
 
 _SOURCE = re.compile(r"\s+#\s.*", re.DOTALL)
 _PLACE = re.compile(r"\s#\s+(?:\S*/)?([^/\s]+:\d+) in \w")
-"""What torch adds to a guard: ` # the line of code  # folder/net.py:24 in forward`, and advice."""
+"""The patterns find what torch adds to a guard: ` # the line of code # folder/net.py:24 in
+forward`, and advice."""
 
 TOTALS = (
     ("dynamo", "dynamo_cumulative_compile_time_us"),

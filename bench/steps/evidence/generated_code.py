@@ -29,7 +29,8 @@ SYMBOLIC_SIZE = re.compile(r"^\s+s\d+ = \w+$", re.MULTILINE)
 it."""
 
 METRICS_LOG = "torch._inductor.compile_fx.__inductor_metrics"
-"""Inductor counts bytes only while this log is on (torch/_inductor/compile_fx.py)."""
+"""The name of a log of Inductor, which counts bytes only while this log is on
+(torch/_inductor/compile_fx.py)."""
 
 
 @dataclass(frozen=True)

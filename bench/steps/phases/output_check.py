@@ -25,7 +25,8 @@ from modescope.bench.steps.outputs import (
 from modescope.bench.steps.subject import Built, Inputs, Subject, keep_state
 
 FRESH_INPUTS = 2
-"""Two, because a replayed graph that ignores its inputs is right for one of them."""
+"""The number of inputs of a check: two, because a replayed graph that ignores its inputs is right
+for one of them."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ Writes = dict[str, BufferWrite]  # by the buffer's name
 
 
 def find_writes(module: torch.nn.Module, before: Mapping[str, torch.Tensor]) -> Writes:
-    """What changed in floating and complex buffers since they were copied to `before`.
+    """By buffer, what changed in floating and complex buffers since the copies in `before`.
 
     A buffer that has another shape than before counts as zero before.
     """

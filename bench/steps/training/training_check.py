@@ -43,8 +43,9 @@ MISSED = (
 )
 
 STEPS = 3
-"""The first starts from the initial weights, the others from updated ones, each on its own batch: a
-replay that trains on an old batch or on old weights has an error."""
+"""The number of steps of a check. The first starts from the initial weights, the others from
+updated ones, each on its own batch: a replay that trains on an old batch or on old weights has an
+error."""
 
 PERTURBED_RUNS = 4
 
