@@ -47,7 +47,8 @@ PARTS = {
     "torch": r"/torch/lib/|/lib(torch|c10)[^/]*$",
     "system": "",
 }
-"""Part of the program -> pattern of its libraries' paths, of which the first that matches counts.
+"""Parts of the program, and patterns of their libraries' paths. The first pattern that matches
+decides.
 
 Bindings take Python's arguments and wrap results; torch is dispatcher, autograd and kernels; system
 is the rest, mostly malloc.
@@ -62,7 +63,8 @@ VARIABLES = {
     "PYTHONHASHSEED": "0",
     **dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1"),
 }
-"""Of the counted process, which torch starts as `python`; callgrind counts all its threads."""
+"""Environment variables of the counted process, which torch starts as `python`. Callgrind counts
+all its threads."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,7 @@ class CallRow:
 
 
 def by_part(counts: FunctionCounts) -> Mapping[str, int]:
-    """Instructions by the keys of PARTS; a function is named `file:function [library]`."""
+    """Instructions by the keys of PARTS. Functions are named `file:function [library]`."""
     found: Counter[str] = Counter()
     for each in counts:
         library = each.function.rpartition("[")[2].rstrip("]")
@@ -88,16 +90,17 @@ def by_part(counts: FunctionCounts) -> Mapping[str, int]:
 
 
 def row(op: str, mode: str, stats: CallgrindStats) -> CallRow:
-    """The row of an operator in a mode."""
+    """The row of operator `op` in gradient mode `mode`, from the counts of callgrind."""
     all_calls, empty = by_part(stats.stmt_exclusive_stats), by_part(stats.baseline_exclusive_stats)
     parts = {part: (all_calls[part] - empty[part]) / stats.number_per_run for part in PARTS}
     return CallRow(op, mode, sum(parts.values()), **parts)
 
 
 def count(op: str, mode: str) -> CallRow:
-    """Counts by callgrind; raises OSError where it cannot.
+    """Counts the instructions of `op` in `mode` by callgrind; raises OSError where it cannot.
 
-    torch tries the setup in this process first: in a thread of its own the mode ends with that.
+    Works in a thread of its own, because torch first runs the setup in this process too: the mode
+    that it enters ends with the thread.
     """
     timer = Timer(OPERATORS[op], SETUP.format(mode=MODES[mode]))
 

@@ -211,11 +211,11 @@ def own_flags(row: Row, found: Found) -> list[str]:
 
 def _is_contended(row: Row, found: Found) -> bool:
     readings = Contention(**{field.name: row[field.name] for field in fields(Contention)})
-    return diagnostics.contended(readings, row["gpu_processes"])
+    return diagnostics.is_contended(readings, row["gpu_processes"])
 
 
 def _is_throttled(row: Row, found: Found) -> bool:
-    return diagnostics.throttled(row["device_clock_hz"], row["throttle_reasons"])
+    return diagnostics.is_throttled(row["device_clock_hz"], row["throttle_reasons"])
 
 
 def _has_a_full_queue(row: Row, found: Found) -> bool:

@@ -164,7 +164,7 @@ def race(
         device,
         budget,
         seed=0,
-        redraw=memory_layout.anew((), device, seed=0),
+        redraw=memory_layout.make_redraw((), device, seed=0),
         count_compilations=mode_effect.count_compilations,
     )
     found = measured.comparison

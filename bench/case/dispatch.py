@@ -1,4 +1,4 @@
-"""Dispatch: a call on an empty batch, which takes all steps of a call but its computation.
+"""Times dispatch: a call on an empty batch, which does all that a call does except compute.
 
 Every operator goes through all layers (Python, dispatcher, guards, allocation) and has nothing to
 compute. This requires that an empty batch runs the operators of the real one, which is checked.
@@ -16,7 +16,7 @@ import torch
 
 from modescope.bench.case import operator_comparison
 from modescope.bench.case.operator_comparison import OperatorComparison, Operators
-from modescope.bench.devices.devices import Hardware, Step, ready
+from modescope.bench.devices.devices import Hardware, Step, prepare_call
 from modescope.bench.records.cases import Budget, Model, Variant
 from modescope.bench.records.errors import one_line
 from modescope.bench.steps import backends, modes
@@ -35,7 +35,7 @@ NO_LAUNCHES = (
 
 
 def objection(variant: Variant, device: Hardware, model: Model) -> str | None:
-    """Why the time of an empty batch would not be dispatch only for this variant, or None."""
+    """Why the time of `variant` on an empty batch would not be dispatch alone; None where it is."""
     if variant.mode.autocast:
         return "autocast casts every weight on an empty batch too"
     if variant.mode.graph or (backends.captures(variant.mode) and device.type == "cuda"):
@@ -48,9 +48,9 @@ def objection(variant: Variant, device: Hardware, model: Model) -> str | None:
 def prepare(
     subject: Subject, variant: Variant, model: Model, device: Hardware
 ) -> tuple[Step | None, str | None]:
-    """A warm call of `variant` on an empty batch, and what to know about its time.
+    """A warm call of `variant` on an empty batch, and a note on its time or None.
 
-    Without a step where its time would not show dispatch; then the text says why. A compiled mode
+    The call is None where its time would not show dispatch; then the note says why. A compiled mode
     compiles once more for the empty shape. The call has the subject's weights and its own copy of
     the buffers, because an empty batch may change them: moments become nan.
     """
@@ -83,10 +83,11 @@ def prepare(
 
 
 def clock(steps: Sequence[Step], device: Hardware, budget: Budget) -> Clock:
-    """Times warm calls on an empty batch: of the case, and of the baseline if that has one.
+    """A clock of `steps`, warm calls on an empty batch: the case's, then the baseline's if any.
 
     A call without work is so short that the state of malloc's free lists matters: 17 operators took
-    21 or 24 us, for seconds on end, depending on earlier imports. So it is drawn for each block.
+    21 or 24 us, for seconds on end, depending on earlier imports. So that state is randomised
+    before each block.
     """
     cost_s = reading_cost(device.clock)
     sides = []
@@ -94,11 +95,11 @@ def clock(steps: Sequence[Step], device: Hardware, budget: Budget) -> Clock:
         per_call_s = median(host(step, device, WARM_UP_CALLS).samples_s)
         calls = calls_for(budget.block_s, per_call_s, cost_s)
         sides.append(Side(step, host, calls, settling_calls(per_call_s)))
-    return Clock("dispatch", tuple(sides), partial(memory_layout.heap, random.Random(0)))
+    return Clock("dispatch", tuple(sides), partial(memory_layout.disturb_heap, random.Random(0)))
 
 
 def _judge(compared: OperatorComparison, variant: Variant) -> tuple[bool, str | None]:
-    """Whether the time of an empty batch is dispatch of the real one, and what to know of it."""
+    """Whether the time of an empty batch is the dispatch of the real one; a note on it or None."""
     if compared.unknown:
         return False, f"an empty batch runs other operators than the real one: {compared.unknown}"
     if variant.mode.compiles:
@@ -120,14 +121,17 @@ def _operators(subject: Subject, variant: Variant, device: Hardware) -> Operator
     grad = "no_grad" if variant.mode.grad == "inference_mode" else variant.mode.grad
     eager = replace(variant, mode=variant.mode.eager_mode(grad))
     step = modes.build(subject, eager, True, device, ONE_CALL).step
-    call, operators = ready(step), Operators()
+    call, operators = prepare_call(step), Operators()
     with operators:
         call()
     return operators
 
 
 def _empty(subject: Subject, batch_dim: int) -> Subject:
-    """Inputs without rows (those without a batch dimension stay), and buffers of their own."""
+    """`subject` with a batch size of 0, and with its own copy of the buffers.
+
+    Inputs without the dimension `batch_dim` stay as they are.
+    """
 
     def emptied(tensor: torch.Tensor) -> torch.Tensor:
         if not _has(tensor, batch_dim):

@@ -28,9 +28,10 @@ REFERENCE = {"float64": "float64", "fp32": "eager in fp32", "own": "plain eager"
 NOTHING = Limit(0.0, 0.0)
 
 CHAOS = Limit(0.7, 0.35)
-"""Where rounding can do more than either, it may explain any error, and only steps that are about
-as close to float64 as eager count as right. A gradient that is missing has an error of 1, one of
-another batch about 1.4, half a gradient a scale error of 0.5."""
+"""The largest errors that rounding is allowed to explain. Where perturbed runs exceed either,
+rounding could explain any error, so only steps that are about as close to float64 as eager count as
+right. For comparison: a gradient that is missing has an error of 1, one of another batch about 1.4,
+half a gradient a scale error of 0.5."""
 
 
 UNJUDGED = (
@@ -45,7 +46,7 @@ CHAOTIC = (
 
 
 def _accept(error: float) -> str:
-    """How to accept `error`, as a clause; empty where the error is not finite."""
+    """A clause for messages, which says how to accept `error`; empty where it is not finite."""
     if not math.isfinite(error):
         return ""
     step: float = 10.0 ** (math.floor(math.log10(error)) - 1)
@@ -53,16 +54,16 @@ def _accept(error: float) -> str:
     return f", or accept the error with max_error={rounded_up:.2g}"
 
 
-def chaotic(rounding: Limit | None) -> bool:
-    """Whether rounding can do so much that it may explain any error."""
+def is_chaotic(rounding: Limit | None) -> bool:
+    """Whether `rounding` exceeds CHAOS, so that it may explain any error; False for None."""
     return rounding is not None and not CHAOS.covers(rounding)
 
 
 @dataclass
 class ExactJudge:
-    """Holds a case and its baseline against the reference of `check`.
+    """Compares the results of a case and of its baseline with the reference of `check`.
 
-    The effects of rounding are added as soon as an error is in doubt, because perturbed runs of the
+    The effects of rounding are added only once an error is in doubt, because perturbed runs of the
     reference take long.
     """
 
@@ -75,7 +76,7 @@ class ExactJudge:
     rounding: Limit | None = None  # the most that rounding can do; None where not examined
 
     def columns(self, findings: Findings) -> Findings:
-        """What results are compared with, the error of eager, and the limit."""
+        """`findings` with what results are compared with, the error of eager, and the limit."""
         eager, seen = self.eager, self.check.seen
         return replace(
             findings,
@@ -87,7 +88,7 @@ class ExactJudge:
         )
 
     def judge(self, built: Built, findings: Findings) -> Findings:
-        """Checks the case's step; of several checks the larger error counts.
+        """Checks the step of the case; if called several times, keeps the larger error.
 
         Raises Ended where results are wrong, or where eager's error is too large to judge any.
         """
@@ -102,16 +103,16 @@ class ExactJudge:
         findings = self.columns(self._add_larger(findings, found))
         if not self._accepts(found, self.limit):
             return self._doubt(found, findings)
-        by_rounding = self.rounding is not None and not chaotic(self.rounding)
+        by_rounding = self.rounding is not None and not is_chaotic(self.rounding)
         notes = (BY_ROUNDING if by_rounding else None, self.check.seen.note)
         note = "; ".join(filter(None, notes)) or None
         findings = replace(findings, checked="exact", checked_note=note)
         return check_state(self.check, built, findings)
 
     def _doubt(self, found: Deviation, findings: Findings) -> Findings:
-        """Raises Ended, or says that rounding can do this to a model that amplifies it so."""
+        """`findings` as not checked, where chaotic rounding explains `found`; else raises Ended."""
         limit, dtype = self.limit, self.case.variant.dtype
-        if self.rounding and chaotic(self.rounding):
+        if self.rounding and is_chaotic(self.rounding):
             limit = self.rounding
             if limit.accepts(found):
                 note = CHAOTIC.format(dtype=dtype, error=limit.error)
@@ -124,7 +125,7 @@ class ExactJudge:
         raise Ended("wrong_result", self._wrong_reason(found, by_user), findings)
 
     def _wrong_reason(self, found: Deviation, limit: Limit) -> str:
-        """An error is beyond its limit; which, where, and how it compares with eager's."""
+        """Says which error exceeds `limit`, in which place, and how large eager's error is."""
         dtype, eager = self.case.variant.dtype, self.eager
         reference, scale = REFERENCE[self.check.seen.checked_against], limit.worst_scale(found)
         if found.error <= limit.error:
@@ -170,9 +171,10 @@ class ExactJudge:
         return by_user or limit.accepts(found)
 
     def add_rounding(self) -> None:
-        """Adds the effects of rounding, which may be examined on other batches.
+        """Sets `limit` by the effects of rounding, which may be examined on other batches.
 
-        Where they are not known, only sane errors of eager give a limit.
+        Where these effects are not known, the limit stays if the error of eager is sane; else it is
+        NOTHING.
         """
         variant, seen = self.case.variant, _rounding(self.check, self.case.variant)
         assert self.eager is not None
@@ -186,7 +188,7 @@ class ExactJudge:
             return
         usual = self.check.limit(self.eager, variant)
         self.limit = seen.limit.widen(usual) if sane else seen.limit
-        if chaotic(seen.limit):
+        if is_chaotic(seen.limit):
             self.limit = usual if CHAOS.covers(usual) else NOTHING
         if not (sane or seen.limit.accepts(self.eager)):
             self.limit = NOTHING
@@ -202,7 +204,10 @@ def check_state(check: Check, built: Built, findings: Findings) -> Findings:
 
 
 def judge(check: Check, subject: Subject, case: Case, plan: Plan, device: Hardware) -> ExactJudge:
-    """Judges by what plain eager gets with the case's dtype and autocast, or is the reference."""
+    """A judge of `case`, whose limits come from eager's errors at the case's dtype and autocast.
+
+    They come from the precision alone where plain eager is the reference.
+    """
     variant, eager = case.variant, None
     if check.seen.is_exact:
         eager = check.examine(plain_eager(subject, case, device), variant)
@@ -213,7 +218,7 @@ def judge(check: Check, subject: Subject, case: Case, plan: Plan, device: Hardwa
 
 
 def _rounding(check: Check, variant: Variant) -> RoundingCheck | None:
-    """As `Check.rounding`; None, with a traceback in the log, where that fails."""
+    """What `check.rounding` returns; None, with a traceback in the log, where it fails."""
     try:
         return check.rounding(variant)
     except Exception as error:
@@ -226,12 +231,12 @@ def _rounding(check: Check, variant: Variant) -> RoundingCheck | None:
 def plain_eager(subject: Subject, case: Case, device: Hardware) -> Built:
     """A copy of `subject` in eager, with the case's dtype and autocast.
 
-    Not in inference mode: tables that the process keeps would be of no use to other modes.
+    Not in inference mode: tensors that a model caches there could not be used by other modes.
     """
     grad = "no_grad" if case.variant.mode.grad == "inference_mode" else None
     variant = replace(case.variant, mode=case.variant.mode.eager_mode(grad))
     phase = phase_of(case.options)
     own = phase.own(subject.cast(modes.weight_dtype(variant)))
     eager = modes.build(own, variant, case.model.fullgraph, device, phase)
-    eager.settle()
+    eager.adjust_start()
     return eager

@@ -1,4 +1,4 @@
-"""Builds a variant on its own copy of the model, calls it for the first time and observes that."""
+"""Builds a variant on its own copy of the model, and observes its first call."""
 
 from __future__ import annotations
 
@@ -35,14 +35,15 @@ WARNING_MAX_LENGTH = 200
 MOST_WARNINGS = 5
 
 FROM_CPP = "(Triggered internally at"
-"""How a warning of torch's C++ code ends, whose place is that of the Python code that called it."""
+"""A part of each warning of torch's C++ code. The file that Python reports for such a warning is
+that of the Python code that called torch."""
 
 _TORCH = Path(torch.__file__).parent
 
 
 @dataclass(frozen=True)
 class Contender:
-    """A variant after its first call: the case's own or its baseline."""
+    """A variant after its first call: that of the case or of its baseline."""
 
     built: Built
     first_call_s: float
@@ -54,11 +55,11 @@ class Contender:
     first_pass: FirstPass  # where calls vary, then that is the first call
 
     def replays_graphs(self, device: Hardware) -> bool:
-        """Whether its calls should replay CUDA graphs, of which only a profile is the proof."""
+        """Whether its calls should replay CUDA graphs, which only a profile can prove."""
         return device.type == "cuda" and backends.replays_graphs(self.facts.mode)
 
     def effect(self, device: Hardware) -> mode_effect.ModeEffect:
-        """Whether the mode took effect. To be called after all timing, because it may profile."""
+        """Whether the mode took effect; to be called after all timing, because it may profile."""
         launches = mode_effect.graph_launches(self.built.step, self.facts.mode, device)
         return mode_effect.effect(replace(self.facts, graph_launches=launches))
 
@@ -105,7 +106,7 @@ def enter(
         columns = mixed_calls.add_eager_calls(columns, built)
     compiled = mode_effect.read_compiled().since(before)
     generated = code_watch.generated if code_watch else None
-    built.settle()
+    built.adjust_start()
     facts = mode_effect.Facts(
         variant,
         fullgraph=fullgraph,
@@ -141,7 +142,7 @@ def _compiler_watches(
 
 
 def _usable(breaks: GraphBreaks | None, compiled: Compiled, variant: Variant) -> GraphBreaks | None:
-    """None, not 0 breaks, where nothing was compiled that could have had a break."""
+    """`breaks`; None, not 0 breaks, where nothing was compiled that could have had a break."""
     if breaks is None or not variant.mode.compiles:
         return None
     return breaks if compiled.graphs or breaks.sites else None
@@ -149,9 +150,10 @@ def _usable(breaks: GraphBreaks | None, compiled: Compiled, variant: Variant) ->
 
 @contextmanager
 def watch_warnings() -> Iterator[list[str]]:
-    """Collects torch's warnings inside, each text once and shortened; they are shown as before.
+    """Collects torch's warnings within the block, each text once and shortened; still shows them.
 
-    A warning counts that was shown before, except those that C++ code gives once per process.
+    A warning counts even if it was shown before the block, except those that C++ code gives once
+    per process.
     """
     found: list[str] = []
 
@@ -181,7 +183,7 @@ def watch_warnings() -> Iterator[list[str]]:
 
 @contextmanager
 def _watch_log(note: Callable[[str], None]) -> Iterator[None]:
-    """Passes on what torch logs as a warning or worse.
+    """Calls `note` with each message that torch logs within the block as a warning or worse.
 
     Reads records where they are made, because torch's loggers do not propagate them to others.
     """

@@ -1,4 +1,4 @@
-"""Reads what a variant's memory consists of. The variant must be alone in its process."""
+"""Reads what the memory of a variant consists of; it must be the only one in its process."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from modescope.bench.devices.allocators import Allocations, Allocator, storage_bytes
-from modescope.bench.devices.devices import Step, ready
+from modescope.bench.devices.devices import Step, prepare_call
 from modescope.bench.records.cases import Variant
 from modescope.bench.records.columns import Memory
 from modescope.bench.steps.compiler import OperatorMode
@@ -29,7 +29,7 @@ CASTS = (torch.ops.aten._to_copy, torch.ops.aten.to)
 
 
 def read(built: Built, variant: Variant, allocator: Allocator) -> Memory:
-    """All columns, for a variant that has been called before and is alone in the process.
+    """All columns of memory, for a variant that has been called before and is alone in the process.
 
     Calls it four times; all state is restored on return. The harness's copies of the initial state
     are moved to the host, and do not count.
@@ -89,7 +89,7 @@ def input_bytes(inputs: Inputs) -> int | None:
 
 
 def _kept_bytes(subject: Subject) -> int:
-    """Bytes of the example's values, kept to put back what forward changes of its arguments."""
+    """Bytes of copies of the example, which are kept to put back what forward changes."""
     pairs = zip(subject.inputs.tensors(), subject.given.tensors(), strict=True)
     return storage_bytes([kept for kept, given in pairs if kept is not given])
 
@@ -102,7 +102,7 @@ def steady_call(step: Step, allocator: Allocator) -> Allocations | None:
     """
     gc.collect()
     for _ in range(2):
-        call = ready(step)
+        call = prepare_call(step)
         with allocator.watch() as watched:
             call()
     return watched.result
@@ -170,7 +170,7 @@ class _Alive:
 
 
 class _Casts(OperatorMode):
-    """Notes what is cast from one of the storages to another dtype."""
+    """Notes the copies in another dtype that autocast makes of storages in `weights`."""
 
     def __init__(self, weights: set[int]) -> None:
         super().__init__()

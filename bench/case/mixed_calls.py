@@ -1,4 +1,4 @@
-"""Calls of different sizes: the first pass call by call, and later the time at each size."""
+"""Measures calls of different sizes: first passes call by call, and later the time at each size."""
 
 from __future__ import annotations
 
@@ -21,10 +21,12 @@ if TYPE_CHECKING:
     from modescope.bench.steps.evidence.graph_break_watch import GraphBreakWatch
 
 PASS_PATIENCE = 10.0
-"""Times the budget's cap of timing: passes are long steps, and an interval takes twelve of each."""
+"""The budget's cap of timing is multiplied by this: passes are long steps, and an interval takes
+twelve of each."""
 
 SHARE_OF_TIMEOUT = 40.0
-"""A pilot of paired rounds may overrun the cap ten times, which is a quarter of the timeout."""
+"""The cap is at most the timeout divided by this: a pilot of paired rounds may overrun the cap ten
+times, which is then a quarter of the timeout."""
 
 SIZE_PASSES = 5
 """Passes whose calls are timed one by one, those of case and baseline in turns; fewer if they take
@@ -38,8 +40,8 @@ def first_pass(
 ) -> tuple[FirstPass, float]:
     """Calls every size in order; the columns of the first pass, and the seconds of all passes.
 
-    There is a second one where the compiler records CUDA graphs, which it does at the second call
-    of a size. An error names the call.
+    `passes` is 2 where the compiler records CUDA graphs, which it does at the second call of a
+    size. An error names the call.
     """
     order, seconds = built.subject.order, list[float]()
     compiled: list[dict[str, Any]] = []
@@ -67,15 +69,15 @@ def add_eager_calls(columns: FirstPass, built: Built) -> FirstPass:
     return replace(columns, eager_calls=json.dumps(calls))
 
 
-def patient(plan: Plan) -> Plan:
-    """`plan` with time for passes."""
+def extend_cap(plan: Plan) -> Plan:
+    """`plan` with more time for timing, because each step is a pass over calls of all sizes."""
     budget = plan.budget
     longer_s = min(PASS_PATIENCE * budget.timed_max_s, plan.timeout_s / SHARE_OF_TIMEOUT)
     return replace(plan, budget=replace(budget, timed_max_s=longer_s))
 
 
 def size_latencies(candidate: Built, baseline: Built | None, device: Hardware) -> SizeLatencies:
-    """The median latency of case and baseline at each size before padding."""
+    """The median latency of case and baseline at each size; only the case may pad sizes."""
     sides = [each for each in (candidate, baseline) if each]
     taken: list[Mapping[str, list[float]]] = [defaultdict(list) for _ in sides]
     names = candidate.subject.order_of_baseline

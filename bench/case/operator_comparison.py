@@ -25,17 +25,18 @@ LARGEST_ERROR = 0.25
 """Largest error from known detours that is accepted, as a share of dispatch."""
 
 OPERATOR_US = 2.0
-"""Dispatch of one operator of a transformer block, in which the errors below were measured."""
+"""Microseconds of dispatch per operator of a transformer block, in which the errors below were
+measured."""
 
 MOST_NAMES = 4  # of operators in a reason
 
 
 @dataclass(frozen=True)
 class Detour:
-    """Operators that torch runs on an empty tensor instead of those on any other.
+    """Operators that torch runs on an empty tensor in place of those on any other.
 
-    Both are patterns of names, each followed by a space. `error_us`: the time of the empty route
-    minus that of the real one on a few elements, where computing takes no time.
+    `real` and `empty` are patterns of names, each followed by a space. `error_us`: the time of the
+    empty route minus that of the real one on a few elements, where computing takes no time.
     """
 
     real: str
@@ -44,7 +45,7 @@ class Detour:
 
 
 STRIDED = "(strided)"
-"""Ends the name of an `aten.clone` that makes a tensor contiguous, because it is not."""
+"""Ends the name of an `aten.clone` that makes a tensor contiguous which is not."""
 
 VIEW = "aten._?(?:unsafe_)?view "
 COPY = f"aten.clone{re.escape(STRIDED)} "
@@ -75,11 +76,14 @@ DETOURS = {
     "copy of a transposed tensor": Detour(COPY, "", -1.3),
     "chunk along the batch": Detour("aten.split ", "aten.split_with_sizes ", 0.0),
 }
-"""A longer pattern comes before one that is part of it."""
+"""The known detours. A longer pattern comes before one that is part of it."""
 
 
 class Operators(OperatorMode):
-    """Notes all operators, and those that compute a tensor of several elements: they do work."""
+    """Notes the names of all operators that are called, and of those that do work.
+
+    An operator does work if it computes a tensor of more than one element.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -100,7 +104,10 @@ class Operators(OperatorMode):
 
 
 def _name(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
-    """The name for `compare`; contiguous() and reshape() pass a format, clone() does not."""
+    """The name of a called operator, for `compare`.
+
+    A clone in contiguous() or reshape() gets STRIDED: these pass a memory format, clone() does not.
+    """
     name = str(func.overloadpacket)
     if func.overloadpacket is not torch.ops.aten.clone:
         return name
@@ -155,7 +162,7 @@ def _explain(real: str, empty: str) -> Counter[str] | None:
 
 
 def difference(real: Counter[str], empty: Counter[str]) -> str:
-    """The operators that only one of two calls runs, in words about the second."""
+    """Names the operators that `empty` lacks or has beyond `real`, such as `without aten.mm`."""
     parts = (("without", real - empty), ("with", empty - real))
     return ", ".join(f"{word} {_names(names)}" for word, names in parts if names)
 

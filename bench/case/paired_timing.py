@@ -1,4 +1,8 @@
-"""Times case and baseline, in paired rounds and on all clocks, and adds that to the findings."""
+"""The timing of a case within its process: from contenders to columns of the findings.
+
+Runs the comparison of `bench.timing.comparison` on case and baseline, then all clocks of
+`bench.timing.clock_rounds`, and adds the results to the findings.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +37,7 @@ def run(
     plan: Plan,
     findings: Findings,
 ) -> Findings:
-    """`findings` with the paired rounds; raises Ended if torch compiled during timing."""
+    """`findings` with warm-up and paired rounds; raises Ended if torch compiled during timing."""
     compiler.wait_for_workers()
     seed = plan.seed + plan.replicate
     reasons = mode_effect.recompile_reasons()
@@ -62,14 +66,17 @@ def run(
 
 
 def redraw(contenders: Sequence[Contender], device: Hardware, seed: int) -> Redraw:
-    """Moves tensors, and restarts training, so that all blocks do the same steps."""
+    """A function that moves the contenders' tensors and restarts their training, for every block.
+
+    So all blocks make the same steps.
+    """
     tensors = [tensor for each in contenders for tensor in each.built.tensors()]
 
     def restore() -> None:
         for each in contenders:
             each.built.state.restore()
 
-    return memory_layout.anew(tensors, device, seed, restore)
+    return memory_layout.make_redraw(tensors, device, seed, restore)
 
 
 def run_clocks(
@@ -80,7 +87,7 @@ def run_clocks(
     plan: Plan,
     findings: Findings,
 ) -> Findings:
-    """`findings` with all clocks of the candidate, and those of the baseline that are compared.
+    """`findings` with all clocks of the candidate, and with those of the baseline to compare.
 
     To be called after the paired rounds, because a compiled mode compiles once more for an empty
     batch.
@@ -111,10 +118,10 @@ def run_clocks(
 def _dispatch(
     contenders: Sequence[Contender], case: Case, device: Hardware, plan: Plan
 ) -> tuple[list[Clock], str | None]:
-    """The clock of dispatch, if the candidate has any, and the note about it.
+    """The clock of dispatch, or none, and a note on it or None.
 
-    The baseline's is read beside it. Where one of the two compiles they are not the same thing:
-    compiled code for an empty batch has no launches, as the note says.
+    It times the baseline beside the candidate. Where only one of the two compiles, their times are
+    not the same thing: compiled code for an empty batch has no launches, as the note says.
     """
     if reason := phase_of(case.options).no_dispatch:
         return [], reason

@@ -19,7 +19,7 @@ from modescope.bench.case.first_call import Contender
 from modescope.bench.case.profiler import capture, profile
 from modescope.bench.case.roofline import ceilings, counting
 from modescope.bench.devices.allocators import Allocator
-from modescope.bench.devices.devices import Device, Hardware, Step, ready
+from modescope.bench.devices.devices import Device, Hardware, Step, prepare_call
 from modescope.bench.records import files
 from modescope.bench.records.cases import Budget, Case, Mode, Plan
 from modescope.bench.records.columns import Snapshot, StepParts
@@ -41,8 +41,8 @@ from modescope.bench.timing.rounds import (
 from modescope.bench.timing.timers import Timing, calls_for, latency, reading_cost
 
 SNAPSHOT_ENTRIES = (20_000, 2_000, 200)
-"""How many of the last events of a call are kept: the most whose file is small enough, which
-depends on their Python stacks."""
+"""How many of the last events of a call a snapshot keeps. They are tried in this order until the
+file is small enough, which depends on the Python stacks of the events."""
 
 SNAPSHOT_TOO_LARGE = (
     "no snapshot is kept: even its last {} events take more than the allowed {:g} MB; increase "
@@ -57,7 +57,7 @@ ONE_GRAPH = "the whole step is one captured graph, whose parts cannot be timed"
 NO_ROOM = "no {} is kept: the study's files take traces_max_mb already; delete some, or increase it"
 
 CEILINGS = "ceilings.json"
-"""In results_dir: the highest rates of each device and dtype, measured when first needed."""
+"""A file in results_dir: the highest rates of each device and dtype, measured when first needed."""
 
 
 def keep_snapshot(step: Step, allocator: Allocator, path: Path, max_bytes: int) -> Snapshot:
@@ -84,10 +84,11 @@ def read_step_parts(
 ) -> StepParts:
     """Times of the parts of steps that take about `latency_s`, and of whole steps beside them.
 
-    One value per round, which holds a block of each in random order. Each part is waited for, which
-    keeps the host from running ahead, so on a GPU the parts take longer together than the step.
-    Each block starts from the initial state with a redraw. There are fewer rounds where they do not
-    fit in `budget.timed_max_s`. All state is restored on return.
+    There is one value per round, and a round has a block of steps in parts and one of whole steps,
+    in random order. Each part is waited for, which keeps the host from running ahead, so on a GPU
+    the parts take longer together than the step. Each block starts from the initial state with a
+    redraw. There are fewer rounds where they do not fit in `budget.timed_max_s`. All state is
+    restored on return.
     """
     if built.step != built.live:
         return StepParts(parts_note=ONE_GRAPH)
@@ -103,7 +104,7 @@ def read_step_parts(
         return Timing(tuple(sum(each.values()) for each in samples))
 
     with built.keep_state(), quiet_gc():
-        redraw = memory_layout.anew(built.tensors(), device, seed, built.state.restore)
+        redraw = memory_layout.make_redraw(built.tensors(), device, seed, built.state.restore)
         clocks = [
             Clock(name, (Side(built.step, timer, calls, settling_calls(latency_s)),), redraw)
             for name, timer in (("whole", latency), ("in_parts", in_parts))
@@ -121,7 +122,7 @@ def _time_parts(step: Step, parts: tuple[StepPart, ...], device: Device) -> dict
     """Runs `step` in parts; returns the seconds of each, which may consist of several pieces."""
     seconds: dict[str, float] = {}
     loss = None
-    ready(step)
+    prepare_call(step)
     device.synchronize()
     for name, part in parts:
         start = device.clock()
@@ -133,7 +134,7 @@ def _time_parts(step: Step, parts: tuple[StepPart, ...], device: Device) -> dict
 
 @dataclass(frozen=True)
 class Scene:
-    """The input of passes. The process holds nothing else of the case."""
+    """What passes examine. The process holds nothing else of the case."""
 
     candidate: Contender
     case: Case
@@ -142,7 +143,10 @@ class Scene:
     run_id: str | None  # names the files that passes write; None: they write none
 
     def file(self, suffix: str) -> tuple[Path | None, int]:
-        """A file's path and its largest size; None: no file, as in all replicates but the first."""
+        """The path of a file of this run, and its most bytes; (None, 0) where none is written.
+
+        Replicates after the first write no files.
+        """
         plan = self.plan
         if self.run_id is None or plan.replicate > 0 or plan.trace_max_bytes == 0:
             return None, 0
@@ -164,7 +168,10 @@ class Pass:
 
 
 def run(progress: Progress, scene: Scene, findings: Findings) -> Findings:
-    """Runs all passes that apply. Partial findings are sent before each, in case it crashes."""
+    """Runs all passes that apply; returns `findings` with their columns.
+
+    Partial findings are sent before each pass, in case it crashes.
+    """
     passes = applicable(scene)
     for position, each in enumerate(passes):
         progress(each.name, Result("ok", None, findings, notes(passes[position:])))
@@ -184,12 +191,12 @@ def guard(
 
 
 def applicable(scene: Scene) -> list[Pass]:
-    """The passes that apply, in order."""
+    """The passes that apply to `scene`, in order."""
     return [each for each in PASSES if each.applies(scene)]
 
 
 def notes(passes: Iterable[Pass]) -> tuple[str, ...]:
-    """The columns that explain why those of the passes are null."""
+    """The columns of `passes` that explain why others are null, each once."""
     return tuple(dict.fromkeys(each.note for each in passes))
 
 
@@ -208,7 +215,7 @@ def _snapshot(scene: Scene, findings: Findings) -> Findings:
 
 
 def _work(scene: Scene, findings: Findings) -> Findings:
-    """Counted on plain eager that records gradients, whatever the mode."""
+    """Counts the work of a call in plain eager that records gradients, whatever the mode."""
     plain = scene.case.variant.mode.eager_mode(grad="enabled")
     return add_columns(findings, counting.count(_rebuilt(scene, plain)))
 
@@ -245,7 +252,7 @@ def _profile(scene: Scene, findings: Findings) -> Findings:
 
 
 def _visible(scene: Scene) -> Step:
-    """The timed step, or on a CPU the same compiled once more to make fused kernels visible."""
+    """The timed step; on a CPU, compiled modes are compiled again to make fused kernels visible."""
     mode = scene.case.variant.mode
     if scene.device.queues or not mode.compiles:
         return scene.candidate.built.step
@@ -253,7 +260,7 @@ def _visible(scene: Scene) -> Step:
 
 
 def _rebuilt(scene: Scene, mode: Mode) -> Built:
-    """The candidate's weights and inputs in another mode, from the same initial state."""
+    """Steps of the candidate's weights and inputs in `mode`, from the same initial state."""
     built, case = scene.candidate.built, scene.case
     variant, phase = replace(case.variant, mode=mode), phase_of(case.options)
     fullgraph, start = case.model.fullgraph, built.state.start
@@ -281,5 +288,5 @@ PASSES = (
     Pass("ceilings", "work_note", lambda scene: scene.plan.profile, _ceilings),
     Pass("profile", "profile_note", lambda scene: scene.plan.profile, _profile),
 )
-"""In this order: timing before profiling, because CUPTI may slow what follows; memory before
+"""All passes in order: timing before profiling, because CUPTI may slow what follows; memory before
 anything is compiled again or allocated for ceilings."""

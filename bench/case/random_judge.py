@@ -24,7 +24,7 @@ from modescope.bench.steps.subject import Built, Subject
 CALLS, PERMUTATIONS = 16, 2_000
 
 MORE_CALLS, MORE_PERMUTATIONS = 64, 20_000
-"""Where the first calls leave a doubt."""
+"""Used where the first calls leave a doubt."""
 
 DOUBT = 0.05
 
@@ -32,11 +32,13 @@ CERTAIN = 2e-4
 """Largest p-value at which the randomness of a mode is wrong: a false alarm in 5,000 doubts."""
 
 LEAST_SPREAD, LEAST_SHIFT = 1.25, 0.02
-"""Factor between variances, and squared distance of means over them, from which on they count."""
+"""The least differences that count: the factor between variances, and the squared distance of means
+over the variances."""
 
 ROUNDING_SHIFT = 4.0
-"""Times the shift between eager and eager at fp32: what rounding may shift a correct mode by. Two
-steps that round independently are twice as far apart, squared, as each is from fp32."""
+"""Rounding may shift the means of a correct mode by so many times the shift between eager and eager
+at fp32. Two steps that round independently are twice as far apart, squared, as each is from
+fp32."""
 
 NO_SWITCH = (
     "the model draws random numbers, and neither dropout probabilities of 0 nor eval() of its "
@@ -46,14 +48,15 @@ NO_SWITCH = (
 DEPENDS = "its result depends on earlier calls"
 
 FROZEN = 1e-6
-"""Of eager's variance: results that differ less from call to call are the same."""
+"""Results whose variance over calls is below this share of eager's are the same in each call."""
 
 
 @dataclass(frozen=True)
 class RandomJudge:
-    """Holds the randomness of the timed step against eager's.
+    """Compares the spread and mean of the timed step's results over repeated calls with eager's.
 
-    `check_without_randomness` is left to do when all is measured.
+    Their values are compared after all timing, on a copy without randomness
+    (`check_without_randomness`).
     """
 
     check: Check
@@ -64,7 +67,7 @@ class RandomJudge:
     device: Hardware
 
     def columns(self, findings: Findings) -> Findings:
-        """Nothing is known before the end."""
+        """`findings` as they are: nothing is known before the calls."""
         return findings
 
     def judge(self, built: Built, findings: Findings) -> Findings:
@@ -91,7 +94,10 @@ class RandomJudge:
         return all(bool(each.isfinite().all()) for each in results.values()), findings
 
     def _shift_by_rounding(self, usual: randomness.Draws) -> float:
-        """How far rounding may move the means of `usual`: batch norm of few values amplifies it."""
+        """How far rounding may shift the means of `usual`; 0 for fp32.
+
+        Batch norm of few values amplifies rounding.
+        """
         variant = self.case.variant
         if EPS[variant.dtype] <= EPS["fp32"]:
             return 0.0
@@ -151,10 +157,10 @@ def _check_quiet_copy(case: Case, plan: Plan, device: Hardware, findings: Findin
     return replace(findings, checked="without_randomness", checked_note="; ".join(notes))
 
 
-def differs(seen: randomness.Comparison, by_rounding: float = 0.0) -> bool:
-    """Whether the randomness is certainly another one, by an amount that matters.
+def differs(seen: randomness.DrawsComparison, by_rounding: float = 0.0) -> bool:
+    """Whether randomness certainly differs, by an amount that matters.
 
-    Rounding explains a shift of means of up to `by_rounding`.
+    `by_rounding`: the largest shift of means that rounding explains.
     """
     if not seen.finite:
         return True
@@ -165,12 +171,12 @@ def differs(seen: randomness.Comparison, by_rounding: float = 0.0) -> bool:
 
 @dataclass(frozen=True)
 class NoJudge:
-    """Accepts all results: those of different calls cannot be compared."""
+    """Accepts all results, because those of different calls cannot be compared."""
 
     reason: str
 
     def columns(self, findings: Findings) -> Findings:
-        """Says that nothing is checked, and why."""
+        """`findings` with the reason why nothing is checked."""
         return replace(findings, checked="not", checked_note=self.reason)
 
     def judge(self, built: Built, findings: Findings) -> Findings:
@@ -189,7 +195,10 @@ Judge = ExactJudge | RandomJudge | NoJudge
 
 
 def judge_of(check: Check, subject: Subject, case: Case, plan: Plan, device: Hardware) -> Judge:
-    """By what the model does in plain eager, which may run on a copy of `subject`."""
+    """The judge that suits the model, by what `check` saw of it in plain eager.
+
+    May run a copy of `subject` in eager.
+    """
     if check.seen.depends:
         return NoJudge(DEPENDS)
     if check.seen.random:
@@ -200,8 +209,8 @@ def judge_of(check: Check, subject: Subject, case: Case, plan: Plan, device: Har
     return exact_judge.judge(check, subject, case, plan, device)
 
 
-def _other_randomness_reason(seen: randomness.Comparison) -> str:
-    """The mode draws other random numbers than eager."""
+def _other_randomness_reason(seen: randomness.DrawsComparison) -> str:
+    """Says how the mode's randomness differs from eager's."""
     if not seen.finite:
         return "results are not finite in some calls, while those of eager are"
     if seen.spread < FROZEN:

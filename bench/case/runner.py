@@ -1,4 +1,4 @@
-"""Measures a case in the process started for it: all that is done to a case, in order."""
+"""Measures a case in the process started for it: everything that is done, in order."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _compilers_reason(error: Exception, case: Case) -> str | None:
 
 def _measure(progress: Progress, case: Case, plan: Plan, run_id: str | None) -> Result:
     device = find(case.device)
-    settle(case, plan)
+    set_up_torch(case, plan)
     candidate, random, findings = _time(progress, case, device, plan)
     # Baseline and reference are freed here: passes need the candidate alone in the process.
     scene = passes.Scene(candidate, case, device, plan, run_id)
@@ -84,8 +84,8 @@ def _measure(progress: Progress, case: Case, plan: Plan, run_id: str | None) -> 
     return Result("ok", None, check_without_randomness(case, plan, device, findings))
 
 
-def settle(case: Case, plan: Plan) -> None:
-    """Sets everything global that a measurement depends on."""
+def set_up_torch(case: Case, plan: Plan) -> None:
+    """Sets all global settings of torch that a measurement depends on."""
     torch.set_num_threads(case.threads)
     torch.set_float32_matmul_precision(modes.MATMUL_PRECISION.get(case.variant.dtype, "highest"))
     torch.backends.cudnn.allow_tf32 = (
@@ -97,7 +97,10 @@ def settle(case: Case, plan: Plan) -> None:
 
 @contextmanager
 def _blame(fails: str, case: Case, findings: Findings, advice: str = "") -> Iterator[None]:
-    """Ends the case with what fails where it is not the case's mode, the reason and the advice."""
+    """Turns an error within the block into Ended: `fails`, the error, then `advice`.
+
+    `fails` says that something else than the case's mode fails.
+    """
     try:
         yield
     except Exception as error:
@@ -109,18 +112,18 @@ def _blame(fails: str, case: Case, findings: Findings, advice: str = "") -> Iter
 
 
 def _needs_gradients(subject: Subject, variant: Variant) -> str | None:
-    """Why plain eager fails too without the gradients that `variant` does not record."""
+    """Why the model needs gradients that `variant` does not record; None where it does not."""
     grad = modes.GRAD[variant.mode.grad]
-    failure = plain_call.objection(subject, grad()) if grad else None
+    failure = plain_call.find_failure(subject, grad()) if grad else None
     return failure and NEEDS_GRADIENTS.format(grad=variant.mode.grad, failure=failure)
 
 
 def _time(
     progress: Progress, case: Case, device: Hardware, plan: Plan
 ) -> tuple[Contender, bool, Findings]:
-    """The candidate after checks of correctness and effect, with everything that is timed.
+    """The candidate, whether it draws random numbers, and findings after checks and all timing.
 
-    And whether it draws random numbers, so that a copy without them is left to check.
+    If it draws random numbers, a copy without them is left to be checked.
     """
     progress("reference")
     phase, settings = phase_of(case.options), torch_settings.read()
@@ -134,7 +137,7 @@ def _time(
         changes = plain_call.call_without_gradients(partial(find_changes, plain))
         subject = replace(subject, changes=changes)
         findings = Findings(changed_arguments=", ".join(subject.changes) or None)
-        work = steady_work.usual(replace(plain, changes=subject.changes), findings)
+        work = steady_work.work_of_new_call(replace(plain, changes=subject.changes), findings)
         del plain
         check = phase.check(subject, device, plan.seed)
     if work and not work.operators and check.seen.depends:
@@ -176,8 +179,8 @@ def _time(
 
     put_back += torch_settings.put_back(settings)
     with candidate.built.keep_state():  # a module that counts its calls ends as it began
-        patient = mixed_calls.patient(plan) if varies else plan
-        findings = paired_timing.run(progress, candidate, baseline, device, patient, findings)
+        longer = mixed_calls.extend_cap(plan) if varies else plan
+        findings = paired_timing.run(progress, candidate, baseline, device, longer, findings)
     findings = _add_settings(findings, put_back, torch_settings.put_back(settings))
     if varies:
         progress("sizes")
@@ -272,7 +275,7 @@ def _baseline(
 def _prove(
     candidate: Contender, baseline: Contender | None, device: Hardware, findings: Findings
 ) -> Findings:
-    """Records whether the modes took effect; without a speedup if the baseline's did not."""
+    """Adds whether the modes took effect; drops the baseline's times if its mode did not."""
     findings = add_columns(findings, candidate.effect(device))
     if baseline is None or baseline.effect(device).in_effect:
         return findings

@@ -1,8 +1,8 @@
-"""Whether a steady call still does the work of a call with new arguments.
+"""Checks that a steady call still does the work of a call with new arguments.
 
 A model may remember its last result, or do less with every call: what is timed is then not what a
 program waits for. The reference is the second call of a plain eager copy, with arguments that it
-has not seen, because the first call may make what later ones only read, such as tables.
+has not seen. It is not the first call, because that may make tables which later calls only read.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from modescope.bench.case import operator_comparison
 from modescope.bench.case.first_call import Contender
 from modescope.bench.case.operator_comparison import Operators
 from modescope.bench.case.profiler.operators import find_working
-from modescope.bench.devices.devices import ready
+from modescope.bench.devices.devices import prepare_call
 from modescope.bench.records.results import Ended, Findings, add_flag
 from modescope.bench.steps import arguments
 from modescope.bench.steps.evidence import mode_effect
 from modescope.bench.steps.subject import Subject
 
-Computing = Counter[str]
-"""The operators of a call that compute something, by name."""
+OperatorCounts = Counter[str]
+"""The operators of a call that compute something: how often each is called, by name."""
 
 REMEMBERED = (
     "called again with the same arguments, the model computes nothing: it returns what it "
@@ -34,17 +34,18 @@ REMEMBERED = (
 
 
 @dataclass(frozen=True)
-class Usual:
-    """The work of a call with new arguments."""
+class WorkOfNewCall:
+    """The operators that a call with new arguments runs in plain eager."""
 
-    operators: Computing
+    operators: OperatorCounts
     dtypes: frozenset[torch.dtype]  # of weights and inputs: other kernels may serve other dtypes
 
 
-def usual(plain: Subject, findings: Findings) -> Usual | None:
-    """Calls `plain`, which has been called once, twice more; None where torch lists no operators.
+def work_of_new_call(plain: Subject, findings: Findings) -> WorkOfNewCall | None:
+    """Calls `plain` twice: with new arguments, whose work is returned, and with the same again.
 
-    Raises Ended where a second call with the same arguments computes nothing.
+    `plain` must have been called once before. None where torch lists no operators, or the model
+    compiles a part of itself. Raises Ended where the call with the same arguments computes nothing.
     """
     compiled = mode_effect.read_compiled()
     try:
@@ -56,13 +57,14 @@ def usual(plain: Subject, findings: Findings) -> Usual | None:
         return None
     if new and not same:
         raise Ended("failed", REMEMBERED, findings)
-    return Usual(new, _dtypes(plain))
+    return WorkOfNewCall(new, _dtypes(plain))
 
 
-def compare(before: Usual, contenders: Iterable[Contender], findings: Findings) -> Findings:
+def compare(before: WorkOfNewCall, contenders: Iterable[Contender], findings: Findings) -> Findings:
     """`findings`, flagged where a steady call of the first eager contender does other work.
 
-    To be called after timing. Raises Ended where that call computes nothing.
+    `before`: the work of a call with new arguments. To be called after timing. Raises Ended where
+    the steady call computes nothing.
     """
     for each in contenders:
         built, mode = each.built, each.facts.mode
@@ -84,9 +86,12 @@ def compare(before: Usual, contenders: Iterable[Contender], findings: Findings) 
     return findings
 
 
-def _operators(subject: Subject) -> Computing:
-    """Of a call in plain eager, without gradients, as inference mode hides compositions."""
-    call, seen = ready(arguments.call_of(subject, subject.module)), Operators()
+def _operators(subject: Subject) -> OperatorCounts:
+    """The operators of a call of `subject` in plain eager that compute something.
+
+    Without gradients, but not in inference mode, which hides operators within compositions.
+    """
+    call, seen = prepare_call(arguments.call_of(subject, subject.module)), Operators()
     with torch.no_grad(), seen:
         call()
     names = Counter(name.removesuffix(operator_comparison.STRIDED) for name in seen.names)

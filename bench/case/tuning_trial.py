@@ -1,7 +1,7 @@
 """Finds out whether a mode that autotunes has anything to tune, before any code is generated.
 
-Inductor chooses between kernels while it lowers a graph. What follows (testing the instructions of
-the CPU, generating code, a C++ compiler) takes most of a first call on a CPU.
+Inductor chooses between kernels while it lowers a graph. The later steps (testing the instructions
+of the CPU, generating code, a C++ compiler) take most of a first call on a CPU.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from unittest import mock
 
 import torch
 
-from modescope.bench.case.runner import settle
+from modescope.bench.case.runner import set_up_torch
 from modescope.bench.devices.cuda import find
 from modescope.bench.records.cases import Case, Plan
 from modescope.bench.records.errors import Progress
@@ -24,7 +24,7 @@ from modescope.bench.steps.phases import phase_of
 
 
 class _Lowered(Exception):
-    """Ends the compilation of a graph."""
+    """Raised to end the compilation of a graph once it is lowered."""
 
 
 def nothing_to_tune(progress: Progress, case: Case, plan: Plan) -> bool:
@@ -34,7 +34,7 @@ def nothing_to_tune(progress: Progress, case: Case, plan: Plan) -> bool:
     or the compiler raises.
     """
     progress("choices of kernels")
-    settle(case, plan)
+    set_up_torch(case, plan)
     compiler.import_it()
     device, phase = find(case.device), phase_of(case.options)
     subject = phase.prepare(plain_call.build_drawn(case, device), plan.seed)
@@ -48,10 +48,11 @@ def nothing_to_tune(progress: Progress, case: Case, plan: Plan) -> bool:
 
 @contextmanager
 def _lower_only() -> Iterator[list[bool]]:
-    """Graphs are lowered and then run uncompiled; yields whether each of them has no template.
+    """Within the block, graphs are lowered and then run uncompiled.
 
-    The CPU is taken to have the instructions that it reports: torch tests them by compiling and
-    loading a program for each set, which takes seconds.
+    Yields a list with a value per graph: whether it has no template, so nothing to choose. The CPU
+    is taken to have the instructions that it reports: torch tests them by compiling and loading a
+    program for each set, which takes seconds.
     """
     from torch._functorch._aot_autograd.utils import make_boxed_func
     from torch._inductor import compile_fx, ir

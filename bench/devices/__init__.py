@@ -1,1 +1,1 @@
-"""CPUs and GPUs: clocks, memory, allocators, and what they say about their state."""
+"""CPUs and GPUs: their clocks, memory, allocators, and what they report of their state."""

@@ -1,6 +1,6 @@
 """The interface of allocators, which count what a block of code allocates; and the CPU's.
 
-Also which errors mean that memory did not suffice.
+Also tells which errors mean that memory did not suffice.
 
 Bytes are those of tensors. Memory outside the allocator (scratch of oneDNN and MKL, the CUDA
 context, Python's objects) is not counted.
@@ -62,7 +62,7 @@ class Watched(Generic[T]):
 
 @dataclass(frozen=True)
 class Pools:
-    """Bytes that an allocator has from the system, used or not; None where it has no pools."""
+    """Bytes that an allocator has reserved from the system; None where it has no pools."""
 
     reserved_bytes: int | None
     graph_pool_bytes: int | None  # reserved for CUDA graphs alone
@@ -70,7 +70,7 @@ class Pools:
 
 
 class Allocator(Protocol):
-    """The allocator of a device's tensors. It has no pools and no snapshots unless it says so."""
+    """The allocator of a device's tensors. It has pools and snapshots only where it says so."""
 
     @property
     def unreadable(self) -> str | None:
@@ -95,7 +95,7 @@ class Allocator(Protocol):
         """Bytes that all tensors of this process hold now."""
 
     def pools(self) -> Pools:
-        """Bytes that it has from the system now."""
+        """Bytes that it has reserved from the system now."""
         return Pools(reserved_bytes=None, graph_pool_bytes=None, graph_pool_live_bytes=None)
 
     def release_unused(self) -> None:
@@ -192,7 +192,7 @@ def _flat(tree: Iterable[Any]) -> Iterator[Any]:
 
 
 def _live_cpu_tensors() -> Iterator[torch.Tensor]:
-    """Tensors with memory; a compiler's fake tensors have none."""
+    """The CPU tensors that Python tracks and that have memory, unlike a compiler's fake ones."""
     for thing in gc.get_objects():
         if not issubclass(type(thing), torch.Tensor):  # isinstance would import lazy modules
             continue
@@ -205,7 +205,10 @@ def _live_cpu_tensors() -> Iterator[torch.Tensor]:
 
 
 def _resident_set_bytes(name: str) -> int:
-    """VmRSS (now) or VmHWM (peak) of this process; raises OSError where there is no such line."""
+    """The value of `name` for this process: VmRSS (now) or VmHWM (peak).
+
+    Raises OSError where there is no such line.
+    """
     for line in STATUS.read_text().splitlines():
         if line.startswith(f"{name}:"):
             return int(line.split()[1]) * 1024

@@ -1,4 +1,4 @@
-"""An NVIDIA GPU, the choice of a device by its name, and the number of GPUs."""
+"""An NVIDIA GPU as a device; finds devices by name, and counts GPUs."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from modescope.bench.devices.devices import (
     Mark,
     Step,
     pause_gc,
+    prepare_call,
     prepare_like,
-    ready,
 )
 from modescope.bench.records.environment import DeviceFacts
 from modescope.bench.records.errors import UsageError
@@ -65,7 +65,8 @@ class Cuda:
     """Calls on a side stream before a capture (PyTorch notes on CUDA graphs)."""
 
     SPINS = 2**20, 2**22
-    """Cycles: 0.5 and 2 ms at 2 GHz, so the 0.5 µs of an event are less than 0.1 % of the slope."""
+    """Cycles of a short and a long spin: 0.5 and 2 ms at 2 GHz, so the 0.5 µs of an event are less
+    than 0.1 % of the slope."""
 
     SLOPES = 3  # readings of the clock: their median ignores one that was interrupted
 
@@ -86,7 +87,7 @@ class Cuda:
         return DeviceFacts("cuda", properties.name, capability, properties.total_memory)
 
     def generator_states(self) -> list[torch.Tensor]:
-        """Of the host's generator and the GPU's."""
+        """The states of the host's random generator and of the GPU's."""
         return [torch.get_rng_state(), torch.cuda.get_rng_state(self.torch_device)]
 
     def hold(self, seconds: float) -> None:
@@ -99,12 +100,12 @@ class Cuda:
         return CudaMark()
 
     def clock_hz(self) -> float:
-        """The clock of its multiprocessors, whose cycles a spinning kernel counts."""
+        """The clock of its multiprocessors in Hz, from cycles and time of spinning kernels."""
         self._last_clock_hz = statistics.median(self._slope_hz() for _ in range(self.SLOPES))
         return self._last_clock_hz
 
     def _slope_hz(self) -> float:
-        """Slope between two spins, so that the cost of a launch cancels."""
+        """The clock in Hz: the slope between two spins, so that the cost of a launch cancels."""
         short, long = self.SPINS
         self.synchronize()
         torch.cuda._sleep(short)  # meanwhile the rest is queued, so that no gaps arise
@@ -117,7 +118,7 @@ class Cuda:
         return (long - short) / (end.seconds_since(middle) - middle.seconds_since(begin))
 
     def slowdowns(self) -> Mapping[str, int] | None:
-        """In how many calls of this method NVML gave each reason as present."""
+        """By reason, how many calls of this method saw it; None where NVML cannot tell."""
         reasons = nvml.clock_reasons(self.nvidia_id)
         if reasons is None:
             return None
@@ -129,7 +130,7 @@ class Cuda:
         return nvml.other_processes(self.nvidia_id)
 
     def capture(self, step: Step) -> Step:
-        """Warm-up on a side stream, then capture (PyTorch notes on CUDA graphs).
+        """`step` as a CUDA graph, after warm-up on a side stream (PyTorch notes on CUDA graphs).
 
         A graph that the garbage collector destroys meanwhile makes a capture fail (pytorch#161037).
         """
@@ -140,7 +141,7 @@ class Cuda:
                 step()
         torch.cuda.current_stream().wait_stream(side)
         graph = torch.cuda.CUDAGraph()
-        call = ready(step)
+        call = prepare_call(step)
         with pause_gc(), torch.cuda.graph(graph):
             output = call()
 
@@ -164,7 +165,7 @@ class Cuda:
         return torch.cuda.Stream(self.torch_device)
 
     def on(self, stream: CudaStream) -> AbstractContextManager[None]:
-        """Within it, work is queued on `stream` and memory is allocated for it."""
+        """Within the block, work is queued on `stream` and memory is allocated for it."""
         return torch.cuda.stream(stream)
 
 
@@ -176,7 +177,11 @@ def gpu_in_use() -> torch.device | None:
 
 
 def find(name: str) -> Hardware:
-    """The device auto, cpu, cuda or cuda:<index>; raises UsageError where there is none."""
+    """The device called `name`: auto, cpu, cuda or cuda:<index>.
+
+    `auto` is the first GPU, or the CPU without one. Raises UsageError where there is no such
+    device.
+    """
     if name == "cpu" or (name == "auto" and not torch.cuda.is_available()):
         return Cpu()
     known = re.fullmatch("auto|cuda(?::([0-9]+))?", name)
@@ -221,15 +226,16 @@ def use_device(name: str) -> Iterator[Hardware]:
 
 
 COUNT_GPUS = "_cuda_getDeviceCount"
-"""Only in builds for CUDA. `torch.cuda.is_available` calls it, which Dynamo knows by identity."""
+"""The function of `torch._C` that counts GPUs; only builds for CUDA have it. It is replaced here,
+not `torch.cuda.is_available`, which calls it: Dynamo knows that function by identity."""
 
 MOST_GPUS = 255  # that an exit status can tell
 
 
 def count_gpus_in_fork() -> AbstractContextManager[object]:
-    """Within the block torch counts GPUs in a process that is forked for it.
+    """Within the block, torch counts GPUs in a child process that is forked for it.
 
-    Counting them starts CUDA, which no process can use that is forked afterwards ("Cannot
+    Counting them starts CUDA, and a process that is forked after that cannot use CUDA ("Cannot
     re-initialize CUDA in forked subprocess").
     """
     count = getattr(torch._C, COUNT_GPUS, None)

@@ -1,4 +1,4 @@
-"""CUDA's caching allocator, read by its own statistics, which cost the step no time."""
+"""CUDA's caching allocator, whose statistics are read; that costs a step no time."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ SHARED_POOL = (0, 0)
 """`segment_pool_id` of memory that is not reserved for a CUDA graph (CUDACachingAllocator)."""
 
 COUNTS = "native"
-"""The only backend of torch with full statistics. cudaMallocAsync leaves most at zero (see torch's
-documentation of memory_stats) and refuses snapshots; pluggable backends refuse both."""
+"""The only allocator backend of torch with full statistics. cudaMallocAsync leaves most at zero
+(see torch's documentation of memory_stats) and refuses snapshots; pluggable backends refuse
+both."""
 
 UNREADABLE = (
     f"torch counts CUDA memory only with its allocator backend {COUNTS}, and this process uses "
@@ -63,7 +64,7 @@ class CudaAllocator:
         before = torch.cuda.memory_stats(self.index)
         yield watched
         torch.cuda.synchronize(self.index)
-        watched.result = since(before, torch.cuda.memory_stats(self.index))
+        watched.result = changes_between(before, torch.cuda.memory_stats(self.index))
 
     @contextmanager
     def watch_setup(self) -> Iterator[Watched[Peak]]:
@@ -105,7 +106,7 @@ class CudaAllocator:
 
     @contextmanager
     def expandable_segments(self, on: bool) -> Iterator[None]:
-        """Within it, new segments are those of PYTORCH_ALLOC_CONF=expandable_segments:<on>.
+        """Within the block, new segments are as with PYTORCH_ALLOC_CONF=expandable_segments:<on>.
 
         Unused memory, which is of the other kind, is returned before and after. Afterwards the
         settings are those of the environment, because not every torch reports the present ones.
@@ -123,7 +124,7 @@ class CudaAllocator:
 
     @contextmanager
     def limit_reserved(self, more_bytes: int) -> Iterator[None]:
-        """Within it, the driver gives at most `more_bytes`; requests beyond are out of memory.
+        """Within the block, at most `more_bytes` can be reserved; beyond is out of memory.
 
         Unused segments may be returned and reserved again, as on a full device.
         """
@@ -150,8 +151,8 @@ class CudaAllocator:
             torch.cuda.memory._record_memory_history(enabled=None)
 
 
-def since(before: dict[str, int], after: dict[str, int]) -> Allocations:
-    """The changes between two readings of `memory_stats`, with the peak reset at the first."""
+def changes_between(before: dict[str, int], after: dict[str, int]) -> Allocations:
+    """The allocations between two readings of `memory_stats`; the peak was reset at the first."""
 
     def growth(name: str, since: str | None = None) -> int:
         return after[name] - before[since or name]

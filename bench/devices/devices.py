@@ -1,4 +1,4 @@
-"""The interface of a device: its clock, its queue and its limits; and the CPU."""
+"""The interface of a device: its clock, queue and conditions; kinds of steps; and the CPU."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ Activities = tuple[torch.profiler.ProfilerActivity, ...]
 
 @dataclass(frozen=True)
 class Prepared:
-    """A step that needs a preparation before each call, which no clock may include.
+    """A step that needs a preparation before each call, which is no part of any time.
 
-    Calling it does both, so that only what times or watches a call has to take them apart.
+    Calling a `Prepared` does both; code that times or watches calls takes them apart.
     """
 
     prepare: Step
@@ -38,7 +38,7 @@ class Prepared:
 
 @dataclass(frozen=True)
 class Series:
-    """A step of several calls, which a clock may take a few at a time."""
+    """A step that consists of several calls, which a clock may time a few at a time."""
 
     calls: tuple[Step, ...]
 
@@ -48,20 +48,20 @@ class Series:
             call()
 
 
-def alone(step: Step) -> Step:
+def bare_call(step: Step) -> Step:
     """The call of `step` without its preparation."""
     return step.call if isinstance(step, Prepared) else step
 
 
-def ready(step: Step) -> Step:
-    """Prepares `step` now, if it needs that, and returns its call alone, good for one call."""
+def prepare_call(step: Step) -> Step:
+    """Prepares `step` now, if it needs that; returns its call without preparation, for one use."""
     if isinstance(step, Prepared):
         step.prepare()
-    return alone(step)
+    return bare_call(step)
 
 
 def prepare_like(step: Step, like: Step) -> Step:
-    """`step` with the preparation of `like`, if that has one."""
+    """`step` with the preparation of `like`; `step` itself if `like` has none."""
     return Prepared(like.prepare, step) if isinstance(like, Prepared) else step
 
 
@@ -72,11 +72,11 @@ class Mark(Protocol):
         """Whether the device has come to this point."""
 
     def seconds_since(self, earlier: Mark) -> float:
-        """Device time between two marks; both must have been reached."""
+        """Seconds of device time since the mark `earlier`; both must have been reached."""
 
 
 class Device(Protocol):
-    """What timers need of a device. A test's simulated device is one too."""
+    """What timers need of a device. Simulated devices of tests have it too."""
 
     type: str  # cpu | cuda
     queues: bool  # whether calls return before their work is done
@@ -93,7 +93,7 @@ class Device(Protocol):
 
 
 class Hardware(Device, Protocol):
-    """A device that can also run torch, and reports conditions: None where one is unknown."""
+    """A device that can also run torch, and reports its conditions: None for unknown ones."""
 
     torch_device: torch.device
     activities: Activities
@@ -104,19 +104,19 @@ class Hardware(Device, Protocol):
         """Its id for nvidia-smi, independent of CUDA_VISIBLE_DEVICES; None where it has none."""
 
     def facts(self) -> DeviceFacts:
-        """Its properties."""
+        """Its name, memory and the like."""
 
     def generator_states(self) -> list[torch.Tensor]:
         """States of torch's default generators that a step on this device may draw from."""
 
     def capture(self, step: Step) -> Step:
-        """`step` captured in a CUDA graph; the result replays it and returns its output."""
+        """A step that replays `step`, captured in a CUDA graph, and returns its output."""
         raise AssertionError("this device captures no graphs")
 
     def make_graph(
         self, module: torch.nn.Module, inputs: tuple[torch.Tensor, ...]
     ) -> torch.nn.Module:
-        """`module` whose forward replays a CUDA graph, and whose backward another one."""
+        """`module` whose forward replays one CUDA graph, and whose backward replays another."""
         raise AssertionError("this device captures no graphs")
 
     def clock_hz(self) -> float | None:
@@ -124,7 +124,7 @@ class Hardware(Device, Protocol):
         return None
 
     def slowdowns(self) -> Mapping[str, int] | None:
-        """Counts of slowdowns by reason; only their growth has a meaning."""
+        """Counts of slowdowns by reason; None if unknown. Only their growth has a meaning."""
 
     def other_processes(self) -> int | None:
         """The number of other processes that compute on it."""
@@ -134,8 +134,9 @@ class Hardware(Device, Protocol):
 class Cpu(Hardware):
     """The host itself.
 
-    Modes that capture are refused first. Its clock is unknown: each core has its own, and the
-    kernel may report the nominal one. `bench.timing.contention` measures what others use of it.
+    Modes that capture are refused before they get here. Its clock is unknown: each core has its
+    own, and the kernel may report the nominal one. `bench.timing.contention` measures how much of
+    it others use.
     """
 
     type = "cpu"
@@ -153,7 +154,7 @@ class Cpu(Hardware):
         return DeviceFacts("cpu", name, memory_bytes=memory_bytes)
 
     def generator_states(self) -> list[torch.Tensor]:
-        """Of the host's generator."""
+        """The state of the host's random generator."""
         return [torch.get_rng_state()]
 
     def slowdowns(self) -> Mapping[str, int] | None:
@@ -178,7 +179,10 @@ def read_conditions(device: Hardware) -> Conditions:
 
 
 def device_state(before: Conditions, after: Conditions) -> DeviceState:
-    """Both clocks, new slowdown reasons, most processes; null where one reading has none."""
+    """What two readings show: both clocks, slowdown reasons between them, the most other processes.
+
+    Null where one of the readings has none.
+    """
     clocks_hz = [each.clock_hz for each in (before, after) if each.clock_hz is not None]
     others = [each.other_processes for each in (before, after) if each.other_processes is not None]
     grown = None
@@ -193,7 +197,7 @@ def device_state(before: Conditions, after: Conditions) -> DeviceState:
 
 @contextmanager
 def pause_gc() -> Iterator[None]:
-    """No collection within the block, unless something asks for one."""
+    """Within the block, garbage is collected only if something asks for it."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

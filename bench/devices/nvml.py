@@ -20,17 +20,17 @@ CLOCK_REASONS = {
     0x40: "hw_thermal",
     0x80: "hw_power_brake",
 }
-"""The reasons of nvmlClocksEventReasons (nvml.h) that slow down work. The others are an idle GPU,
-and clocks set by a user, a group of GPUs or a display."""
+"""The bits of nvmlClocksEventReasons (nvml.h) that mean that work is slowed down. The other bits
+are an idle GPU, and clocks set by a user, a group of GPUs or a display."""
 
 QUERIES = ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons")
-"""The present name, and the one of older drivers, which newer ones will drop."""
+"""The function's present name, and its name in older drivers, which newer ones will drop."""
 
 T = TypeVar("T")
 
 
 def clock_reasons(nvidia_id: str) -> tuple[str, ...] | None:
-    """Why the GPU "GPU-..." is slowed down now; () for no reason, None for unknown."""
+    """Why the GPU with this id ("GPU-...") is slowed down now; () if it is not, None if unknown."""
     for name in QUERIES:
         bits = _read(nvidia_id, partial(_bits, name))
         if bits is not None:
@@ -43,11 +43,11 @@ def _bits(function: str, nvml: Any, gpu: Any) -> int:
 
 
 def other_processes(nvidia_id: str) -> int | None:
-    """How many processes other than this one and those it comes from have a compute context there.
+    """How many processes use the GPU for computing, besides this one and its ancestors.
 
-    A process that this one comes from waits for it, such as a notebook that holds a model on the
-    GPU. This process must have a context too. None where it is not in the list, as in a container
-    whose process ids differ from the driver's: then the list cannot be interpreted.
+    An ancestor waits for this process, such as a notebook that holds a model on the GPU. This
+    process must use the GPU too. None where it is not in the driver's list, as in a container whose
+    process ids differ from the driver's: then the list cannot be interpreted.
     """
     pids = _read(
         nvidia_id,
@@ -58,7 +58,7 @@ def other_processes(nvidia_id: str) -> int | None:
 
 
 def _ancestry(pid: int) -> Iterator[int]:
-    """A process, its parent, and so on (proc(5), /proc/PID/stat)."""
+    """`pid`, the id of its parent, and so on (proc(5), /proc/PID/stat)."""
     while pid:
         yield pid
         try:

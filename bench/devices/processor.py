@@ -1,4 +1,7 @@
-"""The host's processor (beyond its name, which machines may share), memory and throttling."""
+"""Reads facts of the host: its processor, also beyond a name that machines share, and its memory.
+
+Also how often the processor has been throttled.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ IDENTITY = {  # of x86, then of ARM
     "CPU part": "part {}",
     "CPU revision": "revision {}",
 }
-"""Lines of /proc/cpuinfo, and their text in `cpu_model`."""
+"""Keys of lines in /proc/cpuinfo, and how their values are shown in `cpu_model`."""
 
 
 def read() -> Processor:
@@ -63,7 +66,7 @@ def _first_core() -> Mapping[str, str]:
 
 
 def _clock() -> tuple[float | None, str | None]:
-    """Of the cores this process may use: the highest clock allowed, in Hz, and the governors."""
+    """The highest clock in Hz that is allowed to cores of this process, and their governors."""
     folders = [CORES / f"cpu{core}" / "cpufreq" for core in which_cores()]
     limits = [_text(folder / "scaling_max_freq") for folder in folders]
     highest = max((float(limit) * 1e3 for limit in limits if limit), default=None)
@@ -72,7 +75,10 @@ def _clock() -> tuple[float | None, str | None]:
 
 
 def _boost() -> bool | None:
-    """Intel's driver reports whether boost is off, others whether it is on (document cpufreq)."""
+    """Whether boost is on; None where the system does not say.
+
+    Intel's driver reports whether it is off, others whether it is on (kernel document cpufreq).
+    """
     off, on = _text(CORES / "intel_pstate/no_turbo"), _text(CORES / "cpufreq/boost")
     return off == "0" if off else on == "1" if on else None
 
@@ -95,7 +101,7 @@ def _lscpu() -> Mapping[str, str]:
 
 
 def _hypervisor(core: Mapping[str, str]) -> str | None:
-    """`unknown` or `none`, for a hypervisor without a name; only x86 has a flag for it."""
+    """`unknown` if the CPU's flags show a hypervisor, else `none`; None without flags (ARM)."""
     if "flags" not in core:
         return None
     return "unknown" if "hypervisor" in core["flags"].split() else "none"

@@ -1,1 +1,1 @@
-"""Statistics of timings: intervals, ranks, diagnostics of a series, roofline bounds."""
+"""Statistics of timings: intervals, effects of order, diagnostics of rounds, roofline bounds."""

@@ -2,14 +2,14 @@
 
 Pure functions on numbers. They delete no round, they only raise flags. A flag needs an effect that
 is both significant and large enough to matter, because a shared machine always drifts a little, and
-over many rounds even a tenth of a percent is significant. On noise without any effect, less than
-4 % of rows get a flag.
+over many rounds even a tenth of a percent is significant. On noise without any effect, less than 4
+% of rows get a flag.
 
 `values` are logarithms of durations or of their ratios, one per round in order, so a difference is
 a relative change. A function returns None where it cannot decide: fewer than MIN_ROUNDS rounds, a
 value that is not finite, values that are all equal.
 
-The rules on other columns, of contention, throttling and pace, take unknown for undisturbed.
+Further rules, on contention, throttling and pace, treat an unknown value as undisturbed.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ MIN_GROUP = 5  # rounds; fewer give no useful spread
 
 @dataclass(frozen=True)
 class Effect:
-    """The result of a test."""
+    """The result of a test: how strong an effect is, and how likely by chance."""
 
     statistic: float
     p: float  # probability of a statistic as extreme by chance
@@ -145,10 +145,10 @@ def order_effect(differences: Samples, case_first: Order) -> Effect | None:
 
 @dataclass(frozen=True)
 class LogRounds:
-    """The logarithms that a result rests on, one per round.
+    """The logarithms from which a result is computed, one per round.
 
-    `values`: those whose median is the result, so ratios of baseline and case less the effect of
-    the order where it is taken off (`bench.stats.orders`); without a baseline, durations.
+    `values` are those whose median is the result: ratios of baseline and case, without the effect
+    of the order where it is removed (`bench.stats.orders`). Without a baseline they are durations.
     """
 
     values: Logs
@@ -201,7 +201,7 @@ def _is_up(effect: Effect | None, p: float, size: float) -> bool:
 
 
 def _varying(values: Samples) -> Logs | None:
-    """MIN_ROUNDS or more finite values that are not all equal."""
+    """`values` if they are MIN_ROUNDS or more, finite and not all equal; else None."""
     numbers = finite(values)
     if numbers is None or len(numbers) < MIN_ROUNDS or np.ptp(numbers) == 0:
         return None
@@ -225,16 +225,17 @@ CLOCK_FALL = 0.03
 15 MHz (nvidia-smi -q -d SUPPORTED_CLOCKS), 0.75 % of 2 GHz. Readings are good to 0.1 %."""
 
 PACE_ENDS = (0.05, 0.95)
-"""Quantiles of the paces of a run that count as its fastest and slowest: single rounds may be
-interrupted, or read too short."""
+"""The quantiles of a run's paces that count as its fastest and slowest, because single rounds may
+be interrupted, or read too short."""
 
 SLOW_PACE = 1.25
-"""Times the machine's best pace above which a row is flagged. At 1.5 times it a speedup was 1.13
-that was 0.90 in other processes and in an interleaved comparison."""
+"""A row is flagged if its pace takes longer than this many times the machine's best. In one row at
+1.5 times the best, the speedup was 1.13; in other processes and in an interleaved comparison it was
+0.90."""
 
 
 def pace_ends_s(paces_s: Samples) -> tuple[float, float] | None:
-    """The fastest and the slowest pace of a run; None where a pace is no duration."""
+    """The fastest and the slowest pace of a run, in seconds; None where a pace is not positive."""
     known_s = finite(paces_s)
     if known_s is None or known_s.min() <= 0:
         return None
@@ -242,7 +243,7 @@ def pace_ends_s(paces_s: Samples) -> tuple[float, float] | None:
     return float(fast_s), float(slow_s)
 
 
-def contended(watch: Contention, gpu_processes: int | None = None) -> bool:
+def is_contended(watch: Contention, gpu_processes: int | None = None) -> bool:
     """Whether others used enough of the cores, or of the GPU, to affect the measurement.
 
     Context switches decide nothing, as every system has some; a long interruption shows as waiting.
@@ -259,7 +260,7 @@ def contended(watch: Contention, gpu_processes: int | None = None) -> bool:
     return max(waits_s) / watch.watched_s > WAIT_SHARE or others_cores > allowed_cores
 
 
-def throttled(
+def is_throttled(
     device_clock_hz: Sequence[float] | None, throttle_reasons: Sequence[str] | None
 ) -> bool:
     """Whether the device reported a reason for slowing down, or its clock fell.

@@ -49,7 +49,7 @@ class Estimate:
 def median_interval(values: Samples) -> Estimate | None:
     """The median of `values`, with its interval, in their unit.
 
-    None if there are no values or one of them is not finite.
+    None if there are no values or one of them is not finite. No interval below MIN_ROUNDS values.
     """
     if (numbers := finite(values)) is None:
         return None
@@ -235,7 +235,7 @@ def rounds_needed(
 
 
 def rounds_for(pilot: Estimate | None, rounds: int, half_width: float, low: int, high: int) -> int:
-    """`rounds_needed`, from the estimate that a pilot of so many rounds gave."""
+    """As `rounds_needed`, from the estimate `pilot` of a pilot of so many rounds."""
     spread = _log_half_width(pilot)
     if spread is None:
         return high
@@ -244,7 +244,7 @@ def rounds_for(pilot: Estimate | None, rounds: int, half_width: float, low: int,
 
 
 def finite(values: Samples) -> NDArray[np.float64] | None:
-    """The values; None where there are none or one of them is not finite."""
+    """`values` as an array; None where there are none or one of them is not finite."""
     if values is None or len(values) == 0:
         return None
     numbers = np.asarray(values, dtype=np.float64)
@@ -252,7 +252,7 @@ def finite(values: Samples) -> NDArray[np.float64] | None:
 
 
 def logarithms(durations_s: Samples) -> NDArray[np.float64] | None:
-    """Natural logarithms; None without values or where one is not a positive duration."""
+    """Natural logarithms of `durations_s`; None if there are none or one is not positive."""
     numbers = finite(durations_s)
     return None if numbers is None or numbers.min() <= 0 else np.log(numbers)
 
@@ -326,7 +326,10 @@ def product(one: Estimate | None, other: Estimate | None) -> Estimate | None:
 def _worst_case(
     by: Callable[[float, float], float], one: Estimate, other: Estimate, crosswise: bool
 ) -> Estimate:
-    """`crosswise`: the lower end of the result comes from the upper end of `other`."""
+    """`by` of two estimates, with the widest interval that their intervals allow.
+
+    `crosswise`: whether the lower end of the result comes from the upper end of `other`.
+    """
     value, low, high = by(one.value, other.value), other.low, other.high
     if one.low is None or one.high is None or low is None or high is None:
         return Estimate(value, None, None)

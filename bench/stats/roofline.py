@@ -20,7 +20,7 @@ class Ceilings:
     transfers: tuple[tuple[int, float], ...]  # bytes moved at a time, and bytes per second
 
     def bytes_per_s(self, moved_bytes: int) -> float | None:
-        """The highest bandwidth for a call that moves so many bytes; None if none was measured.
+        """The highest bandwidth for a call that moves `moved_bytes`; None if none was measured.
 
         Data that fits a cache moves much faster than data from memory. So only transfers of as many
         bytes or more count, and the next smaller one; the result is the fastest of these.

@@ -1,7 +1,7 @@
-"""What forward does to its arguments, and calls that begin with the example's nevertheless.
+"""Finds the arguments that a model's forward changes, and puts them back before each call.
 
-A program gives its model other arguments in each call, a benchmark always the same example. What
-forward changes in it is put back before every call, or each would begin where the last one ended.
+A program gives its model other arguments in each call; a benchmark gives it the same example again
+and again. If changes were not put back, each call would begin where the last one ended.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ VARIES = (
 )
 
 
-def fresh(inputs: Inputs) -> Inputs:
-    """The same memory in new tensors without a history, in new containers.
+def alias_inputs(inputs: Inputs) -> Inputs:
+    """`inputs` in new tensors that share memory with the old ones but have no autograd history.
 
-    Compiled code and captured graphs find it at the same addresses.
+    Containers are new too. Compiled code and captured graphs find the values at the same addresses.
     """
 
     def alias(tensor: torch.Tensor) -> torch.Tensor:
@@ -34,10 +34,10 @@ def fresh(inputs: Inputs) -> Inputs:
 
 
 def find_changes(subject: Subject) -> tuple[str, ...]:
-    """The places of the arguments that a call of the module as it is changes.
+    """The places of those arguments that a call of the subject's module changes.
 
-    The call may change the module, but not the inputs. Raises UsageError where calls vary and one
-    changes its arguments.
+    The call may change the module, but leaves `subject.inputs` as they are. Raises UsageError where
+    calls have different sizes and one of them changes its arguments.
     """
     for part in subject.parts.values():
         if changed := find_changes(part):
@@ -45,7 +45,7 @@ def find_changes(subject: Subject) -> tuple[str, ...]:
     if subject.parts:
         return ()
     own = subject.inputs.copy()
-    called = fresh(own)
+    called = alias_inputs(own)
     known = [(place, leaf, _version(leaf)) for place, leaf in own.leaves()]
     subject.module(*called.args, **called.kwargs)
     values, after = dict(subject.inputs.leaves()), dict(called.leaves())
@@ -63,10 +63,10 @@ def find_changes(subject: Subject) -> tuple[str, ...]:
 
 
 def call_of(subject: Subject, target: torch.nn.Module) -> Step:
-    """A call of `target`, which stands for the module, with the subject's arguments.
+    """A step that calls `target`, which stands for the subject's module, with its arguments.
 
-    `Prepared` where forward changes them: it puts the example's values back, in new tensors.
-    Without that the call costs nothing more.
+    Where forward changes arguments, the step is `Prepared`: before each call it puts the example's
+    values back, in new tensors. Elsewhere the step is the call alone.
     """
     if subject.parts:  # each size once
         calls = [call_of(part, target) for part in subject.parts.values()]
@@ -77,22 +77,24 @@ def call_of(subject: Subject, target: torch.nn.Module) -> Step:
     given = subject.given
     copied = zip(given.tensors(), subject.inputs.tensors(), strict=True)
     pairs = [(own, value) for own, value in copied if own is not value]
-    called = fresh(given)
+    called = alias_inputs(given)
 
     def renew() -> None:
         nonlocal called
         with torch.no_grad():
             for own, value in pairs:
                 geometry.write(own, value)
-        called = fresh(given)
+        called = alias_inputs(given)
 
     return Prepared(renew, lambda: target(*called.args, **called.kwargs))
 
 
 def _differs(value: object, given: object, now: object) -> bool:
-    """Whether what was `given` has other bits than `value` or other properties `now`.
+    """Whether a call changed an argument: a tensor's elements or properties, or another value.
 
-    Bits, because NumPy, `.data` and foreign kernels write without raising torch's version.
+    `value` is the example's argument, `given` the copy whose memory the call got, and `now` what is
+    in its place after the call. Elements are compared bit by bit, because NumPy, `.data` and
+    foreign kernels write without raising torch's version counter.
     """
     if not (isinstance(value, torch.Tensor) and isinstance(given, torch.Tensor)):
         return now is not given and not (type(now) is type(given) and now == given)
@@ -102,7 +104,7 @@ def _differs(value: object, given: object, now: object) -> bool:
 
 
 def _is_plain(tensor: torch.Tensor) -> bool:
-    """Whether its bytes can be compared: it is not sparse, quantised, nested or of a subclass."""
+    """Whether `tensor` has comparable bytes: not if sparse, quantised, nested or a subclass."""
     if type(tensor) not in (torch.Tensor, torch.nn.Parameter):
         return False
     return tensor.layout == torch.strided and not (tensor.is_quantized or tensor.is_nested)
@@ -114,7 +116,7 @@ def _bits(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _properties(tensor: torch.Tensor) -> tuple[Any, ...]:
-    """What a call may change of a tensor beside its values."""
+    """What a call may change of `tensor` beside its elements, such as shape, strides or storage."""
     shared = (type(tensor), tensor.dtype, tensor.requires_grad, tensor.grad_fn is not None)
     if not _is_plain(tensor):  # a nested one has no single shape
         return shared
@@ -123,7 +125,7 @@ def _properties(tensor: torch.Tensor) -> tuple[Any, ...]:
 
 
 def _version(leaf: object) -> int | None:
-    """How often torch has written to it, be the values equal; None where that is not counted."""
+    """How often torch has written to `leaf`, even equal values; None where torch does not count."""
     if isinstance(leaf, torch.Tensor) and not leaf.is_inference():
         return leaf._version
     return None

@@ -1,7 +1,8 @@
-"""The table of backends, which turn a module into the code that a mode runs. Imports no torch.
+"""The table of backends: functions that turn a module into the code that a mode runs.
 
-A new backend is an entry here and a file that its `build` imports. The values of `mode.compile`,
-the refusals and the checks that a mode took effect follow from the entry.
+A new backend is a function and an entry of `BACKENDS` here. The values of `mode.compile`, the
+refusals and the checks that a mode took effect follow from the entry. The command line reads this
+file without torch, so a function imports torch inside.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ class Compiled:
 
     @property
     def compilations(self) -> int:
-        """How often the compiler was called; frames and graphs each miss some calls."""
+        """How often the compiler was called: the larger of two counts that each miss some calls."""
         return max(self.frames, self.graphs)
 
     def since(self, earlier: Compiled) -> Compiled:
-        """The work since `earlier`."""
+        """The counts of this reading minus those of the reading `earlier`."""
         return Compiled(
             *(getattr(self, each.name) - getattr(earlier, each.name) for each in fields(self))
         )
@@ -41,28 +42,33 @@ UNTUNED = (
     "autotuning had nothing to choose between, so this would measure the kernels of mode={other} "
     "again, which is part of this sweep; measured alone it gets its own row"
 )
-"""Why a case that autotunes is skipped in a sweep that measures the mode `other`."""
+"""Why a case is skipped whose autotuning had nothing to choose, where the sweep also measures the
+mode `other`, which is the same without autotuning."""
 
 
 Doubt = tuple[Callable[[Any], bool], str]
-"""When a mode did not take effect, by `evidence.mode_effect.Facts`; and why, a template of them."""
+"""A function of `evidence.mode_effect.Facts` that is true where a mode did not take effect, and the
+reason: a template in which `f` stands for these facts."""
 
 Build = Callable[["torch.nn.Module", Mode, bool], "torch.nn.Module"]
-"""From a module, a mode, and whether graph breaks are errors, to the module to call instead."""
+"""A function of a module, a mode, and whether graph breaks are errors. It returns the module to
+call instead."""
 
 OPTIONS = frozenset(each.name for each in fields(CompileOptions))
 
 
 @dataclass(frozen=True)
 class Backend:
-    """One way to run a module."""
+    """One way to turn a module into the code of modes, and what is known of these modes."""
 
     build: Build
     modes: tuple[str, ...]  # values of mode.compile
     capturing: Mapping[str, str] = field(default_factory=dict)
-    """Modes that capture CUDA graphs by themselves, and the mode with the same kernels without."""
+    """Modes that capture CUDA graphs by themselves, each with the mode that runs the same kernels
+    without graphs."""
     autotuning: Mapping[str, str] = field(default_factory=dict)
-    """Modes that benchmark kernels against each other, and the mode without that."""
+    """Modes that benchmark kernels against each other, each with the mode that does not but is
+    otherwise the same."""
     options: frozenset[str] = OPTIONS  # the fields of CompileOptions that it takes
     trains: bool = True
     doubts: tuple[Doubt, ...] = ()
@@ -121,32 +127,32 @@ def modes() -> tuple[str, ...]:
 
 
 def find(mode: Mode) -> Backend:
-    """The backend of `mode`."""
+    """The backend that `mode.compile` belongs to."""
     return next(each for each in BACKENDS.values() if mode.compile in each.modes)
 
 
 def captures(mode: Mode) -> bool:
-    """Whether the backend captures CUDA graphs by itself."""
+    """Whether the backend of `mode` captures CUDA graphs by itself."""
     return mode.compile in find(mode).capturing
 
 
 def drop_graphs(mode: Mode) -> Mode:
-    """The mode with the same kernels but without CUDA graphs of the backend's own."""
+    """The mode that runs the kernels of `mode` without CUDA graphs of its backend."""
     return replace(mode, compile=find(mode).capturing.get(mode.compile, mode.compile))
 
 
 def drop_tuning(mode: Mode) -> Mode:
-    """The mode with the same kernels where there is nothing to tune; `mode` if it does not tune."""
+    """The mode that is the same as `mode` but does not autotune; `mode` itself if it does not."""
     return replace(mode, compile=find(mode).autotuning.get(mode.compile, mode.compile))
 
 
 def replays_graphs(mode: Mode) -> bool:
-    """Whether each call should replay a CUDA graph, captured manually or by the backend."""
+    """Whether each call of `mode` should replay a CUDA graph, its own or one of the backend."""
     return mode.graph or captures(mode)
 
 
 def autotunes(mode: Mode) -> bool:
-    """Whether the backend should benchmark kernels against each other."""
+    """Whether the backend of `mode` should benchmark kernels against each other."""
     return mode.compile in find(mode).autotuning
 
 

@@ -1,4 +1,4 @@
-"""A model under test, built by the function that its target names, with inputs as described."""
+"""Builds the model under test: calls the function that its target names, and makes its inputs."""
 
 from __future__ import annotations
 
@@ -26,11 +26,12 @@ from modescope.bench.steps.subject import Inputs, Subject
 
 
 def build(model: Model, shape: dict[str, int]) -> Subject:
-    """Calls the model's target, in fp32 on the CPU, and switches to `eval()`.
+    """The module and inputs that the target of `model` makes for `shape`, in fp32 on the CPU.
 
-    Raises UsageError where the target cannot be found or called with these arguments, or returns
-    anything but (module, inputs); with `model.inputs`, anything but a module. Settings of torch
-    that it changes are put back.
+    The module is switched to `eval()`. Settings of torch that the target changes are put back, and
+    named in `Subject.put_back`. Raises UsageError where the target cannot be found or called with
+    these arguments, or returns anything but (module, inputs); with `model.inputs`, anything but a
+    module.
     """
     with torch_settings.keep() as changed:
         subject = _build_described(model, shape) if model.inputs_json else _build_pair(model, shape)
@@ -40,7 +41,7 @@ def build(model: Model, shape: dict[str, int]) -> Subject:
 
 
 def _build_pair(model: Model, shape: dict[str, int]) -> Subject:
-    """Of a target that returns the module and its inputs."""
+    """The subject of a target that returns the module and its inputs."""
     built = _call_target(model, shape, ())
     module, example = built if isinstance(built, tuple) and len(built) == 2 else (built, None)
     inputs = parse_inputs(example)
@@ -64,7 +65,7 @@ def _build_pair(model: Model, shape: dict[str, int]) -> Subject:
 
 
 def _build_described(model: Model, shape: dict[str, int]) -> Subject:
-    """Of a target that returns a module whose inputs are described."""
+    """The subject of a target that returns a module, whose inputs `model.inputs` describes."""
     assert model.inputs_json is not None
     described = input_descriptions.parse(json.loads(model.inputs_json))
     module = _call_target(model, shape, input_descriptions.size_names(described))
@@ -79,7 +80,11 @@ def _build_described(model: Model, shape: dict[str, int]) -> Subject:
 
 
 def draw_inputs(parsed: Any, sizes: Mapping[str, int]) -> Any:
-    """`parsed` (`bench.records.input_descriptions`) with tensors, from torch's global generator."""
+    """`parsed` with a random tensor in place of each description of a tensor.
+
+    `parsed` is as from `bench.records.input_descriptions.parse`; `sizes` are the lengths of named
+    dimensions. Numbers come from torch's global generator.
+    """
 
     def draw(described: TensorDescription) -> torch.Tensor:
         size = [sizes[each] if isinstance(each, str) else each for each in described.size]
@@ -96,7 +101,11 @@ def draw_inputs(parsed: Any, sizes: Mapping[str, int]) -> Any:
 
 
 def parse_inputs(example: object) -> Inputs | None:
-    """Arguments of forward, their tensors detached; None without a tensor, or for a strange key."""
+    """`example` as arguments of forward, with detached tensors.
+
+    A tensor, tuple or list is passed by position, a mapping by name. None if `example` has no
+    tensor, or a key that is not a string.
+    """
     if isinstance(example, torch.Tensor):
         example = (example,)
     args = tuple(example) if isinstance(example, (tuple, list)) else ()
@@ -114,9 +123,9 @@ def _describe(built: object) -> str:
 
 
 def _call_target(model: Model, shape: dict[str, int], described: Collection[str]) -> Any:
-    """What the target returns; raises UsageError where it refuses its arguments.
+    """What the target of `model` returns; raises UsageError where it refuses its arguments.
 
-    Sizes that are `described` in inputs reach it only where it has an argument of that name.
+    `described`: names of sizes that the inputs use. The target gets these only if it takes them.
     """
     kwargs = json.loads(model.args_json)
     function = load(model) if model.pickled else find(model.target)
@@ -146,10 +155,11 @@ def _call_target(model: Model, shape: dict[str, int], described: Collection[str]
 def _sizes_for(
     model: Model, signature: inspect.Signature, shape: dict[str, int], described: Collection[str]
 ) -> dict[str, int]:
-    """The sizes to call the target with; raises UsageError for one that nothing takes.
+    """The sizes to call the target with; raises UsageError for a size that nothing uses.
 
-    A function of the user's may take any size as one of its `**kwargs`; in front of a class of
-    somebody else's, where inputs are described, a size is more likely a mistake.
+    `described`: as in `_call_target`. A target with `**kwargs` takes any size, except where inputs
+    are described: such a target is often a class of another library, and the size more likely a
+    mistake.
     """
     kinds = {each.name: each.kind for each in signature.parameters.values()}
     any_number = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
@@ -166,7 +176,10 @@ def _sizes_for(
 
 
 def find(target: str, key: str = "model.target") -> Callable[..., Any]:
-    """The function "module:name", the value of setting `key`; raises UsageError without one."""
+    """The function that `target` names as "module:name"; raises UsageError without one.
+
+    `key`: the setting whose value `target` is, for the error's message.
+    """
     module_name, _, name = target.partition(":")
     try:
         module = _import(module_name)
@@ -182,7 +195,7 @@ def find(target: str, key: str = "model.target") -> Callable[..., Any]:
 
 
 def _import(name: str) -> ModuleType:
-    """The module; the current folder is searched last, after PYTHONPATH and site-packages."""
+    """Imports a module; searches the current folder last, after PYTHONPATH and site-packages."""
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:

@@ -1,4 +1,4 @@
-"""What a check of steps finds, and which errors it accepts."""
+"""The interface of checks, the errors that they find, and the limits of accepted errors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from modescope.bench.steps.subject import Built, Subject
 EAGER_FACTOR = 3.0
 
 LEAST_SCALE = 1e-4
-"""Smaller errors of a gradient's scale are accepted everywhere."""
+"""An error of a gradient's scale (`Deviation.scales`) up to this is always accepted."""
 
 FLOAT64 = "float64"
 
@@ -33,7 +33,7 @@ class Seen:
     depends: bool = False  # results depend on earlier calls
 
     def tolerance(self, variant: Variant) -> float:
-        """Of the precision of `variant`, or of the reference if that is narrower."""
+        """The relative error to accept, at the precision of `variant` or a narrower reference."""
         return max(TOLERANCE[variant.dtype], TOLERANCE[self.narrowest])
 
     @property
@@ -44,12 +44,12 @@ class Seen:
 
 @dataclass(frozen=True)
 class Deviation:
-    """The largest relative error, and where it is."""
+    """The largest relative error of results against a reference, and its place."""
 
     error: float  # nan where a value is not a number, inf where the structure differs
     place: str | None
     scales: Mapping[str, float] = field(default_factory=dict)
-    """Of gradients and updates: how far the factor between them and float64 is from 1."""
+    """By gradient or update: how far the factor between it and its value in float64 is from 1."""
 
     @property
     def scale(self) -> float:
@@ -59,28 +59,29 @@ class Deviation:
 
 @dataclass(frozen=True)
 class Limit:
-    """The largest errors that are accepted, as in `Deviation`."""
+    """The largest `error` and `scale` of a `Deviation` that are accepted."""
 
     error: float
     scale: float = math.inf
     larger: Mapping[str, float] = field(default_factory=dict)
-    """Limits of the scales of some parameters, by the place without its step, where larger."""
+    """Limits of the scales of single parameters, where larger than `scale`; keys as from
+    `parameter`."""
 
     def accepts(self, found: Deviation) -> bool:
-        """Whether all errors are within; nan is not."""
+        """Whether all errors of `found` are within this limit; nan is not."""
         return found.error <= self.error and self.worst_scale(found).share <= 1
 
     def covers(self, other: Limit) -> bool:
-        """Whether what the other generally accepts is accepted here too."""
+        """Whether `error` and `scale` are at least those of `other`."""
         return other.error <= self.error and other.scale <= self.scale
 
     def widen(self, other: Limit) -> Limit:
-        """What either of two limits accepts, error by error."""
+        """A limit with the larger `error` and `scale` of the two, and with `larger` of both."""
         scale = max(self.scale, other.scale)
         return Limit(max(self.error, other.error), scale, {**other.larger, **self.larger})
 
     def worst_scale(self, found: Deviation) -> Scale:
-        """The scale that comes nearest to its limit, or exceeds it most."""
+        """The scale in `found` that comes nearest to its limit, or exceeds it most."""
         scales = [
             Scale(place, value, max(self.scale, self.larger.get(parameter(place), 0.0)))
             for place, value in found.scales.items()
@@ -90,7 +91,7 @@ class Limit:
 
 @dataclass(frozen=True)
 class Scale:
-    """How far a factor is from 1, and how far it may be."""
+    """How far the factor between a gradient or update and its reference is from 1; its limit."""
 
     place: str | None
     value: float
@@ -120,7 +121,7 @@ class StateCheck:
 
 
 class Check(Protocol):
-    """Inputs, and the results of a reference for them."""
+    """Inputs, and the reference results for them, with which the results of a step are compared."""
 
     unfit: str | None  # why nothing can be compared with the reference; None where it can
     seen: Seen
@@ -128,14 +129,17 @@ class Check(Protocol):
 
     @abstractmethod
     def examine(self, built: Built, variant: Variant) -> Deviation:
-        """The largest errors of `built.step`; all state is restored on return."""
+        """The largest errors of `built.step`, against the reference; restores all state."""
 
     @abstractmethod
     def results(self, built: Built) -> Outputs:
         """The results of one step on the example inputs; buffers and state are as before."""
 
     def limit(self, eager: Deviation | None, variant: Variant) -> Limit:
-        """The errors that are usual where plain eager has these, or is the reference if None."""
+        """The errors to accept of `variant`, given those of plain eager at the same dtype.
+
+        `eager` is None where plain eager is the reference itself.
+        """
         if eager is None:
             tolerance = max(self.seen.tolerance(variant), EAGER_FACTOR * self.seen.apart)
             return Limit(tolerance, tolerance)
@@ -143,20 +147,21 @@ class Check(Protocol):
         return Limit(accepted_error(eager.error, variant.dtype), scale)
 
     def rounding(self, variant: Variant) -> RoundingCheck | None:
-        """The errors that rounding alone causes at this precision; None where they are not known.
+        """A check, and the errors in it that rounding alone causes at the precision of `variant`.
 
-        This takes several steps of the reference, so it is only for errors that are in doubt.
+        None where these are not known. This takes several steps of the reference, so it is only for
+        errors that are in doubt.
         """
         return None
 
     def examine_state(self, built: Built) -> StateCheck:
-        """Checks what cannot be compared with float64; all state is restored on return."""
+        """Checks how the step handles its own state, beside its results; restores all state."""
         return StateCheck()
 
 
 @dataclass(frozen=True)
 class RoundingCheck:
-    """A check, and the errors that correct steps may have in it for their rounding."""
+    """A check, and the largest errors in it that rounding alone may give to a correct step."""
 
     check: Check
     limit: Limit
@@ -169,7 +174,7 @@ def accepted_error(eager_error: float, dtype: str) -> float:
 
 
 def worst(errors: Iterable[tuple[str | None, float]]) -> Deviation:
-    """The largest of errors by place; nan counts as larger than any other."""
+    """The largest of `errors`, which are pairs of place and error; nan counts as largest."""
     ranked = ((math.isnan(error), error, place) for place, error in errors)
     _, error, place = max(ranked, key=lambda each: each[:2], default=(False, 0.0, None))
     return Deviation(error, place)

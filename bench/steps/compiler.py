@@ -1,4 +1,7 @@
-"""torch's compiler, whose import takes seconds: only cases that compile import it."""
+"""Tells whether torch's compiler is imported, and imports it only for cases that compile.
+
+The import takes seconds.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +12,18 @@ from torch._compile import _disable_dynamo
 from torch.utils._python_dispatch import TorchDispatchMode
 
 WORKERS_START_S = 120.0
-"""As long as `AsyncCompile.wait_pool_ready` of torch waits."""
+"""The longest wait for worker processes, which is that of torch's
+`AsyncCompile.wait_pool_ready`."""
 
 
 def import_it() -> None:
-    """Imports all of it that a first call would import."""
+    """Imports all parts of the compiler that the first call of a compiled module would import."""
     import torch._dynamo
     import torch._inductor.compile_fx  # noqa: F401
 
 
 def import_without_cuda() -> None:
-    """The same in a process that is forked later, which must not start CUDA.
+    """Imports the compiler in a process that is forked later, and so must not start CUDA.
 
     While imported, Inductor of torch 2.11 asks for a GPU (torch/_inductor/runtime/benchmarking.py).
     """
@@ -30,14 +34,14 @@ def import_without_cuda() -> None:
 
 
 def is_imported() -> bool:
-    """Whether anything has imported it, which a model that compiles itself does too."""
+    """Whether the compiler has been imported, be it by a model that compiles a part of itself."""
     return "torch._dynamo.utils" in sys.modules
 
 
 def wait_for_workers() -> None:
-    """Waits until the processes have started in which Inductor compiles with Triton, if any.
+    """Waits until the processes in which Inductor compiles with Triton have started, if any.
 
-    They take seconds of several cores, from the first compilation on, which may end before.
+    They start with the first compilation, take several cores for seconds and may outlast it.
     """
     pools = getattr(sys.modules.get("torch._inductor.async_compile"), "AsyncCompile", None)
     ready = getattr(pools, "_ready_future", None)

@@ -1,7 +1,8 @@
-"""Finds inputs and references of a check, by calls in plain eager before anything is measured.
+"""Finds the inputs and the reference of a check, before anything is measured.
 
-They tell facts of the model (it fails, draws random numbers, depends on earlier calls) from what
-modescope does to it: other inputs, and a copy in float64.
+It calls copies of the model in plain eager. These calls separate facts of the model (it fails,
+draws random numbers, depends on earlier calls) from effects of what modescope does to it, which is
+to draw other inputs and to compute a copy in float64.
 """
 
 from __future__ import annotations
@@ -31,18 +32,21 @@ REFERENCES = {FLOAT64: torch.float64, "fp32": torch.float32, "own": None}
 """The dtypes in which the reference may be computed, the best first; None: those of the model."""
 
 REPEATABLE = 1e-9
-"""Float64 runs agree to this: another order of sums changes far less, random numbers far more."""
+"""Runs in float64 whose relative error is at most this count as equal: another order of sums
+changes far less, random numbers change far more."""
 
 RARE_CALLS = 24
-"""Calls from other seeds, made where calls agree although they drew random numbers. None shows a
-layer that is skipped with a probability of 5 % in 3 of 10 such models; none shows four such layers
-in 1 of 150."""
+"""The number of further calls, each from another seed, where calls agree although they drew random
+numbers. With a layer that is skipped with a probability of 5 % none of the calls differs in 3 of 10
+models; with four such layers, in 1 of 150."""
 
 OTHER_PROGRAM = 0.1
-"""An error of eager against float64 from which on the copy computes something else."""
+"""If the error of eager against float64 is at least this, the float64 copy computes something
+else."""
 
 NUDGE = 1 + 2**-4
-"""The factor of one argument, which bf16 represents; outputs have to move with it."""
+"""The factor by which one argument is scaled. bf16 represents it, and outputs have to change with
+it."""
 
 STALE_PASSES = "checked on the example alone: a mode that ignores its inputs would pass"
 
@@ -56,7 +60,7 @@ HALF = {torch.float16: "fp16", torch.bfloat16: "bf16"}
 
 @dataclass(frozen=True)
 class Calls(Generic[T]):
-    """Calls of one copy of the model in plain eager."""
+    """One copy of the model, and a function that calls it in plain eager."""
 
     module: torch.nn.Module
     results: Callable[[Sequence[Inputs], int], T]  # of a call for each input, from this seed
@@ -68,12 +72,13 @@ class Recipe(Generic[T]):
 
     subject: Subject  # the model as it was built
     copy: Callable[[torch.dtype | None], Calls[T]]
-    """A fresh copy with all floats in a dtype; None: as it was built."""
+    """Makes a fresh copy of the model with all floats in a dtype; None: in their own."""
     error: Callable[[T, T], float]
     """The largest error of results against references; infinite where their structures differ."""
     finite: Callable[[T], bool]  # whether all results are finite numbers
     differ: Callable[[T, T], bool]
-    """Whether results of every input differ from those of the example."""
+    """Whether the first results differ from the second, those of the example, for each of their
+    inputs."""
     jumps: bool = False  # whether rounding alone may change results by far more than the tolerance
 
 
@@ -112,7 +117,7 @@ def examine(
 
 
 def _first_results(recipe: Recipe[T], seed: int) -> T:
-    """The results of the example; raises Ended where the call makes parameters."""
+    """The results of the example; raises Ended where this first call makes parameters."""
     first = recipe.copy(None)
     known = {name for name, _ in first.module.named_parameters()}
     results = first.results((recipe.subject.inputs,), seed)
@@ -124,10 +129,11 @@ def _first_results(recipe: Recipe[T], seed: int) -> T:
 def _valid(
     recipe: Recipe[T], usual: T, device: Hardware, seed: int, count: int
 ) -> tuple[str, str | None, tuple[Inputs, ...], T]:
-    """The first of DRAWS that plain eager takes, or the example; a note; inputs and their results.
+    """Inputs for a check from the first of DRAWS that gives valid ones; else from the example.
 
-    Inputs that make finite results infinite are none that the model is made for, and those whose
-    results are as `usual` would not show that a mode ignores them.
+    Returns the name of the draw, a note or None, the inputs and plain eager's results for them.
+    Inputs are not valid if plain eager fails on them, if they make finite results infinite, or if
+    their results equal `usual`, the example's: they could not show that a mode ignores its inputs.
     """
     finite, subject = recipe.finite(usual), recipe.subject
     seeds = range(seed + 1, seed + 1 + count)
@@ -148,9 +154,10 @@ def _valid(
 def _reference(
     recipe: Recipe[T], inputs: tuple[Inputs, ...], plain: T, seed: int
 ) -> tuple[str, T, float]:
-    """The results of the first of REFERENCES that computes what plain eager does.
+    """The name and results of the first of REFERENCES that agrees with `plain`, eager's results.
 
-    And how far eager is from float64 where that is more than a rounding, but no other program.
+    Also returns the largest error of eager against a reference that does not agree but is below
+    OTHER_PROGRAM; 0 without one.
     """
     apart = 0.0
     for against, dtype in REFERENCES.items():
@@ -171,7 +178,7 @@ def _reference(
 
 
 def _rebuilt(subject: Subject, seed: int) -> Inputs:
-    """What the user's builder makes from another seed; raises ValueError for other shapes."""
+    """Inputs that the user's builder makes from `seed`; raises ValueError for other shapes."""
     made = subject.rebuild(seed) if subject.rebuild else subject.inputs
     if _form(made) != _form(subject.inputs):
         raise ValueError("the builder's inputs have other shapes")
@@ -179,7 +186,7 @@ def _rebuilt(subject: Subject, seed: int) -> Inputs:
 
 
 def _scale_input(subject: Subject, seed: int) -> Inputs:
-    """The example with one floating argument scaled."""
+    """The example with its first argument of ordinary floats scaled by NUDGE."""
     nudged = subject.inputs.copy()
     arguments = map(geometry.distinct, trees.tensors((nudged.args, nudged.kwargs)))
     if (scaled := next(filter(is_plain_float, arguments), None)) is not None:
@@ -188,7 +195,7 @@ def _scale_input(subject: Subject, seed: int) -> Inputs:
 
 
 def _add_targets(inputs: Inputs, subject: Subject, seed: int) -> Inputs:
-    """With redrawn targets, which are none of the user's."""
+    """`inputs` with targets that are redrawn from `seed`: modescope makes targets, not the user."""
     return replace(inputs, targets=redraw(Inputs((), {}, subject.inputs.targets), seed).targets)
 
 
@@ -198,12 +205,12 @@ DRAWS: tuple[tuple[str, Callable[[Subject, int], Inputs]], ...] = (
     ("rebuilt", _rebuilt),
     ("example", _scale_input),
 )
-"""Ways to draw inputs for a check, in the order in which they are tried: the column, and the
-function of a seed. Plain eager decides which are inputs of the model."""
+"""Ways to draw inputs for a check, in the order in which they are tried: the value of the column
+`checked_inputs`, and a function of a subject and a seed."""
 
 
 def _form(inputs: Inputs) -> list[object]:
-    """All that has to stay for tensors to be assigned to the example's."""
+    """What must be the same in two `inputs` for tensors of one to be assigned to the other's."""
     leaves = trees.leaves((inputs.args, inputs.kwargs))
     return [
         (place, leaf.dtype, leaf.shape, geometry.distinct(leaf).stride())
@@ -219,7 +226,7 @@ def _narrowest(tensors: Sequence[torch.Tensor]) -> str:
 
 
 def _precision(recipe: Recipe[Any]) -> str:
-    """The narrowest precision that operators of the model, as it was built, compute in."""
+    """The narrowest precision in which operators compute in the model as it was built."""
     watch = _Dtypes()
     try:
         with watch:
@@ -230,7 +237,7 @@ def _precision(recipe: Recipe[Any]) -> str:
 
 
 class _Dtypes(OperatorMode):
-    """Keeps an empty tensor of each dtype that operators return."""
+    """Collects the dtypes that operators return: an empty tensor of each."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -248,7 +255,7 @@ class _Dtypes(OperatorMode):
 
 
 def _generators(device: Hardware, seed: int | None = None) -> list[object]:
-    """The states of all default generators of random numbers; torch's are seeded with `seed`."""
+    """The states of all default random generators; if `seed` is given, torch's are seeded first."""
     if seed is not None:
         torch.manual_seed(seed)
     numpy = sys.modules.get("numpy")
@@ -258,7 +265,10 @@ def _generators(device: Hardware, seed: int | None = None) -> list[object]:
 
 @contextmanager
 def default_dtype(dtype: torch.dtype | None) -> Iterator[None]:
-    """Sets torch's default dtype, so that constants made in forward have the reference's too."""
+    """Sets torch's default dtype within the block, so that constants made in forward have it too.
+
+    None leaves it as it is.
+    """
     before = torch.get_default_dtype()
     torch.set_default_dtype(dtype or before)
     try:

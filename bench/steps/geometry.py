@@ -12,22 +12,24 @@ from collections.abc import Callable, Iterable
 import torch
 
 Convert = Callable[[torch.Tensor], torch.Tensor]
-"""Makes a new tensor of the same size, with other elements, dtype or device."""
+"""A function that makes a new tensor of the same size, with other elements, dtype or device."""
 
 PAGE = 2**20
-"""Elements: a part of a large storage keeps its alignment, and not all that lies before it."""
+"""A number of elements. The copy of a part of a storage begins at a multiple of it, which keeps the
+alignment without copying all that lies before."""
 
 Memory = tuple[int, torch.dtype]
-"""A storage, and how its bytes are read."""
+"""The identity of a storage, and the dtype in which its bytes are read."""
 
 COMPRESSED = (torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc)
 
 
 def copier(tensors: Iterable[torch.Tensor], convert: Convert) -> Convert:
-    """A function that copies each of `tensors` by applying `convert` to the storage that it shows.
+    """A function that copies each of `tensors`; `convert` makes the new storage from the old one.
 
-    What none of them shows at either end of a storage is left out, at its beginning in multiples of
-    PAGE. A tensor without strides, such as a sparse one, is converted as it is.
+    Copies keep size and strides, and share a storage where their originals do. What none of
+    `tensors` shows at either end of a storage is left out, at its beginning in multiples of PAGE. A
+    tensor without strides, such as a sparse one, is converted as it is.
     """
     shown: dict[Memory, tuple[int, int]] = {}
     for tensor in filter(_has_strides, tensors):
@@ -53,15 +55,15 @@ def copier(tensors: Iterable[torch.Tensor], convert: Convert) -> Convert:
 
 
 def write(tensor: torch.Tensor, value: torch.Tensor) -> None:
-    """Overwrites `tensor` in place with the elements of `value`, which lies alike in memory."""
+    """Overwrites `tensor` in place with `value`, which has the same size and strides."""
     distinct(tensor).copy_(distinct(value))
 
 
 def distinct(tensor: torch.Tensor) -> torch.Tensor:
     """A view that shows each element in memory once: of expanded dimensions only the first index.
 
-    Of windows that overlap it shows all that lies between their first and last element; of a sparse
-    tensor the values.
+    For windows that overlap, the view shows all from their first to their last element; for a
+    sparse tensor, its values.
     """
     if tensor.layout == torch.sparse_coo:
         return tensor._values()
@@ -76,7 +78,10 @@ def distinct(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _has_strides(tensor: torch.Tensor) -> bool:
-    """Whether strides say all of where elements lie; a subclass may wrap other tensors."""
+    """Whether strides and offset alone say where the elements of `tensor` lie.
+
+    Not for a subclass, which may wrap other tensors.
+    """
     return (
         type(tensor) in (torch.Tensor, torch.nn.Parameter)
         and tensor.layout == torch.strided
@@ -89,7 +94,7 @@ def _memory(tensor: torch.Tensor) -> Memory:
 
 
 def _extent(tensor: torch.Tensor) -> int:
-    """From the first to the last element, as a number of elements."""
+    """The number of elements of memory from the first element of `tensor` to its last."""
     if tensor.numel() == 0:
         return 0
     steps = zip(tensor.size(), tensor.stride(), strict=True)

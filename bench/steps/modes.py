@@ -1,4 +1,4 @@
-"""Builds the step of a mode in a phase. Each axis is applied independent of the others."""
+"""Builds the step of a mode in a phase. Each axis is applied independently of the others."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import torch
 
-from modescope.bench.devices.devices import Hardware, Series, Step, alone, prepare_like
+from modescope.bench.devices.devices import Hardware, Series, Step, bare_call, prepare_like
 from modescope.bench.records.cases import Mode, PhaseOptions, Variant
 from modescope.bench.records.errors import UsageError
 from modescope.bench.steps import arguments, backends
@@ -62,38 +62,41 @@ class Phase:
         return subject
 
     def check(self, subject: Subject, device: Hardware, seed: int) -> Check:
-        """Runs the reference on fresh inputs; `subject` is prepared. Every phase overrides this."""
+        """A check of `subject`, which is prepared, on inputs drawn from `seed`.
+
+        Runs the reference. Every phase overrides this.
+        """
         raise NotImplementedError
 
     def own(self, subject: Subject) -> Subject:
-        """The variant's own copy, as its steps call it; may change the module."""
+        """`subject`, the variant's own copy, as its steps call it; may change its module."""
         return subject
 
     def start(self, module: torch.nn.Module) -> Any:
         """The state that steps of `module` start from; None where they change nothing."""
 
     def graphs_parts(self, mode: Mode) -> bool:
-        """Whether CUDA graphs replace forward and backward instead of the whole step."""
+        """Whether `mode` captures forward and backward each, instead of the whole step."""
         return False
 
     def forward(self, call: Step, inputs: Inputs) -> Step:
-        """The function to run in the mode's contexts, given a call of the model on `inputs`."""
+        """What a step runs in the mode's contexts; `call` calls the model on `inputs`."""
         return call
 
     def steps(
         self, module: torch.nn.Module, forward: Step, variant: Variant, device: Hardware, start: Any
     ) -> tuple[Step, Step, State]:
-        """`Built.live`, `Built.step` and their state, given `forward` in its contexts.
+        """The `live`, `step` and `state` of a `Built`. `forward` enters the mode's contexts itself.
 
-        They start from `start`, or from the module as it is if that is None, and need before each
-        call what `forward` needs (`Prepared`). The caller restores what the steps of a capture
-        changed.
+        Steps start from `start`, or from the module as it is if that is None. They need the same
+        preparation before each call as `forward` (`Prepared`). The caller restores what the steps
+        of a capture changed.
         """
         return forward, device.capture(forward) if variant.mode.graph else forward, State()
 
 
 def weight_dtype(variant: Variant) -> torch.dtype:
-    """fp32 for autocast, which casts per op; otherwise the dtype that weights are cast to once."""
+    """The dtype of weights: fp32 under autocast, which casts per operator; else the variant's."""
     return torch.float32 if variant.mode.autocast else DTYPES[variant.dtype]
 
 
@@ -105,11 +108,12 @@ def build(
     phase: Phase,
     start: Any = None,
 ) -> Built:
-    """Wraps `subject`, which must already have the variant's `weight_dtype`.
+    """The step of `variant`, built on `subject`, which already has its `weight_dtype`.
 
-    A manual capture happens here and runs the step; compiling happens in the first call. Steps are
-    those of `phase` and start from `start`, or else from the present weights. The caller restores
-    what the steps of a capture changed.
+    The steps are those of `phase`. They start from `start`, or from the present weights if that is
+    None. `fullgraph`: whether graph breaks are errors. A manual capture happens here and runs the
+    step; compilation happens in the first call. The caller restores what the steps of a capture
+    changed.
     """
     target = backends.find(variant.mode).build(subject.module, variant.mode, fullgraph)
     graphed = phase.graphs_parts(variant.mode)
@@ -119,7 +123,7 @@ def build(
 
     def built(own: Subject) -> Built:
         call = arguments.call_of(own, target)
-        called = phase.forward(alone(call), own.inputs)
+        called = phase.forward(bare_call(call), own.inputs)
         forward = prepare_like(_enter_contexts(called, variant, device.type), call)
         live, step, state = phase.steps(own.module, forward, variant, device, start)
         return Built(own, target, live, step, state, graphed)
@@ -142,10 +146,11 @@ def _check_graphable(inputs: Inputs) -> None:
 
 
 class _Around(torch.nn.Module):
-    """Graphed instead of the model, because graphing replaces a module's forward for good.
+    """Calls the model within the mode's contexts; captured in place of the model.
 
-    It enters the contexts itself: around make_graphed_callables, they would also apply to the
-    captured backward, unlike in a user's step (github.com/pytorch/pytorch/issues/120930).
+    make_graphed_callables replaces the forward of the module that it captures for good, so it gets
+    this wrapper. Contexts around make_graphed_callables would also apply to the captured backward,
+    unlike in a user's step (github.com/pytorch/pytorch/issues/120930), so the wrapper enters them.
     """
 
     def __init__(self, model: torch.nn.Module, variant: Variant, device_type: str) -> None:
@@ -158,7 +163,7 @@ class _Around(torch.nn.Module):
 
 
 def _enter_contexts(step: Step, variant: Variant, device_type: str) -> Step:
-    """`step` as a user writes it: every call enters the contexts."""
+    """A step that enters autocast and the gradient mode of `variant` in each call, as users do."""
     if variant.mode.autocast:
         step = _under(partial(torch.autocast, device_type, DTYPES[variant.dtype]), step)
     grad = GRAD[variant.mode.grad]

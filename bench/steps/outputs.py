@@ -1,4 +1,4 @@
-"""The tensors in forward's output, by their place, and what else is in it."""
+"""Finds the tensors in what forward returns, by their places, and says what else is in it."""
 
 from __future__ import annotations
 
@@ -18,22 +18,24 @@ UNFINISHED = (
     *(abc.Awaitable, abc.Iterator, abc.AsyncIterator),
     *(concurrent.futures.Future, multiprocessing.pool.AsyncResult, torch._C.Future),
 )
-"""What a function returns before it has done its work, or while others do it."""
+"""Types that a function returns before it has done its work, or while others do it."""
 
 LONGEST_LIST = 300
-"""Characters: a cache of a large model may have hundreds of tensors."""
+"""The most characters of a list of places: a cache of a large model may have hundreds of
+tensors."""
 
 
 def comparable(outputs: object) -> Outputs:
     """Float64 copies of floating and complex tensors; of integer tensors if there are no others.
 
-    Otherwise an argmax between equal candidates could differ although no mode is wrong.
+    Integers beside floats are left out: an argmax between nearly equal candidates may differ
+    although no mode is wrong.
     """
     return {place: double(tensor) for place, tensor in _comparable_leaves(outputs).items()}
 
 
 def describe_unchecked(outputs: object) -> str | None:
-    """The places that `comparable` leaves out, each with what it holds; None if there are none.
+    """The places in `outputs` that `comparable` leaves out, each with its type; None without any.
 
     None, numbers and texts are named only where no tensor can be compared.
     """
@@ -47,13 +49,13 @@ def describe_unchecked(outputs: object) -> str | None:
 
 
 def find_unfinished(outputs: object) -> str | None:
-    """`a map`, if a call returned one of `UNFINISHED`, alone or in containers; else None."""
+    """The type of the first of `UNFINISHED` in `outputs`, such as `a map`; None without one."""
     kinds = (type(leaf) for _, leaf in trees.leaves(outputs) if isinstance(leaf, UNFINISHED))
     return next((f"a {kind.__name__}" for kind in kinds), None)
 
 
 def why_incomparable(outputs: object) -> str | None:
-    """Why no result of forward can be compared; None where one can."""
+    """Why nothing in `outputs` of forward can be compared; None where something can."""
     if kind := find_unfinished(outputs):
         return (
             f"forward returned {kind}, which has not done its work when forward returns; return "
@@ -65,12 +67,12 @@ def why_incomparable(outputs: object) -> str | None:
 
 
 def floating_tensors(outputs: object) -> list[torch.Tensor]:
-    """The floating tensors, in the order of their places."""
+    """The floating tensors in `outputs`, in the order of their places."""
     return [tensor for tensor in trees.tensors(outputs) if tensor.is_floating_point()]
 
 
 def double(tensor: torch.Tensor) -> torch.Tensor:
-    """A float64 copy, a dense one; a complex number becomes two real numbers."""
+    """A dense float64 copy of `tensor`; a complex number becomes two real numbers."""
     if tensor.layout in (torch.sparse_coo, *geometry.COMPRESSED):
         tensor = tensor.detach().to_dense()
     real = torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
@@ -78,13 +80,13 @@ def double(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def difference(result: torch.Tensor, reference: torch.Tensor) -> torch.Tensor:
-    """`result` less `reference`: 0 where both are infinite or no numbers alike."""
+    """`result` minus `reference`; 0 where both are nan or the same infinity."""
     same = (result == reference) | (result.isnan() & reference.isnan())
     return (result - reference).masked_fill(same, 0)
 
 
-def finite(reference: torch.Tensor) -> torch.Tensor:
-    """With 0 in place of all that is not a finite number: what errors are relative to."""
+def zero_nonfinite(reference: torch.Tensor) -> torch.Tensor:
+    """`reference` with 0 in place of nan and infinities; errors are divided by its norm."""
     return reference.nan_to_num(0, 0, 0)
 
 

@@ -1,8 +1,9 @@
-"""A model that another process saved (`modescope.compare`): a module, or a function that builds it.
+"""Loads a model that another process saved (`modescope.compare`).
 
-The file holds both a model and its inputs, or the inputs are None and the function returns them,
-too. Weights come back on the CPU, and those in half precision in fp32, as all models begin. Other
-tensors that the model holds on a GPU come back on one, because moving a module leaves them behind.
+The file holds a module, or a function that builds it, and the inputs; the inputs are None where the
+function returns them too. Weights are loaded on the CPU, and those in half precision become fp32,
+as every model starts out. Other tensors that the model held on a GPU are loaded on one, because
+moving a module would leave them behind.
 """
 
 from __future__ import annotations
@@ -47,9 +48,9 @@ def load(model: Model) -> Callable[..., Any]:
 
 
 def names_of_main(place: dict[str, Any]) -> dict[str, Any]:
-    """The names of this process's `__main__`, in which functions of a notebook are defined anew.
+    """The namespace of this process's `__main__`, where a notebook's functions are defined again.
 
-    `place`: `__file__` and the like of the script that defined them.
+    `place`: `__file__` and the like of the script that defined them, which are added to it.
     """
     main = vars(sys.modules["__main__"])
     main.update(place)
@@ -74,13 +75,13 @@ def _read(file: str, name: str) -> dict[str, Any]:
 
 
 def _place(storage: Any, location: str) -> Any:
-    """What was on a GPU, on the one that this process uses; all else on the CPU."""
+    """A loaded storage that was on a GPU, on the GPU in use; any other as it is, on the CPU."""
     gpu = gpu_in_use()
     return storage if gpu is None or not location.startswith("cuda") else storage.to(device=gpu)
 
 
 def _plain(module: Any, inputs: Any) -> tuple[Any, Any]:
-    """Both on the CPU, with half precision in fp32; None without inputs stays None."""
+    """`module` and `inputs` on the CPU, with half precision in fp32; `inputs` may be None."""
 
     def plain(tensor: torch.Tensor) -> torch.Tensor:
         return tensor.to("cpu", torch.float32 if tensor.dtype in HALF else tensor.dtype)

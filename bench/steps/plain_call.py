@@ -1,4 +1,4 @@
-"""Calls the model in plain eager, as its user would, and says what it raises."""
+"""Builds a model and calls it in plain eager, as its user would, and says what it raises."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ LONGEST_ERROR = 200  # characters of torch's message
 
 
 def build_drawn(case: Case, device: Hardware) -> Subject:
-    """The model of `case` on `device`, with the weights that its first call draws.
+    """The model of `case` with its inputs on `device`; lazy modules have drawn their weights.
 
-    Only those of torch's lazy modules; `examination.examine` refuses others.
+    A first call makes torch's lazy modules draw them. A model that makes other parameters in its
+    first call is refused later (`examination.examine`).
     """
     subject = build(case.model, case.largest_shape)
     tensors = (*subject.module.parameters(), *subject.module.buffers())
@@ -43,9 +44,10 @@ def build_drawn(case: Case, device: Hardware) -> Subject:
 
 
 def call_without_gradients(call: Callable[[], T]) -> T:
-    """What `call` returns, with gradients only if it fails without.
+    """What `call` returns under no_grad; if that fails, what it returns with gradients.
 
-    A ScriptModule that was called with gradients fails in inference mode from then on.
+    Gradients come second, because a ScriptModule that was called with them fails in inference mode
+    from then on.
     """
     try:
         with torch.no_grad():
@@ -58,7 +60,7 @@ def call_without_gradients(call: Callable[[], T]) -> T:
 
 
 def outputs(subject: Subject) -> Any:
-    """What the model returns."""
+    """What the model of `subject` returns for its inputs, without gradients if that works."""
     return call_without_gradients(lambda: _call(subject, nullcontext()))
 
 
@@ -67,8 +69,8 @@ def _call(subject: Subject, grad: AbstractContextManager[Any]) -> Any:
         return subject.call()
 
 
-def objection(subject: Subject, grad: AbstractContextManager[Any]) -> str | None:
-    """What the model raises where it is called within `grad`; None where it works."""
+def find_failure(subject: Subject, grad: AbstractContextManager[Any]) -> str | None:
+    """The message of what the model raises when called within `grad`; None where the call works."""
     try:
         _call(subject.cast(None), grad)
     except Exception as error:
@@ -77,7 +79,7 @@ def objection(subject: Subject, grad: AbstractContextManager[Any]) -> str | None
 
 
 def try_call(subject: Subject, device: Hardware, model: Model, shape: Mapping[str, int]) -> None:
-    """Raises UsageError where forward fails on `device`, unless it lacks memory.
+    """Raises UsageError where forward of `subject` fails on `device`, unless it lacks memory.
 
     A case that needs too much memory is measured all the same, and recorded as such.
     """

@@ -16,17 +16,17 @@ from modescope.bench.steps.outputs import Outputs
 from modescope.bench.steps.subject import Built
 
 KEPT = 256
-"""Elements of each result that are compared."""
+"""At most so many elements of each result are compared."""
 
 LEAST_SPREAD = 10.0
-"""Times the tolerance: results that are spread less are compared by their errors alone, because
-rounding differs between two steps, too."""
+"""Results are compared here if their relative spread is at least so many times the tolerance. For
+others errors alone decide, because rounding differs between two steps, too."""
 
 Draws = dict[str, torch.Tensor]  # by place, as (calls, elements)
 
 
 def take(check: Check, built: Built, calls: int, seed: int) -> Draws:
-    """Results of `calls` calls in a row, which continue one sequence of random numbers.
+    """Results of `calls` calls in a row, which continue one sequence of random numbers from `seed`.
 
     A result that a call lacks counts as zero there: a layer that is skipped at random has no
     gradient. Results whose size changes from call to call are left out.
@@ -43,8 +43,8 @@ def take(check: Check, built: Built, calls: int, seed: int) -> Draws:
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """How two groups of draws differ."""
+class DrawsComparison:
+    """How two groups of draws differ in spread and mean."""
 
     spread: float  # variance of the first over that of the second
     shift: float  # squared distance of their means, over their variances
@@ -56,14 +56,15 @@ class Comparison:
         return math.isfinite(self.spread) and math.isfinite(self.shift)
 
 
-EQUAL = Comparison(1.0, 0.0, 1.0)
+EQUAL = DrawsComparison(1.0, 0.0, 1.0)
 
 
-def compare(mode: Draws, eager: Draws, dtype: str, permutations: int) -> Comparison:
-    """Compares spread and mean over all places that are random in eager.
+def compare(mode: Draws, eager: Draws, dtype: str, permutations: int) -> DrawsComparison:
+    """Compares spread and mean of two groups of draws over all places that are random in eager.
 
-    The p-value is that of the smaller of two, doubled, over random assignments of the calls to the
-    two groups: it holds whatever the distribution. It is at least 2 / (permutations + 1).
+    The p-value is twice the smaller of two, one for the spread and one for the mean. Both come from
+    random assignments of the calls to the two groups, so they hold whatever the distribution. It is
+    at least 2 / (permutations + 1).
     """
     distances = _distances(mode, eager, LEAST_SPREAD * TOLERANCE[dtype])
     if distances is None:
@@ -77,11 +78,11 @@ def compare(mode: Draws, eager: Draws, dtype: str, permutations: int) -> Compari
     spreads, shifts = _statistics(distances, order < calls // 2)
     by_spread = _share(spreads.log().abs(), spread.log().abs())
     by_shift = _share(shifts, shift)
-    return Comparison(float(spread), float(shift), min(1.0, 2 * min(by_spread, by_shift)))
+    return DrawsComparison(float(spread), float(shift), min(1.0, 2 * min(by_spread, by_shift)))
 
 
 def _sample(results: Outputs) -> Outputs:
-    """At most KEPT elements of each, evenly spaced."""
+    """At most KEPT elements of each of `results`, evenly spaced."""
 
     def sampled(tensor: torch.Tensor) -> torch.Tensor:
         flat = tensor.flatten()
@@ -96,7 +97,8 @@ def _sample(results: Outputs) -> Outputs:
 def _distances(mode: Draws, eager: Draws, least: float) -> torch.Tensor | None:
     """Squared distances between all calls, those of the mode first; each place weighs the same.
 
-    What the mode lacks in all calls counts as zero, as in `take`.
+    What the mode lacks in all calls counts as zero, as in `take`. Places with a relative spread
+    below `least` are left out; None if no place remains.
     """
     parts = []
     for place, usual in sorted(eager.items()):
@@ -126,12 +128,12 @@ def _statistics(distances: torch.Tensor, first: torch.Tensor) -> tuple[torch.Ten
 
 
 def _share(permuted: torch.Tensor, seen: torch.Tensor) -> float:
-    """How many permutations are at least as extreme, the one that was seen among them."""
+    """The share of `permuted` at least as extreme as `seen`, which counts as one of them."""
     return float(((permuted >= seen).sum() + 1) / (len(permuted) + 1))
 
 
 def _never_drop(module: nn.Module) -> None:
-    """Sets every probability to drop something to 0, wherever modules keep it."""
+    """Sets every probability of dropping something to 0, whatever module or attribute holds it."""
     for part in module.modules():
         drops = any(word in type(part).__name__.lower() for word in ("drop", "stochasticdepth"))
         for name, value in vars(part).items():
@@ -154,4 +156,5 @@ SWITCHES: dict[str, Callable[[nn.Module], None]] = {
     "all probabilities of dropout are 0": _never_drop,
     "all modules but norms and recurrent networks are in eval()": _evaluate,
 }
-"""Ways to switch random numbers off, which change the module; each beside those before it."""
+"""Functions that switch random numbers off in a module, which they change. Each is applied after
+those before it, until no random numbers are left."""

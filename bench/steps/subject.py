@@ -1,4 +1,7 @@
-"""A module with its inputs (copied, cast, moved, redrawn, restored), and the step built of it."""
+"""A module with its inputs, and the step that is built of it.
+
+Inputs can be copied, cast, moved, redrawn and restored.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ from modescope.bench.steps import geometry, trees
 
 @dataclass(frozen=True)
 class Inputs:
-    """Arguments of a forward, and targets for a loss to compare its outputs with.
+    """The arguments of a call of forward, and targets for a loss to compare its outputs with.
 
     An argument is a tensor, number, text or None, or a container of these (`bench.steps.trees`).
     Only tensors are copied, cast and redrawn; the rest is the same in every call.
@@ -65,14 +68,15 @@ class Subject:
     changes: tuple[str, ...] = ()  # places of the arguments that forward is known to change
     own_dtypes: bool = False  # whether forward only works in the dtypes of the model as it is
     rebuild: Callable[..., Inputs] | None = None
-    """The arguments that its builder makes of a seed, and of sizes where others are given."""
+    """A function of a seed, and of other sizes if given, that returns the inputs its builder
+    makes."""
     put_back: tuple[str, ...] = ()  # settings of torch that building it had changed
     order: tuple[str, ...] = ()  # of calls that vary (`mixed_calls`): the names of their sizes
     order_of_baseline: tuple[str, ...] = ()  # which is called without padding
 
     @cached_property
     def parts(self) -> dict[str, Subject]:
-        """Of calls that vary: the module with the inputs of each size that the order names."""
+        """By size, the module with inputs of that size; empty where calls have one size."""
         if not self.order:
             return {}
         [every] = self.inputs.args
@@ -81,7 +85,7 @@ class Subject:
 
     @cached_property
     def given(self) -> Inputs:
-        """What forward is given in each call: copies of what it changes, for the rest `inputs`."""
+        """The arguments of each call of forward: `inputs`, but copies of those it changes."""
         leaves = dict(self.inputs.leaves())
         changed = {id(leaves.get(place)) for place in self.changes}
         own = [each for each in self.inputs.tensors() if id(each) in changed]
@@ -89,9 +93,9 @@ class Subject:
         return self.inputs.map(lambda each: copy(each) if id(each) in changed else each)
 
     def cast(self, dtype: torch.dtype | None) -> Subject:
-        """A copy whose floating weights, buffers and inputs have `dtype`; None: their own.
+        """A copy whose floating weights, buffers and inputs have `dtype`; None keeps their own.
 
-        With `own_dtypes` fp32 stands for them. Not `Module.to(dtype)`: that would take the
+        With `own_dtypes`, fp32 keeps them too. Not `Module.to(dtype)`: that would take the
         imaginary part from complex weights.
         """
         if self.own_dtypes and dtype is torch.float32:
@@ -107,7 +111,8 @@ class Subject:
     def call(self) -> Any:
         """Calls the module once, on copies of the inputs; returns what it returns.
 
-        Where calls vary, once at each size.
+        Where calls have different sizes: calls it once at each size, and returns the results by
+        size.
         """
         if self.order:
             return {name: part.call() for name, part in self.parts.items()}
@@ -119,7 +124,7 @@ class Subject:
         return [*self.module.parameters(), *self.module.buffers(), *self.given.tensors()]
 
     def to(self, device: torch.device) -> Subject:
-        """Moved to `device`; the module itself is moved, not copied."""
+        """The subject on `device`; its module itself is moved, its inputs are copied."""
         inputs = self.inputs.copy(lambda storage: storage.to(device))
         return replace(self, module=self.module.to(device), inputs=inputs)
 
@@ -170,7 +175,7 @@ def keep_state(module: torch.nn.Module) -> Iterator[dict[str, torch.Tensor]]:
 
 
 def is_plain_float(tensor: torch.Tensor) -> bool:
-    """Whether it holds finite numbers that are not all whole, as masks and lengths are."""
+    """Whether `tensor` holds finite numbers that are not all whole, as in masks and lengths."""
     if not tensor.is_floating_point():
         return False
     return bool(tensor.isfinite().all()) and not torch.equal(tensor, tensor.round())
@@ -179,11 +184,11 @@ def is_plain_float(tensor: torch.Tensor) -> bool:
 def redraw(
     inputs: Inputs, seed: int, redrawn: Callable[[torch.Tensor], bool] = lambda tensor: True
 ) -> Inputs:
-    """Fresh inputs like the given ones: floats are redrawn, integers and booleans permuted.
+    """Random inputs like `inputs`: floats are redrawn, integers and booleans permuted.
 
-    Only the tensors that are to be `redrawn`; the others are copied.
-    Floats keep mean, spread and range of the example, so that a model that needs, say, positive
-    values still gets them; a constant keeps its sign. Infinite values stay (attention masks).
+    Tensors for which `redrawn` is false are copied. Floats keep mean, spread and range of the
+    example, so that a model that needs, say, positive values still gets them; a constant keeps its
+    sign. Infinite values stay (attention masks).
     """
     generator = torch.Generator().manual_seed(seed)
 
@@ -218,14 +223,17 @@ StepPart = tuple[str, Callable[[Any], Any]]
 
 
 class State:
-    """What steps change besides the module's buffers; this base class is for steps without any."""
+    """What steps change besides the module's buffers.
+
+    This base class is for steps that change nothing else.
+    """
 
     start: Any = None  # what the first step starts from, as returned by `Phase.start`
 
     def restore(self) -> None:
         """Restores `start` in place, so that the next step is the first again."""
 
-    def settle(self, step: Step) -> None:
+    def adjust_start(self, step: Step) -> None:
         """Adjusts `start` by calling `step`, so that all timed steps do the same work."""
 
     def tensors(self) -> list[torch.Tensor]:
@@ -241,24 +249,24 @@ class State:
         return ()
 
     def parts_note(self) -> str | None:
-        """A note on the times of `parts`."""
+        """A note on the times of `parts`; None without one."""
         return None
 
     def sizes(self) -> dict[str, Any]:
-        """Bytes by column of `bench.records.columns.Memory`."""
+        """Sizes of the state in bytes, by column of `bench.records.columns.Memory`."""
         return {}
 
     def leave_device(self) -> None:
         """Moves the harness's own copies out of the device's memory."""
 
     def copies_bytes(self) -> int:
-        """Bytes of the harness's own copies, where they are in the same memory as the step."""
+        """Bytes of the harness's own copies that are in the same memory as the step."""
         return 0
 
 
 @dataclass(frozen=True)
 class Built:
-    """A variant ready to run."""
+    """The steps of a variant, ready to be called, and what they change."""
 
     subject: Subject  # its own weights and inputs
     target: torch.nn.Module  # the module that a step calls, compiled or not
@@ -270,17 +278,17 @@ class Built:
 
     @contextmanager
     def keep_state(self) -> Iterator[None]:
-        """Undoes what steps change: buffers and state."""
+        """Undoes on exit what steps within the block change: buffers and state."""
         with keep_state(self.subject.module):
             try:
                 yield
             finally:
                 self.state.restore()
 
-    def settle(self) -> None:
-        """Adjusts what steps start from (`State.settle`), and restores it."""
+    def adjust_start(self) -> None:
+        """Adjusts what steps start from (`State.adjust_start`), then restores the state to it."""
         with self.keep_state():
-            self.state.settle(self.step)
+            self.state.adjust_start(self.step)
 
     def tensors(self) -> list[torch.Tensor]:
         """Weights, buffers, inputs, and the state's tensors."""

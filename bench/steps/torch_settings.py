@@ -1,4 +1,4 @@
-"""Settings of torch that hold for the whole process, which a model may change and we put back."""
+"""Reads torch's settings of the whole process, and puts back those that a model changed."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from typing import Any
 import torch
 
 SUBNORMAL = 1e-39
-"""In fp32; with flushing it is 0 as soon as a kernel has made it."""
+"""A subnormal number in fp32: where torch flushes these, a kernel that computes it returns 0."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """How one setting is read and written; None is a value that cannot be read now."""
+    """How one setting is read and written. A value of None means that it cannot be read now."""
 
     read: Callable[[], Any]
     write: Callable[[Any], object]
 
 
 def _flushes() -> bool:
-    """Torch can set this, but not read it."""
+    """Whether kernels flush subnormal numbers to 0; torch has no function that reads this."""
     with torch.inference_mode():
         return not torch.full((1,), SUBNORMAL * 1e2, device="cpu", dtype=torch.float32).mul(1e-2)
 
 
 def _set_default_device(name: str) -> None:
-    """None for the CPU, because any other value slows every call down."""
+    """Sets no default device for the CPU, because any value slows every call down."""
     torch.set_default_device(None if name == "cpu" else name)
 
 
@@ -70,7 +70,7 @@ SETTINGS: dict[str, Setting] = {
 
 
 def read() -> dict[str, Any]:
-    """All settings as they are now."""
+    """The values of all settings now, by name; None for one that cannot be read."""
     values: dict[str, Any] = {}
     for name, setting in SETTINGS.items():
         values[name] = None
@@ -80,7 +80,7 @@ def read() -> dict[str, Any]:
 
 
 def put_back(before: Mapping[str, Any]) -> tuple[str, ...]:
-    """Writes what is no longer as `before`, and returns it as `threads 1 → 2`."""
+    """Sets changed settings to their values in `before`; returns texts such as `threads 1 → 2`."""
     changed = {name: now for name, now in read().items() if before[name] not in (None, now)}
     for name in changed:
         SETTINGS[name].write(before[name])
@@ -89,7 +89,7 @@ def put_back(before: Mapping[str, Any]) -> tuple[str, ...]:
 
 @contextmanager
 def keep() -> Iterator[list[str]]:
-    """Puts all settings back afterwards, and adds to the list what was changed."""
+    """Puts all settings back after the block; adds the changes to the list that it yields."""
     before, changed = read(), list[str]()
     try:
         yield changed

@@ -18,12 +18,12 @@ PLAIN = (bool, int, float, complex, str, type(None))
 """Leaves beside tensors that models commonly take and return, and that hold no tensor."""
 
 Parts = tuple[Sequence[str], Sequence[Any], Callable[[list[Any]], Any]]
-"""Of a container: its keys as a user would write them (`[0]`, `['logits']`, `.logits`), its values,
-and what makes the same container around other values."""
+"""The keys of a container as a user would write them (`[0]`, `['logits']`, `.logits`), its values,
+and a function that makes the same container around other values."""
 
 
 def leaves(tree: object, place: str = "") -> Iterator[tuple[str, Any]]:
-    """Every leaf with its place, such as `[0]['logits']`; a tree that is a leaf has place ``."""
+    """Every leaf of `tree` and its place, such as `[0]['logits']`; "" if `tree` is a leaf."""
     parts = _parts(tree)
     if parts is None:
         yield place, tree
@@ -34,12 +34,12 @@ def leaves(tree: object, place: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def tensors(tree: object) -> list[torch.Tensor]:
-    """The tensors in the order of their places."""
+    """The tensors in `tree`, in the order of their places."""
     return [leaf for _, leaf in leaves(tree) if isinstance(leaf, torch.Tensor)]
 
 
 def map_tensors(function: Callable[[torch.Tensor], torch.Tensor], tree: Any) -> Any:
-    """New containers in which `function` was applied to each tensor; other leaves stay.
+    """`tree` in new containers, with `function` applied to each tensor; other leaves stay.
 
     A tensor in two places is still one tensor in both.
     """
@@ -60,7 +60,7 @@ def map_tensors(function: Callable[[torch.Tensor], torch.Tensor], tree: Any) -> 
 
 
 def _parts(tree: object) -> Parts | None:
-    """The content of a container; None for a leaf."""
+    """The keys and values of a container, and how to rebuild it; None for a leaf."""
     if isinstance(tree, torch.Tensor):
         return None
     if registered := pytree.SUPPORTED_NODES.get(type(tree)):
@@ -70,7 +70,10 @@ def _parts(tree: object) -> Parts | None:
 
 
 def _registered_parts(tree: Any, registered: pytree.NodeDef) -> Parts:
-    """Keys are torch's own; or those of the mapping, if torch has none; or numbers."""
+    """The parts of a container of a type that torch's pytree knows.
+
+    Keys are torch's own; where torch has none, those of the mapping, or numbers.
+    """
     if registered.flatten_with_keys_fn is not None:
         pairs, context = registered.flatten_with_keys_fn(tree)
         values = [value for _, value in pairs]
@@ -98,7 +101,7 @@ def _numbered(values: Sequence[Any]) -> dict[str, Any]:
 
 
 def _rebuilder(tree: Any) -> Callable[[list[Any]], Any]:
-    """Makes a container like `tree`, which torch does not know, around other values."""
+    """A function that makes a container like `tree`, whose type torch does not know."""
     if isinstance(tree, (tuple, list)):
         kind: Callable[..., Any] = type(tree)
         return (lambda values: kind(*values)) if hasattr(tree, "_fields") else kind

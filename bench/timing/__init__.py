@@ -1,1 +1,1 @@
-"""Timing of any callable: timers, paired rounds, calibration, contention."""
+"""Timing of any callable: timers, paired rounds, the cost of measuring, load of the machine."""

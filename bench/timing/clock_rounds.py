@@ -1,7 +1,7 @@
-"""Reads all clocks of a warm call in rounds, so that they can be related to each other.
+"""Reads all clocks of a warm call in rounds, so that their times can be related to each other.
 
-Clocks that are read one after the other cannot: on a machine whose pace changes by half, host time
-and latency of one call differ by as much. In a round each clock stands beside the others.
+Times that are read one after the other cannot be related: on a machine whose pace changes by half,
+host time and latency of one call differ by as much. In a round each clock stands beside the others.
 """
 
 from __future__ import annotations
@@ -45,14 +45,19 @@ TOO_NOISY = "the difference between a longer and a shorter block is not above 0"
 TOO_SHORT = "its device time is too short for the device's clock"
 
 MOSTLY = 0.5
-"""Share of the rounds above which a clock that failed is left out instead of those rounds."""
+"""A clock that failed in more than this share of the rounds is left out; otherwise the rounds in
+which it failed are."""
 
 PREFIXES = ("", "baseline_")  # of the columns of a clock's sides
 
 
 @dataclass(frozen=True)
 class _Block:
-    """How many calls can be queued on a held device; None, and the reason, if not even one."""
+    """A block of calls whose device time is read.
+
+    `calls`: how many can be queued while the device is held; None, and a reason, if not even one.
+    `wanted`: how many a block should have.
+    """
 
     calls: int | None
     wanted: int
@@ -168,7 +173,7 @@ def _calls_that_fit(step: Step, device: Device, latency_s: float) -> _Block:
 
 
 def _long_enough(step: Step, device: Device, calls: int, device_s: float) -> _Block:
-    """More calls, if they can be queued, where `calls` of them make too short a block."""
+    """A block of more than `calls` calls where these are too short, if more can be queued."""
     wanted = max(calls, math.ceil(EVENT_BLOCK_S / max(device_s, SHORTEST_S)))
     if wanted > calls and timers.device_time(step, device, wanted).samples_s:
         return _Block(wanted, wanted)

@@ -1,4 +1,8 @@
-"""Compares two steps, which are any callables: warm-up, paired rounds, and their conditions."""
+"""The whole comparison of two steps: warm-up, paired rounds, and the conditions meanwhile.
+
+Steps are any callables, so this knows nothing of cases. The rounds themselves are in
+`bench.timing.paired`; for a case, `bench.case.paired_timing` calls this and stores the results.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +26,7 @@ STEADY_WITHIN = 0.01
 
 @dataclass(frozen=True)
 class WarmUp:
-    """The time until the steps were steady, and their time per call from then on."""
+    """How long warm-up took until the steps were steady, and their time per call from then on."""
 
     seconds: float
     steady: bool
@@ -59,12 +63,12 @@ def _is_steady(blocks: Sequence[float]) -> bool:
 
 
 CountFromNow = Callable[[], Callable[[], int]]
-"""Starts to count; calling the result gives the count since then."""
+"""A function that starts to count and returns another one, which returns the count since then."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Paired rounds of two steps, or rounds of one alone."""
+    """The paired rounds of two steps; without a baseline, the rounds of one alone."""
 
     rounds: Rounds
     steady: bool  # whether warm-up reached a steady state
@@ -81,7 +85,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Measurement:
-    """A comparison and its conditions."""
+    """A comparison and the conditions during it."""
 
     comparison: Comparison
     contention: Contention
@@ -98,9 +102,9 @@ def compare(
     on_phase: Callable[[str], object] = lambda phase: None,
     count_compilations: CountFromNow = lambda: lambda: 0,
 ) -> Comparison:
-    """Warm-up to a steady state, then paired rounds in an order that depends on `seed`.
+    """Warms the steps up to a steady state, then plays paired rounds, ordered by `seed`.
 
-    `redraw` (`bench.timing.memory_layout.anew`) is called before the blocks of the rounds,
+    `redraw` (`bench.timing.memory_layout.make_redraw`) is called before the blocks of the rounds,
     `on_phase` with the name of each phase. The caller decides what to do about compilations.
     """
     on_phase("warm-up")
@@ -122,10 +126,10 @@ def measure(
     on_phase: Callable[[str], object] = lambda phase: None,
     count_compilations: CountFromNow = lambda: lambda: 0,
 ) -> Measurement:
-    """`compare`, with the load of the machine and the device's state meanwhile."""
+    """As `compare`, and reads the load of the machine and the state of the device meanwhile."""
     counters, before = contention.read(), devices.read_conditions(device)
     comparison = compare(case, baseline, device, budget, seed, redraw, on_phase, count_compilations)
-    watched = contention.between(counters, contention.read())
+    watched = contention.load_between(counters, contention.read())
     after = devices.read_conditions(device)
     return Measurement(comparison, watched, devices.device_state(before, after))
 
@@ -133,12 +137,12 @@ def measure(
 def flags(
     compared: Comparison, load: Contention, state: DeviceState | None = None
 ) -> tuple[str, ...]:
-    """Names of flags (docs/how-to-read-a-report.md); `state`: None where it was not observed."""
+    """The flags of a comparison (docs/how-to-read-a-report.md); `state`: None if not observed."""
     rounds, seen = compared.rounds, state or DeviceState()
     of_conditions = {
         "no_steady_state": not compared.steady,
-        "contended": diagnostics.contended(load, seen.gpu_processes),
-        "throttled": diagnostics.throttled(seen.device_clock_hz, seen.throttle_reasons),
+        "contended": diagnostics.is_contended(load, seen.gpu_processes),
+        "throttled": diagnostics.is_throttled(seen.device_clock_hz, seen.throttle_reasons),
     }
     return (
         *diagnostics.flags(

@@ -1,7 +1,7 @@
-"""Other load on this machine's cores while the case was measured.
+"""Measures other load on this machine's cores while a case is measured.
 
-The difference of the system's counters before and after. Imports no torch. Linux has all counters;
-on other systems most are None.
+It is the difference of the system's counters before and after. Imports no torch. Linux has all
+counters; on other systems most are None.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from modescope.bench.records.columns import Contention
 from modescope.bench.records.cpu import cgroups, lines_of
 
 THROTTLED_UNITS_S = {"throttled_usec": 1e-6, "throttled_time": 1e-9}
-"""Keys of throttled time in cpu.stat, by cgroup version (kernel documents cgroup-v2, sched-bwc)."""
+"""Keys of throttled time in cpu.stat, and its unit in seconds: of cgroups of version 2, then of
+version 1 (kernel documents cgroup-v2, sched-bwc)."""
 
 Number = TypeVar("Number", int, float)
 
@@ -47,8 +48,8 @@ def read(root: Path = Path("/")) -> Counters:
     )
 
 
-def between(before: Counters, after: Counters) -> Contention:
-    """The load from `before` to `after`, both read by the same thread.
+def load_between(before: Counters, after: Counters) -> Contention:
+    """The load between `before` and `after`, both read by the same thread.
 
     CPU time of others is all busy time of the cores minus that of this process. It includes time
     that a hypervisor gave to other guests, and may be off by 10 ms, the unit of idle time.
@@ -72,7 +73,11 @@ def _difference(before: Number | None, after: Number | None) -> Number | None:
 
 
 def _waited_s(root: Path) -> float | None:
-    """From "running waited slices" in nanoseconds; a kernel that does not count has "0 0 0"."""
+    """Seconds that this thread was ready to run but had no core; None where it is not counted.
+
+    A line of the file is "running waited slices", in nanoseconds; "0 0 0" if the kernel does not
+    count.
+    """
     for line in lines_of(root / "proc/thread-self/schedstat"):
         running, waited, _ = map(int, line.split())
         return waited * 1e-9 if running else None
@@ -80,7 +85,7 @@ def _waited_s(root: Path) -> float | None:
 
 
 def _idle_and_cores(root: Path) -> tuple[float | None, int | None]:
-    """Idle time, waiting for disks included, and the number of cores (proc(5), /proc/stat)."""
+    """Idle seconds, waiting for disks included, and the number of cores (proc(5), /proc/stat)."""
     lines = lines_of(root / "proc/stat")
     totals = [[int(word) for word in line.split()[1:]] for line in lines if line[:4] == "cpu "]
     cores = sum(bool(re.match("cpu[0-9]", line)) for line in lines)
@@ -91,10 +96,10 @@ def _idle_and_cores(root: Path) -> tuple[float | None, int | None]:
 
 
 def _throttled_s(root: Path) -> float | None:
-    """How long quotas stopped this process's cgroup or its parents, in total.
+    """Seconds for which quotas stopped this process's cgroup or its parents, in total.
 
-    Each counts its own quota only. In a container the path may be the host's, of which only the
-    end exists there: missing files are skipped.
+    Each group counts its own quota only. In a container the path may be the host's, and only its
+    last folders exist there, so missing files are skipped.
     """
     totals_s = [
         int(words[1]) * THROTTLED_UNITS_S[words[0]]

@@ -1,4 +1,4 @@
-"""Draws the memory layout anew for each block, so that it is noise and no lasting difference.
+"""Randomises the memory layout before each block, so that it is noise and no lasting difference.
 
 Two copies of one step differ by 0.2 to 4 % as long as their process lives, because of where the
 allocator put their tensors: cache sets, pages and free lists. Rounds cannot average over what never
@@ -18,7 +18,7 @@ import torch
 from modescope.bench.devices.devices import Device
 
 Redraw = Callable[[], object]
-"""Moves tensors to other memory. The layout lasts as long as the result is held."""
+"""A function that moves tensors to other memory. The layout lasts as long as its result is held."""
 
 SMALL_BYTES = 2048  # at most, of one small block on the heap
 BLOCKS = 400
@@ -27,19 +27,19 @@ LARGEST_MOVED_BYTES = 2**22  # larger tensors fill caches wherever they lie
 MOST_MOVED_BYTES = 2**25  # per draw: copying as much takes some 10 ms
 
 
-def heap(draw: random.Random) -> object:
-    """Changes the state of malloc's free lists until the result is dropped."""
+def disturb_heap(draw: random.Random) -> object:
+    """Puts malloc's free lists into a random state, which lasts until the result is dropped."""
     blocks = [bytearray(draw.randrange(1, SMALL_BYTES)) for _ in range(draw.randrange(1, BLOCKS))]
     return blocks[::2]
 
 
-def anew(
+def make_redraw(
     tensors: Sequence[torch.Tensor],
     device: Device,
     seed: int,
     restore: Callable[[], object] = lambda: None,
 ) -> Redraw:
-    """The function to call before blocks: it moves tensors and changes the heap's state.
+    """A function to call before blocks: it moves `tensors` and changes the heap's state at random.
 
     Values, shapes, strides and identities stay, so compiled code is not affected. Tensors that
     share memory or exceed 4 MiB are not moved; of the rest, at most 32 MiB at a time, chosen at
@@ -51,7 +51,7 @@ def anew(
 
     def redraw() -> object:
         restore()
-        held = [heap(draw)]
+        held = [disturb_heap(draw)]
         if device.queues:
             return held
         held.append(bytearray(draw.randrange(PADDING_BYTES)))

@@ -1,4 +1,4 @@
-"""The pace of the machine: the time of a fixed piece of work, beside what is timed.
+"""The pace of the machine: the time of a fixed piece of work, read beside what is timed.
 
 Virtual cores may change their speed by half within milliseconds. Absolute times of two rows can be
 compared after division by the pace of their rounds.
@@ -28,8 +28,8 @@ ITERATIONS = 1000  # about 20 µs of integer arithmetic in the interpreter
 CALLS = 5  # of which the median counts
 
 BEST = "paces.json"
-"""In results_dir: the shortest time of the work on each machine. A study may run at another pace as
-a whole, which its own rows cannot show."""
+"""A file in results_dir: the shortest time of the work on each machine. A study may run at another
+pace as a whole, which its own rows cannot show."""
 
 
 def work() -> None:
@@ -40,12 +40,12 @@ def work() -> None:
 
 
 def clock(name: str = "pace", step: Step = work) -> Clock:
-    """A clock of this name that times `step`, the same in all that is compared."""
+    """A clock called `name` that times `step`, which has to be the same in all that is compared."""
     return Clock(name, (Side(step, time_of, CALLS, settling_calls=1),))
 
 
 def time_of(step: Step, device: Device, calls: int) -> Timing:
-    """The time of a call on the host, whatever the device does. One sample per call."""
+    """The host's time of a call, whatever the device does; one sample per call."""
     now = device.clock
     samples = []
     for _ in repeat(None, calls):
@@ -56,9 +56,9 @@ def time_of(step: Step, device: Device, calls: int) -> Timing:
 
 
 def best_s(paces_s: Sequence[float] | None, file: Path) -> float | None:
-    """The machine's best pace, from `file` and these rounds, which extend it; None for too few.
+    """The machine's best pace in seconds, of `file` and this run; None with too few rounds.
 
-    A run's pace is the 5th percentile of its rounds.
+    A run's pace is the 5th percentile of its rounds, `paces_s`. A better one is written to `file`.
     """
     ends_s = pace_ends_s(paces_s)
     if paces_s is None or ends_s is None or len(paces_s) < MIN_ROUNDS:
@@ -73,7 +73,7 @@ def best_s(paces_s: Sequence[float] | None, file: Path) -> float | None:
 
 
 def _read_file(file: Path) -> dict[str, float]:
-    """The file's entries; none where it is unreadable."""
+    """The best pace of each machine in the file; none where it is unreadable."""
     try:
         entries: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
         return {machine: float(pace_s) for machine, pace_s in entries.items()}

@@ -1,4 +1,8 @@
-"""Paired rounds of case and baseline, from which the speedup and its interval come."""
+"""The paired rounds of two steps: how many there are, and what a block of them is.
+
+The speedup and its interval come from these rounds. Warm-up and conditions are in
+`bench.timing.comparison`, which calls this.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +34,8 @@ SLOW = 0.8
 
 TURN_S = 0.02
 """Series of case and baseline take turns of about this length. Ratios of series of 0.9 s had a
-standard deviation of 3.6 % as a whole, of 2.9 % in turns of 100 ms, of 0.7 % in turns of 25 ms."""
+standard deviation of 3.6 % when each was timed as a whole, of 2.9 % in turns of 100 ms, of 0.7 % in
+turns of 25 ms."""
 
 PILOT_PATIENCE = 10.0  # times the cap: a slow step may overrun it, as intervals need a pilot
 
@@ -49,8 +54,8 @@ def play_pairs(
 
     A pilot decides once how many rounds bring the speedup's interval to `budget.half_width`, within
     the budget's rounds and time, whether or not the difference is significant: stopping at
-    significance gives 20 % false alarms. A pilot below SLOW needs only `budget.slow_half_width`,
-    if that is given, and `stopped_early` says so.
+    significance gives 20 % false alarms. If the speedup of the pilot is below SLOW,
+    `budget.slow_half_width` is enough, if that is given, and `stopped_early` says so.
 
     `per_call_s`: expected duration of each step, as from `warm_up`; `seed`: of the order within
     rounds; `redraw`: see `bench.timing.memory_layout`; `pace`: a clock to read in every round, see
@@ -91,7 +96,10 @@ def latency_clock(
     per_call_s: Sequence[float],
     redraw: Redraw,
 ) -> Clock:
-    """Times blocks of `budget.block_s` of calls that are waited for; two long series in turns."""
+    """A clock that times blocks of `budget.block_s` of calls that are waited for.
+
+    Two long series are timed in turns.
+    """
     cost_s = reading_cost(device.clock)
     lengths = [len(step.calls) for step in steps if isinstance(step, Series)]
     turns = min(*lengths, math.ceil(max(per_call_s) / TURN_S)) if len(lengths) > 1 else 1
@@ -113,7 +121,10 @@ def _is_slow(played: Sequence[Round]) -> bool:
 
 
 def _goal(played: Sequence[Round], seconds: float, budget: Budget, half_width: float) -> int:
-    """The number of rounds, estimated from the pilot; even if the budget allows, for balance."""
+    """The number of rounds to play, estimated from the pilot, within the budget.
+
+    It is an even number where the budget allows, so that both orders are equally frequent.
+    """
     needed = estimates.rounds_needed(
         *_durations(played), half_width, budget.min_rounds, budget.max_rounds
     )
@@ -122,6 +133,6 @@ def _goal(played: Sequence[Round], seconds: float, budget: Budget, half_width: f
 
 
 def _durations(played: Sequence[Round]) -> tuple[Seconds, Seconds | None]:
-    """Per round: the case's duration and the baseline's, None where there is no baseline."""
+    """Per round: the duration of the case, and of the baseline; None without a baseline."""
     has_baseline = len(played[0].timings[0]) > 1
     return medians(played, 0, 0), medians(played, 0, 1) if has_baseline else None

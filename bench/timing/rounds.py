@@ -1,4 +1,4 @@
-"""Rounds: each holds a block of every clock, in random balanced order.
+"""Plays rounds: each holds a block of every clock, in random balanced order.
 
 On a machine that drifts, timing A and then B compares two moments; strict alternation is biased by
 noise that repeats every other block. Here each round runs all in random order, and only ratios
@@ -18,14 +18,15 @@ from modescope.bench.timing.memory_layout import Redraw
 from modescope.bench.timing.timers import Timing
 
 SETTLING_CALLS = 3
-"""Untimed calls after each switch, as one call does not fill all caches: after one, two, three and
-six of them a 0.8 ms step read 790, 760, 755 and 750 us."""
+"""Untimed calls after each switch to another step, because one call does not fill all caches: after
+one, two, three and six of them a 0.8 ms step read 790, 760, 755 and 750 us."""
 MAX_SINGLE_CALLS = 4000  # enough for a 99th percentile; more would only make files larger
 SETTLING_S = 0.01  # settling takes no longer: a long step fills the caches with its first call
 
 
 Timer = Callable[[Step, Device, int], Timing]
-"""Times a number of calls of a step, as those of `bench.timing.timers`."""
+"""A function that times a number of calls of a step on a device, such as those of
+`bench.timing.timers`."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ Order = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True)
 class Round:
-    """The blocks of one round."""
+    """The blocks of one round and what they measured."""
 
     order: Order
     timings: tuple[tuple[Timing, ...], ...]  # by clock and side: the median of a block's samples
@@ -69,10 +70,10 @@ class Round:
 
 
 def orders(clocks: Sequence[Clock], rounds: int, shuffle: random.Random) -> list[Order]:
-    """An order for each round: half of them are random, the others their mirror images.
+    """An order of blocks for each round: half of them random, the others their mirror images.
 
-    So of any two blocks each comes first in half of the rounds, at the same distances. This
-    cancels what favours one position, such as a load in every other block, and a steady drift.
+    So of any two blocks each comes first in half of the rounds, at the same distances. This cancels
+    what favours one position, such as a load in every other block, and a steady drift.
     """
     drawn = [_draw_order(clocks, shuffle) for _ in range((rounds + 1) // 2)]
     both = [order for each in drawn for order in (each, each[::-1])]
@@ -95,7 +96,7 @@ def _draw_order(clocks: Sequence[Clock], shuffle: random.Random) -> Order:
 def play(
     clocks: Sequence[Clock], planned: Sequence[Order], device: Device, deadline: float
 ) -> list[Round]:
-    """Runs one round per order; stops early where the next would end after the deadline.
+    """Runs one round per order of `planned`; stops early where the next would end after `deadline`.
 
     The first round is always run, unless the deadline has passed.
     """
@@ -111,7 +112,7 @@ def play(
 
 
 def _round(clocks: Sequence[Clock], order: Order, device: Device) -> Round:
-    """The blocks of a clock begin alike: a redraw, a call of the other step, some untimed calls.
+    """Plays one round. Each block begins with a redraw, a call of the other step and untimed calls.
 
     Otherwise the first block of a pair would follow any step and a redraw, the second always the
     other step: their times differed by up to 6 % because of caches and heap. Series that take turns
@@ -139,7 +140,7 @@ def _round(clocks: Sequence[Clock], order: Order, device: Device) -> Round:
 
 
 def _settle(side: Side, calls: int) -> None:
-    """Makes untimed calls; of a long series one, as it settles within its first calls."""
+    """Makes untimed calls of `side`; one of a long series, which settles within its first calls."""
     if isinstance(side.step, Series) and side.settling_calls == 1:
         side.step.calls[-1]()
         return
@@ -148,11 +149,11 @@ def _settle(side: Side, calls: int) -> None:
 
 
 def _take_turns(clock: Clock, first: int, device: Device) -> list[Timing]:
-    """Times two series part by part, as a machine's pace changes within them.
+    """Times the two series of `clock` part by part, as a machine's pace changes within them.
 
-    Which begins a part follows Thue and Morse: balanced, and without a period that a load may have.
-    Before a part its previous call is made again, so that each timed call follows the one that it
-    follows in the series.
+    Which of them begins a part follows the Thue-Morse sequence: balanced, and without a period that
+    a load may have. Before a part the call that precedes it in its series is made once more,
+    untimed, so that each timed call follows the same call as in the whole series.
     """
     placement = clock.redraw()
     spent_s = [0.0, 0.0]
@@ -175,13 +176,13 @@ def thin(samples: Sequence[float]) -> Seconds:
 
 
 def medians(played: Sequence[Round], clock: int, side: int) -> Seconds:
-    """Per round the median of a clock's block, which must have one."""
+    """Per round, the median of the block of this clock and side, which must have one."""
     timings = (each.timings[clock][side] for each in played)
     return tuple(timing.samples_s[0] for timing in timings)
 
 
 def settling_calls(expected_s: float) -> int:
-    """The number of untimed calls before a step of this duration is timed again."""
+    """The number of untimed calls before a step that takes `expected_s` is timed again."""
     return max(1, min(SETTLING_CALLS, int(SETTLING_S / expected_s))) if expected_s > 0 else 1
 
 

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise, repeat
 
-from modescope.bench.devices.devices import Device, Prepared, Series, Step, alone
+from modescope.bench.devices.devices import Device, Prepared, Series, Step, bare_call
 from modescope.bench.records.columns import Calibration
 
-Clock = Callable[[], float]
+ReadClock = Callable[[], float]
 
 HOST_CALLS = 5  # enough for a median; sets only how long the queue is held at first
 HOLD_FACTOR = 1.5  # hold the queue for this many times as long as issuing is expected to take
@@ -43,7 +43,7 @@ class Timing:
 
     @property
     def median_s(self) -> float | None:
-        """The median of the samples; None without any."""
+        """The median of the samples in seconds; None without samples."""
         return statistics.median(self.samples_s) if self.samples_s else None
 
 
@@ -51,10 +51,12 @@ def latency(step: Step, device: Device, calls: int) -> Timing:
     """The time that a caller waits for the result of a call. One sample per call."""
     device.synchronize()  # once: every call leaves the queue empty for the next
     prepare = _add_wait(step.prepare, device) if isinstance(step, Prepared) else None
-    return Timing(_each(_add_wait(alone(step), device), device.clock, calls, prepare))
+    return Timing(_each(_add_wait(bare_call(step), device), device.clock, calls, prepare))
 
 
-def _each(call: Step, clock: Clock, calls: int, prepare: Step | None = None) -> tuple[float, ...]:
+def _each(
+    call: Step, clock: ReadClock, calls: int, prepare: Step | None = None
+) -> tuple[float, ...]:
     samples: list[float] = []
     keep = samples.append
     for _ in repeat(None, calls):
@@ -67,7 +69,7 @@ def _each(call: Step, clock: Clock, calls: int, prepare: Step | None = None) -> 
 
 
 def _add_wait(step: Step, device: Device) -> Step:
-    """`step`, and a wait after each of its calls; only `step` where the device has no queue."""
+    """`step` with a wait after each of its calls; `step` itself where the device has no queue."""
     if not device.queues:
         return step
     if isinstance(step, Series):
@@ -84,7 +86,7 @@ def _add_wait(step: Step, device: Device) -> Step:
 def host(step: Step, device: Device, calls: int) -> Timing:
     """The time that the host is busy issuing a call to an empty queue. One sample per call."""
     clock, synchronize = device.clock, device.synchronize
-    prepare, step = step.prepare if isinstance(step, Prepared) else None, alone(step)
+    prepare, step = step.prepare if isinstance(step, Prepared) else None, bare_call(step)
     samples: list[float] = []
     keep = samples.append
     for _ in repeat(None, calls):
@@ -99,7 +101,7 @@ def host(step: Step, device: Device, calls: int) -> Timing:
 
 
 def device_time(step: Step, device: Device, calls: int, host_s: float | None = None) -> Timing:
-    """The time that the device works on a call. One sample, over `calls` calls.
+    """The time that the device works on a call. One sample, the mean over `calls` calls.
 
     The queue is held until all calls are issued, so that launching is no part of the time. If the
     device passes the start mark before that, a longer hold is tried; a step for which no hold is
@@ -126,7 +128,7 @@ def device_time(step: Step, device: Device, calls: int, host_s: float | None = N
 
 
 def _held_block(step: Step, device: Device, calls: int, hold_s: float) -> float | None:
-    """Device time of `calls` calls; None if the device started before all were issued."""
+    """Seconds of device time of `calls` calls; None if the device began before all were issued."""
     device.synchronize()
     device.hold(hold_s)
     start = device.mark()
@@ -141,11 +143,11 @@ def _held_block(step: Step, device: Device, calls: int, hold_s: float) -> float 
 def pipelined(step: Step, device: Device, calls: int) -> Timing:
     """The time that a further call adds if calls follow each other without waiting.
 
-    Without a queue: means of up to SHORT_BLOCKS blocks, which have `calls` calls together. With a
-    queue: one sample, the slope between a block of `calls` and one of twice as many. A single block
-    would give (host + calls x device) / calls: up to 10 % too much for ten calls on a busy device.
-    An interruption of the shorter block can make a slope negative. Such slopes are kept, because
-    without them the median of many would be too high.
+    Without a queue: the samples are means of up to SHORT_BLOCKS blocks, which have `calls` calls
+    together. With a queue: one sample, the slope between a block of `calls` and one of twice as
+    many. A single block would give (host + calls x device) / calls: up to 10 % too much for ten
+    calls on a busy device. An interruption of the shorter block can make a slope negative. Such
+    slopes are kept, because without them the median of many would be too high.
     """
     if isinstance(step, Prepared):
         return Timing((), NOT_IN_A_ROW)
@@ -158,7 +160,10 @@ def pipelined(step: Step, device: Device, calls: int) -> Timing:
 
 
 def pipelined_blocks(device: Device) -> int:
-    """The blocks of calls that `pipelined` times; a queue takes one, and one twice as long."""
+    """How many blocks' worth of calls `pipelined` makes on `device`.
+
+    With a queue it times one block, and one that is twice as long.
+    """
     return 3 if device.queues else 1
 
 
@@ -171,8 +176,8 @@ def _block(step: Step, device: Device, calls: int) -> float:
     return device.clock() - start
 
 
-def reading_cost(clock: Clock) -> float:
-    """Time of one reading of the clock, in its unit: a median of means, against interruptions."""
+def reading_cost(clock: ReadClock) -> float:
+    """The time of one reading of `clock`, in its unit: a median of means, against interruptions."""
     return statistics.median(_mean_cost(clock) for _ in range(COST_BATCHES))
 
 
@@ -182,7 +187,7 @@ def synchronize_cost(device: Device) -> float:
     return statistics.median(_each(device.synchronize, device.clock, SYNCHRONISE_CALLS))
 
 
-def _mean_cost(clock: Clock) -> float:
+def _mean_cost(clock: ReadClock) -> float:
     readings = CLOCK_READINGS // COST_BATCHES
     start = clock()
     for _ in range(readings - 1):
@@ -191,7 +196,7 @@ def _mean_cost(clock: Clock) -> float:
 
 
 def calls_for(block_s: float, per_call_s: float, timer_cost_s: float) -> int:
-    """The number of calls for a block of `block_s` that is long compared with a clock reading.
+    """The number of calls that fill `block_s`, or a longer block if clock readings are slow.
 
     At least one. Raises ValueError if neither a call nor a reading takes any time.
     """
@@ -211,7 +216,7 @@ MARKS_HOLD_S = 0.02  # enough to queue all marks, which takes the host microseco
 
 
 def calibrate(device: Device) -> Calibration:
-    """All costs. They are not subtracted from any measurement."""
+    """The costs of measuring on `device`. They are not subtracted from any measurement."""
     return Calibration(
         synchronize_s=synchronize_cost(device),
         empty_step_s=empty_step(device),
@@ -220,12 +225,12 @@ def calibrate(device: Device) -> Calibration:
 
 
 def empty_step(device: Device) -> float:
-    """Latency of a call that does nothing, in seconds: the harness's part of every latency."""
+    """Seconds of latency of a call that does nothing: the harness's part of every latency."""
     return statistics.median(latency(lambda: None, device, EMPTY_CALLS).samples_s)
 
 
 def event_interval(device: Device) -> float | None:
-    """Seconds of device time between two marks: their part of each block of device time.
+    """Seconds of device time between two marks without work: a part of each block of device time.
 
     The marks are queued on a held device, so that the host's speed does not matter. None where the
     hold was too short, and without a queue.

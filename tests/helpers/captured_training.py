@@ -87,7 +87,7 @@ def built(
     """At the start of its training, however many steps a capture took."""
     own = subject_of(of(), device).cast(modes.weight_dtype(asked))
     made = modes.build(own, asked, True, device, TrainingPhase(how))
-    trainer_of(made).settle(made.step)
+    trainer_of(made).adjust_start(made.step)
     trainer_of(made).restore()
     return made
 

@@ -99,7 +99,7 @@ def built(of: Subject, asked: Variant = EAGER, device: Cpu | None = None, **opti
     made = modes.build(own, asked, True, device or Cpu(), TrainingPhase(training))
     with made.keep_state():
         made.step()
-    made.settle()
+    made.adjust_start()
     return made
 
 

@@ -17,7 +17,7 @@ from torch._library.custom_ops import OPDEFS
 from modescope.bench.case.profiler import facts, profiled_calls, traces
 from modescope.bench.case.profiler.facts import StepFacts
 from modescope.bench.case.profiler.operators import find_working
-from modescope.bench.case.profiler.profile import Profile, typical
+from modescope.bench.case.profiler.profile import Profile, find_typical
 from modescope.bench.case.profiler.profiled_calls import ProfiledCalls
 from modescope.bench.devices.devices import Hardware, Step
 from modescope.bench.records.files import temporary_folder
@@ -41,11 +41,11 @@ REROUTED = (
 def through_the_dispatcher() -> Iterator[frozenset[str]]:
     """Within it, every call of a custom_op goes through the C++ dispatcher, as up to torch 2.13.
 
-    Later such a call from Python goes straight to its Python kernels ("PyObject dispatch",
-    github.com/pytorch/pytorch/pull/187949), while profiler records are opened in the dispatcher: it
-    shows only as the operators that its kernels call, so one in C or NumPy does not show at all.
-    Yields the names (such as mylib::myadd) of those that may bypass it. They compute the same; a
-    call takes some microseconds more.
+    In later releases such a call from Python goes straight to its Python kernels ("PyObject
+    dispatch", github.com/pytorch/pytorch/pull/187949). The profiler opens its records in the
+    dispatcher, so it would show only the operators that these kernels call, and nothing of a kernel
+    in C or NumPy. Yields the names (such as mylib::myadd) of the operators that would bypass the
+    dispatcher. They compute the same; a call takes some microseconds more.
     """
     ops: list[Any] = [definition._opoverload for definition in list(OPDEFS.values())]
     bypassing = [op for op in ops if getattr(op, "_pyobj_dispatcher", None) is not None]
@@ -86,7 +86,7 @@ def capture(
     trace = _export(profiler)
     names = {e.name for e in traces.intervals(trace) if e.category in traces.OPERATIONS}
     steps = facts.read(trace, None if device.queues else find_working(names))
-    place = typical(steps, taken)
+    place = find_typical(steps, taken)
     saved_steps = None
     if path:
         saved_steps = 0 if place is None else traces.save(trace, path, max_bytes, place, KEPT_STEPS)
@@ -108,7 +108,10 @@ def _hide_inductor() -> AbstractContextManager[object]:
 
 
 def _overhead(taken: ProfiledCalls, expected_s: float) -> float | None:
-    """Relative to the unrecorded call beside each; on a device that queues, to `expected_s`."""
+    """The time of a profiled call over that of one that is not; medians. None if that is unknown.
+
+    The other is the unrecorded call beside it; on a device that queues, `expected_s`.
+    """
     if taken.unrecorded_s is not None:
         return float(median(map(truediv, taken.latencies_s, taken.unrecorded_s)))
     return median(taken.latencies_s) / expected_s if expected_s > 0 else None

@@ -37,7 +37,7 @@ torch/_functorch/_aot_autograd/runtime_wrappers.py). A compiled graph is a range
 
 @dataclass(frozen=True)
 class Heavy:
-    """A name that takes much of a step's time."""
+    """A kernel or operator that takes much of a step's time: the sum over its calls."""
 
     name: str
     count: int
@@ -72,9 +72,10 @@ class StepFacts:
 
 
 def read(trace: Trace, working: Collection[str] | None = None) -> tuple[StepFacts, ...]:
-    """The facts of all steps of a trace, in order.
+    """The facts of all steps of `trace`, in order.
 
-    working: names of the operators that are kernels, on a CPU; None where kernels are a GPU's.
+    `working`: on a CPU, the names of the operators that are kernels; None where kernels are a
+    GPU's.
     """
     events = traces.intervals(trace)
     ranges = [each for each in events if each.category in traces.RANGES and each.name == STEP]
@@ -159,7 +160,10 @@ def _union(work: Iterable[Event]) -> list[tuple[int, int]]:
 
 
 def _delays(launches: Launches, work: Iterable[Event]) -> tuple[float, ...]:
-    """From the start of each launch, because a replay's first kernel may run before its end."""
+    """Seconds from the start of each launch to the start of its first work.
+
+    Not from its end, because the first kernel of a replay may run before that.
+    """
     first_ns: dict[object, int] = {}
     for event in work:
         first_ns.setdefault(event.correlation, event.start_ns)

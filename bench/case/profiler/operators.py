@@ -51,8 +51,8 @@ class Operation:
 def operations(events: Iterable[Event], working: Collection[str]) -> list[Operation]:
     """The operations of all threads, in order of their start, without those that cannot be placed.
 
-    These only partly overlap another one, because an end was lost. `working`: names of operators
-    that do work of their own; fused kernels always do.
+    Those that cannot be placed overlap another one only partly, because an end was lost. `working`:
+    names of operators that do work of their own; fused kernels always do.
     """
     placed: list[Operation] = []
     of_threads: dict[int | str, list[Operation]] = defaultdict(list)

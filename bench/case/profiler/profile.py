@@ -1,4 +1,4 @@
-"""What a profile says of one typical step, as columns, and whether it contradicts itself."""
+"""Turns a profile into columns that describe one typical step, and flags contradictions in it."""
 
 from __future__ import annotations
 
@@ -26,10 +26,11 @@ CHECKS: tuple[ProfileCheck, ...] = (
     ("profile_lost_events", lambda profile, step, device_s: any(s.lost for s in profile.steps)),
     (
         "profile_contradicts_device_time",
-        lambda profile, step, device_s: device_s is not None and not near(step, device_s),
+        lambda profile, step, device_s: device_s is not None and not agrees_with(step, device_s),
     ),
 )
-"""Flags, and when they are raised."""
+"""Flags of a profile, each with the condition for it: a function of the profile, its typical step,
+and the measured device time in seconds or None."""
 
 
 @dataclass(frozen=True)
@@ -49,10 +50,11 @@ class Profile:
         return None if self.place is None else self.steps[self.place]
 
 
-def typical(steps: Sequence[StepFacts], turns: ProfiledCalls) -> int | None:
-    """The place of the step with the median span, each relative to the calls beside it.
+def find_typical(steps: Sequence[StepFacts], turns: ProfiledCalls) -> int | None:
+    """The place of the step whose span is the median; None without steps.
 
-    Where the device queues, spans are relative to the pace; of an incomplete trace, to nothing.
+    Each span is divided by the time of the calls beside it, or by the pace where the device queues.
+    Spans of an incomplete trace are compared as they are.
     """
     beside_s: Sequence[float] = [1.0] * len(steps)
     if _complete(steps, turns):
@@ -70,8 +72,8 @@ def _complete(steps: Sequence[StepFacts], turns: ProfiledCalls) -> bool:
 def columns(profile: Profile, launches: bool, trace: str | None = None) -> Profiled:
     """The typical step of `profile` as columns; null where it has no step.
 
-    launches: whether work is launched on the device; a CPU has no launches to count.
-    trace: name of the file, if one was requested.
+    `launches`: whether work is launched on the device; a CPU has no launches to count. `trace`:
+    name of the file, if one was requested.
     """
     place, note = profile.place, "; ".join(profile.notes) or None
     if place is None:
@@ -116,8 +118,8 @@ def flags(profile: Profile, device_s: float | None) -> tuple[str, ...]:
     return tuple(flag for flag, holds in CHECKS if holds(profile, step, device_s))
 
 
-def near(step: StepFacts, device_s: float) -> bool:
-    """Whether busy time agrees with a device time, which includes the gaps between kernels."""
+def agrees_with(step: StepFacts, device_s: float) -> bool:
+    """Whether the busy time of `step` agrees with `device_s`, which has gaps between kernels."""
     work = step.kernels + step.copies + step.fills
     replayed = max(0, work - step.launches) if step.graph_launches else 0
     gaps_s = KERNEL_GAP_S * (work - replayed) + REPLAY_GAP_S * replayed

@@ -1,4 +1,4 @@
-"""Profiled calls in turns with calls that are not recorded, so that the two can be compared.
+"""Makes profiled calls in turns with calls that are not recorded, so that both can be compared.
 
 The profiler runs throughout. Starting it empties the caches: the kernels of the first call after a
 start took 10 % longer, those of the second 6 %. Recording is switched off for the calls between.
@@ -15,7 +15,7 @@ import torch
 from torch._C._autograd import _enable_record_function
 
 from modescope.bench.case.profiler.traces import STEP
-from modescope.bench.devices.devices import Device, Step, ready
+from modescope.bench.devices.devices import Device, Step, prepare_call
 from modescope.bench.timing import pace
 
 MOST_TURNS = 24  # as many as rounds of clocks with budget=quick
@@ -34,11 +34,12 @@ class ProfiledCalls:
 
 
 def take(step: Step, device: Device, expected_s: float) -> ProfiledCalls:
-    """Profiles `step`, which takes about `expected_s`; 0.0: unknown. Slow steps fewer times.
+    """Profiles `step` several times; fewer if `expected_s` per call is long (0.0: unknown).
 
     To be called while a profiler runs. Each profiled call is a range called `STEP`, is waited for,
-    and stands between two calls that are not recorded. A device that queues has none of them: its
-    work is traced apart from the host's, by a tracer that cannot be switched off in between.
+    and stands between two calls that are not recorded. A device that queues has no unrecorded
+    calls: its work is traced apart from the host's, by a tracer that cannot be switched off in
+    between.
     """
     latencies_s, paces_s, alone_s = list[float](), list[float](), list[float]()
 
@@ -57,11 +58,14 @@ def take(step: Step, device: Device, expected_s: float) -> ProfiledCalls:
 
 
 def _time_unrecorded(step: Step, device: Device) -> float:
-    """A running profiler records nothing of it, and costs nothing."""
+    """The seconds of a call of which the running profiler records nothing.
+
+    So it costs no more than without a profiler.
+    """
     _enable_record_function(False)
     try:
         step()
-        call = ready(step)
+        call = prepare_call(step)
         start = device.clock()
         call()
         return device.clock() - start
@@ -70,7 +74,7 @@ def _time_unrecorded(step: Step, device: Device) -> float:
 
 
 def _time_in_range(step: Step, device: Device) -> float:
-    call = ready(step)
+    call = prepare_call(step)
     device.synchronize()
     start = device.clock()
     with torch.profiler.record_function(STEP):

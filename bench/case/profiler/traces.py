@@ -43,7 +43,7 @@ class Event:
 
     @property
     def length_ns(self) -> int:
-        """From start to end."""
+        """The time from start to end."""
         return self.end_ns - self.start_ns
 
 
@@ -53,7 +53,7 @@ Trace = dict[str, Any]
 def intervals(trace: Trace) -> list[Event]:
     """The intervals of `CATEGORIES`, in file order.
 
-    Without those that were still running when the profiler stopped (Kineto ends them with the
+    Without intervals that were still running when the profiler stopped (Kineto ends them with the
     recording, and adds "finished": false), and without dropped records, which start at 0 and have
     no length.
     """
@@ -80,10 +80,11 @@ def _event(raw: dict[str, Any]) -> Event:
 
 
 def save(trace: Trace, path: Path, max_bytes: int, place: int, most: int) -> int:
-    """Writes the step at `place` and its neighbours to `path`, a .json.gz; as many as fit.
+    """Writes the step at `place` and its neighbours to `path`, a .json.gz of at most `max_bytes`.
 
-    At most `most` steps. Returns their number; there is no file if none fits. Each step must have
-    been waited for, so that none of its work runs in the next. May raise OSError.
+    Writes `most` steps or as many as fit, and returns their number; there is no file if none fits.
+    Each step must have been waited for, so that none of its work runs in the next. May raise
+    OSError.
     """
     starts_us = sorted(
         event["ts"]
@@ -103,9 +104,10 @@ def save(trace: Trace, path: Path, max_bytes: int, place: int, most: int) -> int
 
 
 def _part(trace: Trace, starts_us: Sequence[float], place: int, steps: int) -> Trace:
-    """The trace with this many steps around the one at `place`; names of threads stay.
+    """The trace of this many steps around the one at `place`; names of threads stay.
 
-    What lies before the first step stays with it, and what follows the last one with that.
+    What lies before the first step of the whole trace stays with that step, and what follows the
+    last one with that.
     """
     first = max(0, min(place - steps // 2, len(starts_us) - steps))
     begin_us = starts_us[first] if first else -math.inf

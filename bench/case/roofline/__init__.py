@@ -1,1 +1,1 @@
-"""The least time that the work could take: counted work against measured ceilings of the device."""
+"""The least time that a call could take: counts its work, measures the device's highest rates."""

@@ -63,7 +63,10 @@ def measure(
 
 
 def _rates(device: Hardware, tried: Iterable[tuple[int, MakeStep]]) -> Iterator[tuple[int, float]]:
-    """Work and its rate per second, smallest first, until the next would take too long."""
+    """The amount of work of each size and its rate per second.
+
+    `tried` begins with the smallest; ends before a size that would take too long.
+    """
     expected_s_per_work = 0.0
     for work, build in tried:
         if work * expected_s_per_work > LONGEST_CALL_S:
@@ -85,9 +88,10 @@ def _shortest_s(device: Hardware, step: Step) -> float | None:
 
 
 def _gemm(device: Hardware, dtype: str, transposed: bool, side: int) -> Step:
-    """A product of random numbers, because zeros would be multiplied faster.
+    """A product of square matrices of random numbers, because zeros would be multiplied faster.
 
-    A linear layer multiplies by a transposed matrix, which is ten times as fast in fp16 on a CPU.
+    `transposed`: as in a linear layer, which multiplies by a transposed matrix; that is ten times
+    as fast in fp16 on a CPU.
     """
     shape, kind, place = (side, side), modes.DTYPES[dtype], device.torch_device
     one, other = (torch.randn(shape, dtype=kind, device=place) for _ in range(2))
@@ -119,10 +123,11 @@ def _precision(dtype: str) -> Iterator[None]:
 
 
 def ceilings(device: Hardware, dtype: str, file: Path) -> tuple[Ceilings, str | None]:
-    """The device's ceilings at `dtype` (fp32, tf32, bf16, fp16), from `file` or measured for it.
+    """The device's ceilings at `dtype` (fp32, tf32, bf16, fp16), and a warning or None.
 
-    And a warning where others used the machine meanwhile: such ceilings are not kept. Must not run
-    while anything else is measured, because it needs memory.
+    They are read from `file`, or measured and added to it. If others used the machine meanwhile,
+    there is a warning, and they are not added. Must not run while anything else is measured,
+    because it needs memory.
     """
     key, known = _key(device, dtype), _load(file)
     if key in known:
@@ -130,11 +135,11 @@ def ceilings(device: Hardware, dtype: str, file: Path) -> tuple[Ceilings, str | 
     device.allocator.release_unused()
     users, before = [device.other_processes()], contention.read()
     measured = measure(device, dtype)
-    seen = contention.between(before, contention.read())
+    seen = contention.load_between(before, contention.read())
     users.append(device.other_processes())
     device.allocator.release_unused()
     most = max((count for count in users if count is not None), default=None)
-    if diagnostics.contended(seen, most):
+    if diagnostics.is_contended(seen, most):
         return measured, CONTENDED
     entries = {key: asdict(each) for key, each in (_load(file) | {key: measured}).items()}
     with files.atomic_write(file) as partial:  # others may have extended it meanwhile
@@ -143,7 +148,7 @@ def ceilings(device: Hardware, dtype: str, file: Path) -> tuple[Ceilings, str | 
 
 
 def _key(device: Hardware, dtype: str) -> str:
-    """Names device, dtype and torch; for a CPU also a hash of its facts and the threads."""
+    """The key of an entry: device, dtype, torch; for a CPU also its threads and a hash of facts."""
     parts = [device.facts().name, dtype, "whole device"]
     if device.type == "cpu":
         hashed, threads = short_hash(asdict(processor.read())), torch.get_num_threads()

@@ -22,7 +22,7 @@ from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop_count, 
 
 from modescope.bench.case.profiler import operators
 from modescope.bench.devices.allocators import storage_bytes
-from modescope.bench.devices.devices import ready
+from modescope.bench.devices.devices import prepare_call
 from modescope.bench.records.columns import WorkCounts
 from modescope.bench.records.errors import one_line
 from modescope.bench.steps import compiler, trees
@@ -34,16 +34,17 @@ aten = torch.ops.aten
 LOOKUPS = frozenset(
     {aten.embedding, aten.gather, aten.index, aten.index_select, aten.take, aten.take_along_dim}
 )
-"""These read about as much of their first tensor as they return, not all of it."""
+"""Operators that read about as much of their first tensor as they return, not all of it."""
 
 BAGS = frozenset({aten._embedding_bag, aten._embedding_bag_forward_only})
-"""These read a row of their first tensor for each element of their second one."""
+"""Operators that read a row of their first tensor for each element of their second one."""
 
 INSERTING = frozenset({aten.index_copy_, aten.index_put_, aten.scatter_})
-"""These write about as much of their first tensor as the last one has, and read none of it."""
+"""Operators that write about as much of their first tensor as the last one has, and read none of
+it."""
 
 OVERWRITING = frozenset({aten.copy_, aten.fill_, aten.zero_})
-"""These write their first tensor and do not read it."""
+"""Operators that write their first tensor and do not read it."""
 
 TAKES_A_SHAPE = re.compile(r"\w+_like|new_\w+").fullmatch
 """Names of operators that use their tensor's shape and dtype, not its elements."""
@@ -76,13 +77,16 @@ MATRIX_WORDS = frozenset(
 """Words in the names of operators that do matrix work: without a formula, FLOPs are unknown."""
 
 SUBNORMAL_DTYPES = (torch.float32, torch.float64, torch.bfloat16)
-"""Not fp16, which a CPU computes in fp32, where its least numbers are normal."""
+"""The dtypes in which subnormal numbers are noted. Not fp16, which a CPU computes in fp32, where
+its least numbers are normal."""
 
 LEAST_SUBNORMAL = 0.01
-"""Of a tensor: kernels that are 45 times slower for them then take half as long again."""
+"""The least share of a tensor's numbers that is noted: kernels that are 45 times slower for them
+then take half as long again."""
 
 PLAIN_NAMESPACES = frozenset({"aten", "prim", "prims", "profiler"})
-"""Operators from other namespaces may do any work."""
+"""Namespaces whose operators do matrix work only if their names say so. Operators from other
+namespaces may do any work."""
 
 
 class _Work(OperatorMode):
@@ -121,7 +125,10 @@ class _Work(OperatorMode):
         return result
 
     def note_subnormal(self, place: str, tensor: torch.Tensor) -> None:
-        """Some kernels of a CPU take many times longer for such numbers."""
+        """Notes the share of subnormal numbers in `tensor`, from LEAST_SUBNORMAL on.
+
+        Some kernels of a CPU take many times longer for such numbers.
+        """
         usual = tensor.device.type == "cpu" and tensor.layout == torch.strided and tensor.numel()
         if usual and tensor.dtype in SUBNORMAL_DTYPES:
             size = tensor.detach().abs()
@@ -130,7 +137,10 @@ class _Work(OperatorMode):
                 self.subnormal[place] = max(share, self.subnormal.get(place, 0.0))
 
     def least_bytes(self, outputs: Iterable[torch.Tensor]) -> int:
-        """Reads of the given tensors and writes of new `outputs`: each storage once."""
+        """Bytes that any program must move: reads of given tensors and writes of new `outputs`.
+
+        Each storage counts once.
+        """
         written: dict[int, int] = {}
         for tensor in outputs:
             storage = storage_key(tensor)
@@ -177,18 +187,18 @@ def _reads(func: Any, argument: Any) -> bool:
 
 
 def _distinct(listed: Iterable[torch.Tensor]) -> list[torch.Tensor]:
-    """In order; views of the same elements count once, even if they are different objects."""
+    """`listed` in order, without views of the same elements, even if they are different objects."""
     views = {(storage_key(t), t.storage_offset(), t.shape, t.stride(), t.dtype): t for t in listed}
     return list(views.values())
 
 
 def storage_key(tensor: torch.Tensor) -> int:
-    """The same number for tensors that share a storage, as views of one tensor do."""
+    """A number that is the same for all tensors that share a storage, as views of one tensor do."""
     return int(tensor.untyped_storage()._cdata)
 
 
 def _size(tensor: torch.Tensor) -> int:
-    """Bytes of the elements; those that an expanded tensor repeats count once."""
+    """Bytes of the elements of `tensor`; those that an expanded tensor repeats count once."""
     lengths = zip(tensor.shape, tensor.stride(), strict=True)
     elements = math.prod(length for length, stride in lengths if stride or not length)
     return min(elements * tensor.element_size(), tensor.untyped_storage().nbytes())
@@ -212,7 +222,7 @@ def count(built: Built) -> WorkCounts:
         for place, leaf in trees.leaves((*inputs.args, inputs.kwargs)):
             if isinstance(leaf, torch.Tensor):
                 work.note_subnormal(f"input {place}", leaf)
-        call = ready(built.live)
+        call = prepare_call(built.live)
         # The counter is innermost: it decomposes compositions, which inference mode does not.
         with built.keep_state(), _hide_compiler(), work, counter:
             output = call()

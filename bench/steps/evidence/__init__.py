@@ -1,1 +1,1 @@
-"""Evidence that a mode took effect: generated code, graph breaks, torch's state in a call."""
+"""Evidence of whether a mode took effect: generated code, graph breaks, torch's state in a call."""

@@ -1,4 +1,4 @@
-"""What torch recorded of its compilations: the time of each phase, and reasons in its own words."""
+"""Reads torch's records of its compilations: the time of each phase, and its reasons in words."""
 
 from __future__ import annotations
 
@@ -17,14 +17,16 @@ LONGEST_REASON = 200
 
 _SOURCE = re.compile(r"\s+#\s.*", re.DOTALL)
 _PLACE = re.compile(r"\s#\s+(?:\S*/)?([^/\s]+:\d+) in \w")
-"""What torch adds to a guard: ` # the line of code  # folder/net.py:24 in forward`, and advice."""
+"""The patterns find what torch adds to a guard: ` # the line of code # folder/net.py:24 in
+forward`, and advice."""
 
 TOTALS = (
     ("dynamo", "dynamo_cumulative_compile_time_us"),
     ("aot", "aot_autograd_cumulative_compile_time_us"),
     ("inductor", "inductor_cumulative_compile_time_us"),
 )
-"""Phases and the times that torch records of them. Each contains those that follow."""
+"""Phases, and the fields of CompilationMetrics that hold their times. Each time contains those of
+the phases that follow."""
 
 WITHIN_INDUCTOR = (
     ("kernels", "triton_compile_time_us"),  # on a CPU those of the C++ compiler
@@ -33,7 +35,7 @@ WITHIN_INDUCTOR = (
 
 
 class CompilationWatch:
-    """The compilations while it is open."""
+    """Facts of the compilations within the block of `watch`."""
 
     def __init__(self) -> None:
         self.columns = Compilations()  # set once it is closed
@@ -41,7 +43,7 @@ class CompilationWatch:
 
 @contextmanager
 def watch() -> Iterator[CompilationWatch]:
-    """Reads afterwards what torch recorded of the compilations inside, the last 64 of them."""
+    """Sets `columns` at the end of the block, from torch's records of the last 64 compilations."""
     watched, new, (hits, misses) = CompilationWatch(), record(), _cache()
     yield watched
     hits_after, misses_after = _cache()
@@ -50,7 +52,7 @@ def watch() -> Iterator[CompilationWatch]:
 
 
 def record() -> Callable[[], list[CompilationMetrics]]:
-    """The result returns torch's records of the compilations since now."""
+    """A function that returns torch's records of all compilations since this call."""
     start_us = time.time_ns() // 1000
 
     def since() -> list[CompilationMetrics]:
@@ -60,13 +62,13 @@ def record() -> Callable[[], list[CompilationMetrics]]:
 
 
 def recompile_reasons(compilations: Iterable[CompilationMetrics]) -> list[str]:
-    """Why code was compiled again, each reason once: the guard that failed, and its place."""
+    """Why code was compiled again: the guards that failed and their places, each once."""
     reasons = (each.recompile_reason for each in compilations)
     return list(dict.fromkeys(_text(_guard(each)) for each in reasons if each))
 
 
 def _columns(compilations: list[CompilationMetrics], hits: int, misses: int) -> Compilations:
-    """`hits` and `misses`: those of the compiler's cache on disk."""
+    """The columns of these compilations; hits and misses are of the compiler's cache on disk."""
     skips = [each.cudagraph_skip_reason for each in compilations]
     skip_reasons = list(dict.fromkeys(_text(each) for each in skips if each))
     return Compilations(
@@ -79,7 +81,10 @@ def _columns(compilations: list[CompilationMetrics], hits: int, misses: int) -> 
 
 
 def _phases_s(compilations: Iterable[CompilationMetrics]) -> dict[str, float]:
-    """Seconds of each phase without those inside it; a backward has no time of Dynamo."""
+    """The seconds of each phase in all compilations, without those of the phases inside it.
+
+    The compilation of a backward has no time of Dynamo.
+    """
     phases_us = dict.fromkeys((name for name, _ in (*TOTALS, *WITHIN_INDUCTOR)), 0.0)
     for each in compilations:
         inner_us = 0.0
@@ -104,14 +109,17 @@ def _cache() -> tuple[int, int]:
 
 
 def _text(reason: str) -> str:
-    """The reason, shortened; torch puts a compilation's id before some."""
+    """`reason`, shortened, without the id of the compilation that torch puts before some."""
     number, colon, rest = reason.partition(": ")
     is_id = colon and all(part.isdigit() for part in number.split("/"))
     return shorten(rest if is_id else reason, LONGEST_REASON)
 
 
 def _guard(reason: str) -> str:
-    """`not self.log (net.py:24)`: without the line of code, the stack and the advice of torch."""
+    """The guard that failed and its place, such as `not self.log (net.py:24)`.
+
+    Leaves out the line of code, the stack and the advice of torch.
+    """
     place = _PLACE.search(reason)
     failed = _SOURCE.sub("", reason).partition(" (HINT")[0]
     return f"{failed} ({place[1]})" if place else failed

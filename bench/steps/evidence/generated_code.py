@@ -1,4 +1,4 @@
-"""Facts of the code that the compiler generated, from the code, counters and caches."""
+"""Counts kernels, library calls and bytes of the code that Inductor generates."""
 
 from __future__ import annotations
 
@@ -21,25 +21,28 @@ EXTERN_CALL = re.compile(r"^\s+(?:\w+ = )?(?:extern_kernels|torch\.ops)\.[\w.]+\
 """Calls in the Python wrapper that Inductor writes (torch/_inductor/codegen/wrapper.py)."""
 
 FALLBACK = re.compile(r"^\s+(?:\w+ = )?torch\.ops\.([\w.]+)\(", re.MULTILINE)
-"""Such a call of an operator of torch's dispatcher; others are of libraries."""
+"""A call of an operator of torch's dispatcher in that wrapper. The other extern calls are of
+libraries."""
 
 SYMBOLIC_SIZE = re.compile(r"^\s+s\d+ = \w+$", re.MULTILINE)
-"""A size that such a wrapper takes as an argument; other sizes are constants in it."""
+"""A line of that wrapper that takes a size from an argument. All other sizes are constants in
+it."""
 
 METRICS_LOG = "torch._inductor.compile_fx.__inductor_metrics"
-"""Inductor counts bytes only while this log is on (torch/_inductor/compile_fx.py)."""
+"""The name of a log of Inductor, which counts bytes only while this log is on
+(torch/_inductor/compile_fx.py)."""
 
 
 @dataclass(frozen=True)
 class Generated:
-    """The result of a compilation."""
+    """Facts of the code that was generated within the block of `watch`."""
 
     columns: GeneratedCode  # for a call of each piece of code; null where there is none
     symbolic_sizes: int | None  # sizes that are arguments of the code; None where there is none
 
 
 class CodeWatch:
-    """Collects the code that is compiled while it is open."""
+    """The code that is generated within the block of `watch`."""
 
     def __init__(self) -> None:
         self.code: list[str] = []
@@ -48,7 +51,7 @@ class CodeWatch:
 
 @contextmanager
 def watch() -> Iterator[CodeWatch]:
-    """Watches what is compiled inside; the result is in `generated` afterwards.
+    """Watches the code that is generated within the block; its end sets `generated`.
 
     Counts calls in the code instead of reading Inductor's counters: on a CPU
     `generated_kernel_count` and `extern_calls` also count what was considered and not used. Bytes
@@ -73,7 +76,7 @@ def watch() -> Iterator[CodeWatch]:
 
 @contextmanager
 def _log_bytes() -> Iterator[None]:
-    """Turns the log on, without propagating it to handlers.
+    """Turns METRICS_LOG on within the block, so that bytes are counted; shows none of its lines.
 
     With it on, torch also estimates each node's run time and for that reads a GPU's clock with
     nvidia-smi, within the timed first call. The estimate is replaced: torch uses it elsewhere only

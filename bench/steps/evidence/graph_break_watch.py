@@ -42,18 +42,20 @@ Spot = tuple[str, int | None, int | None, int | None]
 before torch 2.13: there a line counts once."""
 
 LIMIT_REACHED = "recompile limit exceeded"
-"""In torch's message where it has compiled some code too often, and goes on in eager."""
+"""A part of torch's message when it has compiled some code too often and goes on in eager."""
 
 STOPS: tuple[type[Exception], ...] = (Unsupported, UserError)
-"""Raised by Dynamo where it cannot continue; up to torch 2.12 the second derives from the first."""
+"""Exceptions that Dynamo raises where it cannot continue. Up to torch 2.12 the second derives from
+the first."""
 
 UNBREAKABLE: tuple[type[Exception], ...] = (UncapturedHigherOrderOpError,)
-"""The same within code that must be one graph, such as a branch of torch.cond."""
+"""Exceptions that Dynamo raises where it cannot continue within code that must be one graph, such
+as a branch of torch.cond."""
 
 REASON_MAX_LENGTH = 160
 
 _RESUMED = re.compile(r"torch_dynamo_resume_in_(.+)_at_\d+")
-"""Dynamo's name for the rest of a function."""
+"""Dynamo's name for the part of a function that follows a graph break."""
 
 GAVE_UP = (
     "torch.compile compiled the same code again and again and gave up at its limit "
@@ -70,12 +72,12 @@ CANNOT_BREAK = "torch.compile cannot trace the model, and cannot break its graph
 
 
 def _drop_dynamo(stack: Sequence[FrameSummary]) -> list[FrameSummary]:
-    """Without Dynamo's own Python frames, such as its replacements of builtins."""
+    """`stack` without Dynamo's own Python frames, such as its replacements of builtins."""
     return [frame for frame in stack if not frame.filename.startswith(DYNAMO)]
 
 
 def _models_own(stack: Sequence[FrameSummary]) -> list[FrameSummary]:
-    """Without frames of torch and of Python."""
+    """`stack` without frames of torch and of Python."""
     return [frame for frame in stack if not _is_library(frame.filename)]
 
 
@@ -89,21 +91,24 @@ def _spot(frame: FrameSummary) -> Spot:
 
 
 def site(error: Exception) -> Site:
-    """The place where Dynamo stopped, and why, from the exception that it raised."""
+    """The place where Dynamo stopped, and why, as `error` says that it raised."""
     stack = _drop_dynamo(getattr(error, "real_stack", ()))
     spot = _spot((_models_own(stack) or stack)[-1]) if stack else None
     return Site(_place(spot), _reason(str(error)))
 
 
 def count(watch: GraphBreakWatch) -> int:
-    """The number of places. Raises RuntimeError where this torch reports no breaks."""
+    """The number of places where the graph breaks.
+
+    Raises RuntimeError where this torch reports no breaks.
+    """
     if watch.breaks is None:
         raise RuntimeError(f"torch {torch.__version__} does not report graph breaks as expected")
     return len(watch.breaks.sites)
 
 
 class GraphBreakWatch:
-    """Collects graph breaks while it is open."""
+    """Collects the graph breaks within the block of `watch`."""
 
     def __init__(self) -> None:
         self.breaks: GraphBreaks | None = None  # set at the end; None if torch lacks the hooks
@@ -113,7 +118,7 @@ class GraphBreakWatch:
         self.limit_hits = 0  # times that torch reached its limit of compilations
 
     def note_stop(self, reason: str, stack: Sequence[FrameSummary]) -> None:
-        """Dynamo stopped at the innermost frame of `stack`."""
+        """Notes that Dynamo stopped at the innermost frame of `stack`."""
         stack, spot = _drop_dynamo(stack), None
         if stack:
             own, innermost = _models_own(stack), _spot(stack[-1])
@@ -122,45 +127,46 @@ class GraphBreakWatch:
         self._sites.setdefault(spot, Site(_place(spot), _reason(reason)))
 
     def note_error(self, error: Exception) -> None:
-        """Dynamo stopped with `error`; no place if it refused a function before its first line.
+        """Notes that Dynamo stopped with `error`.
 
-        Such a function is one of those left to Python.
+        Notes no place if it refused a function before its first line: such a function is left to
+        Python as a whole.
         """
         stack: Sequence[FrameSummary] | None = getattr(error, "real_stack", None)
         if stack is None or stack:
             self.note_stop(str(error), stack or ())
 
     def note_report(self, translator: object, *args: Any, **kwargs: Any) -> None:
-        """Dynamo reports a break, after which it continues or gives up the function."""
+        """Notes a break that Dynamo reports, after which it continues or gives up the function."""
         for each in (*args, *kwargs.values()):
             if isinstance(each, Exception):
                 self.note_error(each)
 
-    def left_from(self, translator: Any, *args: Any, **kwargs: Any) -> None:
-        """Dynamo compiles a function up to a line and leaves the rest to Python."""
+    def note_partial(self, translator: Any, *args: Any, **kwargs: Any) -> None:
+        """Notes a function that Dynamo compiles up to a line and leaves to Python from there."""
         self.note_function(translator.f_code)
 
     def note_function(self, code: CodeType) -> None:
-        """Dynamo leaves a function to Python; those of libraries are ignored."""
+        """Notes a function that Dynamo leaves to Python; ignores those of libraries."""
         if not _is_library(code.co_filename):
             self._in_eager.setdefault(_RESUMED.sub(r"\1", code.co_qualname))
 
     def close(self) -> None:
-        """Ends the watch."""
+        """Ends the watch: sets `breaks`."""
         self.breaks = GraphBreaks(tuple(self._sites.values()), tuple(self._in_eager))
 
 
 @contextmanager
 def watch() -> Iterator[GraphBreakWatch]:
-    """Watches what is compiled inside; the result is in `breaks` afterwards.
+    """Watches what is compiled within the block; its end sets `breaks`.
 
-    The hooked functions are not torch's public interface. Where one is missing, the result is None,
-    which means unknown, not zero breaks.
+    The hooked functions are not torch's public interface. Where one is missing, `breaks` stays
+    None, which means unknown, not zero breaks.
     """
     watched = GraphBreakWatch()
     hooks = (
         (InstructionTranslatorBase, "log_graph_break", partial(_hook, watched.note_report)),
-        (InstructionTranslatorBase, "step_graph_break", partial(_hook, watched.left_from)),
+        (InstructionTranslatorBase, "step_graph_break", partial(_hook, watched.note_partial)),
         (convert_frame, "_compile", partial(_hook_frames, watched)),
     )
     if not all(hasattr(owner, name) for owner, name, _ in hooks):
@@ -183,7 +189,7 @@ def _hook(observe: Callable[..., None], function: Callable[..., Any]) -> Callabl
 
 
 def _hook_frames(watched: GraphBreakWatch, compile_frame: Callable[..., Any]) -> Callable[..., Any]:
-    """Notes functions that Dynamo leaves to Python as a whole."""
+    """`compile_frame`, which also notes functions that Dynamo leaves to Python as a whole."""
 
     def compiling(code: CodeType, *args: Any, **kwargs: Any) -> Any:
         try:
@@ -204,7 +210,7 @@ def _place(spot: Spot | None) -> str | None:
 
 
 def _reason(text: str) -> str:
-    """The first line that names a break, with heading lines such as `Got graph break/error:`."""
+    """The first line of `text` that names a break, and headings like `Got graph break/error:`."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     leading = list(takewhile(lambda line: line.endswith(":"), lines))
     named = " ".join(lines[: len(leading) + 1])
@@ -212,7 +218,7 @@ def _reason(text: str) -> str:
 
 
 def failure_reason(error: Exception, model: Model) -> str | None:
-    """The reason that `error` gives, or None if the compiler did not raise it."""
+    """Why the compiler raised `error`, in words for the user; None if it did not raise it."""
     if isinstance(error, FailOnRecompileLimitHit):
         last_first = compilation_log.recompile_reasons(reversed(get_compilation_metrics()))
         why = f"; its last reason: {last_first[0]}" if last_first else ""

@@ -49,7 +49,8 @@ DOUBTS: tuple[tuple[Callable[[Facts], bool], str], ...] = (
         "no CUDA graph was launched in a steady call",
     ),
 )
-"""Checks of every mode; those of a compiler are in the entry of its backend."""
+"""For every mode: conditions under which it did not take effect, and the reason in words. A
+backend's entry in `BACKENDS` adds its own."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ class GraphBreaks:
 
     @property
     def columns(self) -> dict[str, Any]:
-        """As columns of `bench.records.columns.Checks`."""
+        """The breaks as columns of `bench.records.columns.Checks`."""
         return {
             "graph_breaks": len(self.sites),
             "graph_break_reasons": canonical_json([asdict(site) for site in self.sites]),
@@ -78,7 +79,7 @@ class GraphBreaks:
 
 
 def breaks_summary(sites: Sequence[Site]) -> str:
-    """`Data-dependent branching at net.py:12 and 1 more`, for `sites` that are not empty."""
+    """A text like `Data-dependent branching at net.py:12 and 1 more`; `sites` may not be empty."""
     first = sites[0]
     at = f" at {first.place}" if first.place else ""
     more = f" and {len(sites) - 1} more" if len(sites) > 1 else ""
@@ -87,7 +88,7 @@ def breaks_summary(sites: Sequence[Site]) -> str:
 
 @dataclass(frozen=True)
 class Observed:
-    """State of torch where the step calls the model, and the model's weights."""
+    """Gradient mode, autocast and dtype of weights in effect when a step called the model."""
 
     grad: str
     autocast: str  # dtype, or "none"
@@ -95,7 +96,7 @@ class Observed:
 
 
 def read_compiled() -> Compiled:
-    """Reads the compiler's counters, without importing it."""
+    """The compiler's counters now; all 0 where nothing has imported it."""
     if not compiler.is_imported():
         return Compiled(0, 0, 0, 0)
     counters = sys.modules["torch._dynamo.utils"].counters
@@ -108,13 +109,13 @@ def read_compiled() -> Compiled:
 
 
 def count_compilations() -> Callable[[], int]:
-    """Starts to count; the result returns the number of compilations since then."""
+    """A function that returns the number of compilations since this call."""
     before = read_compiled()
     return lambda: read_compiled().since(before).compilations
 
 
 def recompile_reasons() -> Callable[[], list[str]]:
-    """The result returns torch's reasons to compile code again since now."""
+    """A function that returns torch's reasons to compile code again since this call."""
     if not compiler.is_imported():
         return list
     from modescope.bench.steps.evidence import compilation_log  # which imports the compiler
@@ -124,9 +125,9 @@ def recompile_reasons() -> Callable[[], list[str]]:
 
 
 def observe(built: Built, device: Hardware) -> Observed:
-    """The state during a live call; where the step is a replay, that is the captured call.
+    """The state of torch when `built.live` calls its module, read outside compiled code.
 
-    It is read where the step calls its module, outside compiled code.
+    Where the timed step is a replay, `live` is the call that was captured.
     """
     observed: list[Observed] = []
     kind = type(built.target)
@@ -144,7 +145,7 @@ def observe(built: Built, device: Hardware) -> Observed:
 
 
 def runs_own_code(built: Built) -> bool:
-    """Whether a live call runs the code of the module's forward, which compiled calls replace.
+    """Whether `built.live` runs the Python code of the module's forward instead of compiled code.
 
     Torch does so for new sizes once it has reached its limit of compilations.
     """
@@ -180,7 +181,7 @@ def _name(dtype: torch.dtype) -> str:
 
 
 def graph_launches(step: Step, mode: Mode, device: Hardware) -> int | None:
-    """CUDA graph launches in one steady call; None where none is expected.
+    """CUDA graph launches in one call of `step`; 0 on a CPU, None where `mode` should make none.
 
     To be called after all timing: profiling may slow later work (CUPTI may stay attached).
     """
@@ -213,23 +214,23 @@ class Facts:
 
     @property
     def mode(self) -> Mode:
-        """The requested axes."""
+        """The axes that were requested."""
         return self.variant.mode
 
     @property
     def on_cpu(self) -> bool:
-        """Whether it ran on a CPU, without CUDA graphs and without anything to tune."""
+        """Whether the variant ran on a CPU, where there are no CUDA graphs."""
         return self.device_type == "cpu"
 
     @property
     def tuned_nothing(self) -> bool:
-        """Whether a mode that tunes had nothing to tune; False where an earlier run may have."""
+        """Whether autotuning found nothing to tune; False where an earlier run may have tuned."""
         nothing = self.compiled.autotuned == 0 and (self.cold or self.on_cpu)
         return nothing and backends.autotunes(self.mode)
 
     @property
     def expected(self) -> Observed:
-        """The state that the mode's axes demand."""
+        """The state of torch that the mode's axes demand."""
         autocast = _name(DTYPES[self.variant.dtype]) if self.mode.autocast else "none"
         demanded, seen = weight_dtype(self.variant), self.observed.weight_dtype
         kept = seen == "none" or (self.own_dtypes and demanded is torch.float32)
@@ -247,14 +248,14 @@ class ModeEffect:
 
 
 def effect(facts: Facts) -> ModeEffect:
-    """Decides whether a mode took effect."""
+    """Decides from `facts` whether a mode took effect."""
     lines = (*DOUBTS, *backends.find(facts.mode).doubts)
     doubts = [text.format(f=facts) for applies, text in lines if applies(facts)]
     return ModeEffect(not doubts, "; ".join(doubts) or _remark(facts), facts.graph_launches)
 
 
 def _remark(facts: Facts) -> str | None:
-    """What to know about a mode that did take effect."""
+    """What to know about a mode that did take effect; None for nothing."""
     if facts.breaks and (facts.breaks.sites or facts.breaks.in_eager):
         return _describe_pieces(facts.breaks)
     if backends.autotunes(facts.mode) and facts.compiled.autotuned == 0:
@@ -263,7 +264,10 @@ def _remark(facts: Facts) -> str | None:
 
 
 def _describe_pieces(breaks: GraphBreaks) -> str:
-    """`compiled in pieces around Data-dependent branching at net.py:12`; and eager functions."""
+    """A text such as `compiled in pieces around Data-dependent branching at net.py:12`.
+
+    Adds the functions that were not compiled.
+    """
     around = f" around {breaks_summary(breaks.sites)}" if breaks.sites else ""
     in_eager = f"; not compiled: {', '.join(breaks.in_eager)}" if breaks.in_eager else ""
     return f"compiled in pieces{around}{in_eager}"

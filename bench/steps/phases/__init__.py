@@ -1,4 +1,4 @@
-"""The phases: inference, training, and the table of them."""
+"""The phases, which say what a step does: inference, training, and the table of them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.amp.grad_scaler import GradScaler
 
-from modescope.bench.devices.devices import Hardware, Step, alone, prepare_like
+from modescope.bench.devices.devices import Hardware, Step, bare_call, prepare_like
 from modescope.bench.records.cases import (
     OPTIMIZERS,
     Inference,
@@ -38,7 +38,7 @@ class InferencePhase(Phase):
     """A step is a forward; its outputs are checked."""
 
     def check(self, subject: Subject, device: Hardware, seed: int) -> Check:
-        """Outputs, and what is written to buffers."""
+        """A check of outputs, and of what is written to buffers."""
         return prepare_check(subject, device, seed)
 
 
@@ -54,11 +54,11 @@ class MixedPhase(InferencePhase):
     no_dispatch = "calls of different sizes have no empty batch of their own"
 
     def prepare(self, subject: Subject, seed: int) -> Subject:
-        """With the inputs of all sizes."""
+        """`subject` with the inputs of all sizes."""
         return vary(subject, self.options, seed)
 
     def check(self, subject: Subject, device: Hardware, seed: int) -> Check:
-        """As of one size, at each."""
+        """The check of `InferencePhase`, at each size."""
         return prepare_mixed_check(subject, device, seed)
 
 
@@ -84,18 +84,21 @@ class TrainingPhase(Phase):
         losses.check(module, self.options.loss)
 
     def prepare(self, subject: Subject, seed: int) -> Subject:
-        """In train mode, with targets."""
+        """`subject` in train mode, with targets where the loss wants them."""
         return losses.trainable(subject, self.options.loss, seed)
 
     def check(self, subject: Subject, device: Hardware, seed: int) -> TrainingCheck:
-        """Losses, gradients and updates of a float64 copy, trained without scaler and capture."""
+        """A check of losses, gradients and updates.
+
+        Its reference is a float64 copy that is trained without loss scaler and capture.
+        """
         options, kept = self.options, subject.cast(None).to(torch.device("cpu"))
         plain = Training(options.optimizer, lr=options.lr, loss=options.loss, scaler=False)
         follows_size = OPTIMIZERS[options.optimizer].follows_size
         return Trial(kept, TrainingPhase(plain), follows_size, device).check(seed)
 
     def own(self, subject: Subject) -> Subject:
-        """With activation checkpointing as the options say."""
+        """`subject` with activation checkpointing as `options.checkpoint` says."""
         recomputing = RECOMPUTING[self.options.checkpoint]
         return replace(subject, module=recomputing(subject.module, subject.random))
 
@@ -104,23 +107,23 @@ class TrainingPhase(Phase):
         return start_of(module)
 
     def graphs_parts(self, mode: Mode) -> bool:
-        """True where the optimizer stays outside the graphs."""
+        """Whether forward and backward are captured without the optimizer."""
         return mode.graph and self.options.capture != "step"
 
     def forward(self, call: Step, inputs: Inputs) -> Step:
-        """The loss of the model's output."""
+        """A function that returns the loss of what `call` returns."""
         loss = losses.loss_of(self.options.loss)
         return lambda: loss(call(), inputs)
 
     def steps(
         self, module: torch.nn.Module, forward: Step, variant: Variant, device: Hardware, start: Any
     ) -> tuple[Step, Step, Trainer]:
-        """Steps of a trainer."""
+        """The live step, the timed step, and the trainer that makes both."""
         start = start or start_of(module)
         scales = self.options.scales(variant)
         scaler = GradScaler(device.type, start.scale) if scales else None
         made = optimizer(module.parameters(), self.options, variant.mode)
-        trained = Trainer(made, scaler, alone(forward), start)
+        trained = Trainer(made, scaler, bare_call(forward), start)
         live = prepare_like(trained.step, forward)
         if not self.options.captures_step(variant.mode):
             return live, live, trained
@@ -132,11 +135,12 @@ class TrainingPhase(Phase):
 
 
 PHASES: dict[str, Callable[[Any], Phase]] = {"inference": InferencePhase, "train": TrainingPhase}
-"""By name; each takes its own kind of options, whose settings are in `bench.settings`."""
+"""The phases by name. Each takes its own kind of options, whose settings are in
+`bench.settings`."""
 
 
 def phase_of(options: PhaseOptions) -> Phase:
-    """The phase that these options belong to."""
+    """The phase that `options` belong to, with these options."""
     if isinstance(options, Inference) and options.sizes_json:
         return MixedPhase(options)
     return PHASES[options.phase](options)

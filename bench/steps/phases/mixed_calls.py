@@ -1,8 +1,8 @@
-"""Calls of different sizes: a step is one pass over them, each size an ordinary step of its own.
+"""Calls of different sizes: a step is one pass over them.
 
 The inputs of all sizes are one tree, so that they are copied, cast, moved and redrawn like those of
-any model. What is compared, called and captured are the parts: one `Subject` and one `Built` per
-size, which share the module.
+any model. Comparing, calling and capturing is done at each size: there is one `Subject` and one
+`Built` per size, and all of them share the module.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ T = TypeVar("T")
 
 
 def vary(subject: Subject, options: Inference, seed: int) -> Subject:
-    """`subject` with inputs of all sizes, which its builder makes, and the order of the calls."""
+    """`subject` with inputs of all sizes in `options`, and the order in which they are called.
+
+    The subject's builder makes the inputs, from `seed`.
+    """
     assert subject.rebuild is not None
     true, padded = options.calls(), options.calls(padded=True)
     by_label = {size_name(each): each for each in (*true, *padded)}
@@ -42,7 +45,7 @@ def vary(subject: Subject, options: Inference, seed: int) -> Subject:
 
 @dataclass(frozen=True)
 class MixedCheck(Check):
-    """A check of each size."""
+    """A check of outputs at each size."""
 
     parts: Mapping[str, OutputCheck]
     unfit: str | None
@@ -50,7 +53,7 @@ class MixedCheck(Check):
     unchecked: str | None
 
     def examine(self, built: Built, variant: Variant) -> Deviation:
-        """The largest error over the sizes that are called, and at which it is."""
+        """The largest error over the sizes that are called; its place names the size."""
         return worst(
             (f"{found.place or 'output'} at {name}", found.error)
             for name, found in self._each(built, lambda check, part: check.examine(part, variant))
@@ -73,7 +76,7 @@ class MixedCheck(Check):
 
 
 def prepare_mixed_check(subject: Subject, device: Hardware, seed: int) -> MixedCheck:
-    """As `prepare_check`, for every size."""
+    """The check that `prepare_check` makes, for every size."""
     checks = {}
     for name, part in subject.parts.items():
         with naming(name):

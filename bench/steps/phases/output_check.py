@@ -1,4 +1,4 @@
-"""The check of outputs and of what a call writes to buffers, such as its entry of a KV cache."""
+"""The check of outputs, and of what a call writes to buffers, such as a row of a KV cache."""
 
 from __future__ import annotations
 
@@ -19,17 +19,18 @@ from modescope.bench.steps.outputs import (
     describe_unchecked,
     difference,
     double,
-    finite,
     why_incomparable,
+    zero_nonfinite,
 )
 from modescope.bench.steps.subject import Built, Inputs, Subject, keep_state
 
 FRESH_INPUTS = 2
-"""Two, because a replayed graph that ignores its inputs is right for one of them."""
+"""The number of inputs of a check: two, because a replayed graph that ignores its inputs is right
+for one of them."""
 
 
 @dataclass(frozen=True)
-class Written:
+class BufferWrite:
     """The elements of one buffer that a call changed, as float64."""
 
     shape: torch.Size
@@ -39,15 +40,16 @@ class Written:
 
     @property
     def change(self) -> torch.Tensor:
-        """After minus before."""
+        """The elements after the call minus those before."""
         return difference(self.after, self.before)
 
-    def error(self, reference: Written) -> float:
-        """Norm of the difference from `reference`, over the norm of what that one wrote.
+    def error(self, reference: BufferWrite) -> float:
+        """The norm of the difference from `reference`, over the norm of what the reference wrote.
 
-        An element that only one of both changed counts by its change. So an entry in another place,
-        or none, has an error of about 1 or more, however large the buffer is. Where the reference
-        wrote nothing, the norm is that of what was there before. Infinite where shapes differ.
+        An element that only one of the two changed counts by its change. So an entry in another
+        place, or none, has an error of about 1 or more, however large the buffer is. Where the
+        reference wrote nothing, the divisor is the norm of what was there before. Infinite where
+        shapes differ.
         """
         if self.shape != reference.shape:
             return math.inf
@@ -60,15 +62,15 @@ class Written:
                 reference.change[~there],
             ]
         )
-        size = _norm(finite(reference.after)) or _norm(finite(self.before))
+        size = _norm(zero_nonfinite(reference.after)) or _norm(zero_nonfinite(self.before))
         return _norm(wrong) / size if size else _norm(wrong)
 
 
-Writes = dict[str, Written]  # by the buffer's name
+Writes = dict[str, BufferWrite]  # by the buffer's name
 
 
 def find_writes(module: torch.nn.Module, before: Mapping[str, torch.Tensor]) -> Writes:
-    """What changed in floating and complex buffers since they were copied to `before`.
+    """By buffer, what changed in floating and complex buffers since the copies in `before`.
 
     A buffer that has another shape than before counts as zero before.
     """
@@ -80,16 +82,16 @@ def find_writes(module: torch.nn.Module, before: Mapping[str, torch.Tensor]) -> 
             changed = (old != new) & ~(old.isnan() & new.isnan())
             if changed.any():
                 places = changed.flatten().nonzero().flatten()
-                writes[name] = Written(
+                writes[name] = BufferWrite(
                     new.shape, places, double(old[changed]), double(new[changed])
                 )
     return writes
 
 
 def buffer_errors(found: Writes, references: Writes) -> dict[str | None, float]:
-    """The error of each buffer that either of both changed."""
+    """By buffer, the error of what was written, where `found` or `references` wrote anything."""
     nothing = {
-        name: Written(each.shape, each.places[:0], each.before[:0], each.after[:0])
+        name: BufferWrite(each.shape, each.places[:0], each.before[:0], each.after[:0])
         for name, each in {**references, **found}.items()
     }
     return {
@@ -104,7 +106,7 @@ def _norm(values: torch.Tensor) -> float:
 
 @dataclass(frozen=True)
 class Results:
-    """All that is compared of one call."""
+    """The results of one call, as far as they are compared."""
 
     outputs: Outputs
     writes: Writes
@@ -112,7 +114,7 @@ class Results:
     unfit: str | None  # why there is nothing to compare
 
     def errors(self, references: Results) -> dict[str | None, float]:
-        """Of each output, and of each buffer that either of both wrote."""
+        """The error of each output, and of each buffer that this call or the reference wrote."""
         return {
             **errors(self.outputs, references.outputs),
             **buffer_errors(self.writes, references.writes),
@@ -121,7 +123,7 @@ class Results:
 
 @dataclass(frozen=True)
 class OutputCheck(Check):
-    """Inputs, and what belongs to them: outputs, and what is written to buffers."""
+    """Inputs, and the reference outputs and writes to buffers for them."""
 
     inputs: tuple[Inputs, ...]
     references: tuple[Results, ...]
@@ -138,13 +140,16 @@ class OutputCheck(Check):
         return _worst(runs, self.references)
 
     def results(self, built: Built) -> Outputs:
-        """The outputs."""
+        """The outputs of one call."""
         with keep_state(built.subject.module):
             return comparable(built.step())
 
 
 def prepare_check(subject: Subject, device: Hardware, seed: int) -> OutputCheck:
-    """Finds inputs of the model and a reference, with gradients only if forward needs them."""
+    """A check of `subject`: finds inputs, and a reference for them on `device`.
+
+    Calls it with gradients only if forward needs them.
+    """
 
     def copy(dtype: torch.dtype | None) -> Calls[list[Results]]:
         own = subject.cast(dtype)
@@ -189,12 +194,15 @@ def _error(output: torch.Tensor, reference: torch.Tensor) -> float:
     if output.numel() == 0:
         return 0.0
     wrong = float(difference(output, reference).square().mean().sqrt())
-    size = float(finite(reference).square().mean().sqrt())
+    size = float(zero_nonfinite(reference).square().mean().sqrt())
     return wrong / size if size > 0 else wrong
 
 
 def _runs(subject: Subject, step: Step, inputs: Sequence[Inputs], seed: int) -> list[Results]:
-    """Results of `step` as float64 copies, from seeded random numbers; buffers stay as they are."""
+    """The results of `step` for each of `inputs`, as float64 copies; buffers stay as they are.
+
+    Random numbers are seeded before each call.
+    """
     runs = []
     for each in inputs:
         subject.inputs.assign(each)

@@ -1,4 +1,5 @@
-"""Training steps as a user writes them: dropping gradients, forward and loss, backward, optimizer.
+"""Training steps as a user writes them, and how they are checked.
 
-All blocks of timed steps and all checks start from the same state, which is restored before each.
+A step drops gradients, calls forward and loss, then backward, then the optimizer. All blocks of
+timed steps and all checks start from the same state, which is restored before each.
 """

@@ -29,13 +29,17 @@ NO_SCALAR = (
 
 
 def mse(output: Any, inputs: Inputs) -> torch.Tensor:
-    """Mean squared error, summed over the tensors that forward returns."""
+    """The mean squared error, summed over the floating tensors that forward returns."""
     pairs = zip(floating_tensors(output), inputs.targets, strict=True)
     return reduce(add, (mse_loss(part, target) for part, target in pairs))
 
 
 def returned_loss(output: Any, inputs: Inputs) -> torch.Tensor:
-    """Forward's output itself, or its attribute or key `loss`, as models of transformers have."""
+    """The loss that forward returns: its output, or that output's attribute or key `loss`.
+
+    Models of transformers have such an attribute. Raises UsageError without a tensor of one
+    element.
+    """
     loss = output.get("loss") if isinstance(output, dict) else getattr(output, "loss", output)
     if not isinstance(loss, torch.Tensor) or loss.numel() != 1:
         raise UsageError(NO_SCALAR.format(type(output).__name__))

@@ -1,4 +1,4 @@
-"""Compares training steps with the same steps in float64, whose rounding may be perturbed.
+"""Compares training steps with steps in float64, and finds what rounding may do to them.
 
 Stochastic arithmetic: float64 whose results are perturbed as a narrower precision rounds them. How
 far the results of several such runs are apart is how far rounding can take a correct program:
@@ -22,7 +22,7 @@ from modescope.bench.records.cases import EPS, TOLERANCE, Variant
 from modescope.bench.steps import modes
 from modescope.bench.steps.checks import Deviation, worst
 from modescope.bench.steps.compiler import OperatorMode
-from modescope.bench.steps.outputs import Outputs, difference, finite
+from modescope.bench.steps.outputs import Outputs, difference, zero_nonfinite
 from modescope.bench.steps.training.trainer import trained_parameters
 
 aten = torch.ops.aten
@@ -44,20 +44,23 @@ DECOMPOSED = get_decompositions(
         aten._log_softmax_backward_data,
     ]
 )
-"""Operators whose sums inside are perturbed too. A bias before a batch norm has a gradient of zero
-because such sums cancel, and their rounding is all that is left of it."""
+"""Operators that are replaced by their parts, so that the sums inside are perturbed too. A bias
+before a batch norm has a gradient of zero because such sums cancel, and their rounding is all that
+is left of it."""
 
 T = TypeVar("T")
 
 CPU = torch.device("cpu")
 
 LEAST_SHARE = 1e-2
-"""Share of the root mean square of all gradients' norms by which errors of smaller gradients are
-divided. Some gradients are zero except for rounding: those of a key's bias in attention, or of a
-bias before a batch norm (1 to 2 EPS of that mean in fp32, a tenth of one in bf16 and fp16)."""
+"""The error of a gradient is divided by at least this share of the root mean square of all
+gradients' norms. Some gradients are zero except for rounding: those of a key's bias in attention,
+or of a bias before a batch norm (1 to 2 EPS of that mean in fp32, a tenth of one in bf16 and
+fp16)."""
 
 LEAST_CLEAR, CLEAR_EPS = 1e-3, 10
-"""Gradients of this size relative to others, or of so many EPS, keep their sign under rounding."""
+"""Gradients of at least this size relative to typical ones, and of at least so many EPS, keep their
+sign under rounding."""
 
 
 class Rounded(OperatorMode):
@@ -99,7 +102,7 @@ class Rounded(OperatorMode):
         return pytree.tree_map_only(torch.Tensor, rounded, results)
 
     def _uniform(self, like: torch.Tensor) -> torch.Tensor:
-        """Numbers from -1 to 1."""
+        """Random numbers from -1 to 1, in the shape and dtype of `like`."""
         made = torch.rand(
             like.shape, dtype=like.dtype, device=like.device, generator=self.generator
         )
@@ -107,7 +110,10 @@ class Rounded(OperatorMode):
 
 
 def _floating_tensors(tree: Any) -> Iterable[torch.Tensor]:
-    """Not sparse tensors, which have no storage: their values are perturbed where they arise."""
+    """The dense floating tensors in `tree`.
+
+    Sparse tensors have no storage: their values are perturbed where they are computed.
+    """
     return (
         leaf
         for leaf in pytree.tree_leaves(tree)
@@ -119,7 +125,7 @@ def _floating_tensors(tree: Any) -> Iterable[torch.Tensor]:
 
 @dataclass(frozen=True)
 class ErrorScale:
-    """The least that errors are divided by, so that one rounding stays within tolerance."""
+    """The least divisors of errors, which keep the error of one rounding within tolerance."""
 
     share: float  # of a typical gradient, or of a typical update
     of_weight: float  # of the weight that was updated
@@ -130,7 +136,7 @@ EXACT = ErrorScale(LEAST_SHARE, 0.0, LEAST_CLEAR)
 
 
 def error_scale(variant: Variant) -> ErrorScale:
-    """For the precisions in which `variant` computes gradients and stores weights."""
+    """The scale for the precisions in which `variant` computes gradients and stores weights."""
     tolerance, eps = TOLERANCE[variant.dtype], EPS[variant.dtype]
     weight_eps = torch.finfo(modes.weight_dtype(variant)).eps
     share, clear = max(LEAST_SHARE, eps / tolerance), max(LEAST_CLEAR, CLEAR_EPS * eps)
@@ -139,24 +145,27 @@ def error_scale(variant: Variant) -> ErrorScale:
 
 @dataclass(frozen=True)
 class Reference:
-    """A loss, gradient or update, and what its error is divided by."""
+    """The reference of one loss, gradient or update, and what errors against it are divided by."""
 
     value: torch.Tensor
     typical: float = 0.0  # root mean square of the norms of all values of its kind
     weight: float = 0.0  # norm of the weight that was updated
     gradients: torch.Tensor | None = None
-    """The smallest gradient of each element in any step, over a typical one; None: all count."""
+    """By element of an update: the smallest gradient in any step, over a typical one. None: all
+    elements count."""
     device: torch.device = CPU
-    """Where errors are computed: on a host's one thread it takes seconds for large weights."""
+    """Where errors are computed. On one thread of the host it takes seconds for large weights."""
 
     def error(self, result: torch.Tensor, scale: ErrorScale) -> tuple[float, float]:
-        """Norm of the difference over that of the value, or over the least that `scale` allows.
+        """The relative error of `result`, and its error of scale.
 
-        And the same of its part along the value: how far the factor between the two is from 1.
-        Rounding hardly changes that factor, because its errors have no common direction.
+        The first is the norm of the difference over that of the value, or over the least that
+        `scale` allows. The second takes only the difference's part along the value: how far the
+        factor between the two is from 1. Rounding hardly changes that factor, because its errors
+        have no common direction.
         """
         reference = self.value.to(self.device)
-        wrong, value = difference(result.to(self.device), reference), finite(reference)
+        wrong, value = difference(result.to(self.device), reference), zero_nonfinite(reference)
         size = max(_norm(value), scale.share * self.typical, scale.of_weight * self.weight)
         if self.gradients is not None:
             clear = self.gradients.to(self.device) >= scale.clear
@@ -171,12 +180,15 @@ References = dict[str, Reference]  # by names such as "gradient of 0.weight in s
 def references(
     outcome: Outputs, module: torch.nn.Module, follows_size: bool, device: torch.device
 ) -> References:
-    """From the losses, gradients and updates of `module` in float64; `device` compares them.
+    """References made of `outcome`, the losses, gradients and updates of `module` in float64.
 
-    Where updates do not follow the size of gradients (`bench.records.cases`), a mere
-    rounding error makes a full update, so updates count only where gradients are clear.
+    `device` computes errors against them. Where updates do not follow the size of gradients
+    (`follows_size`, see `bench.records.cases`), a mere rounding error makes a full update, so
+    updates count only where gradients are clear.
     """
-    squares = {place: _norm(finite(each.to(device))) ** 2 for place, each in outcome.items()}
+    squares = {
+        place: _norm(zero_nonfinite(each.to(device))) ** 2 for place, each in outcome.items()
+    }
     typical = {
         kind: math.sqrt(fmean(_those(kind, squares).values() or [0.0]))
         for kind in ("gradient", "update")
@@ -197,7 +209,7 @@ def references(
 
 
 def deviation(outcome: Outputs, expected: References, scale: ErrorScale) -> Deviation:
-    """The largest errors; infinite where shapes differ or one of the two lacks a name.
+    """The largest errors of `outcome`; infinite where shapes differ or one of the two lacks a name.
 
     A loss is a single number, whose factor is its error, so only the others' factors count.
     """

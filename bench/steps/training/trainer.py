@@ -22,7 +22,8 @@ from modescope.bench.steps.subject import Built, State, StepPart
 FIRST_SCALE = 2.0**16  # of the loss: GradScaler's default
 
 MOST_HALVINGS = 24
-"""Of the scale before the first step: gradients that overflow at 2**-8 overflow at any scale."""
+"""At most so many times is the loss scale halved before the first step: gradients that overflow at
+2**-8 overflow at any scale."""
 
 HEADROOM = 4.0
 """The largest scale without overflow is divided by it, because other batches have larger gradients,
@@ -32,7 +33,7 @@ FUSED_UNSCALES = "the fused optimizer unscales gradients itself, which is part o
 
 
 def _whole(module: Module, random: bool) -> Module:
-    """Recomputed; with the same random numbers only if it draws any.
+    """`module` with activation checkpointing; restores random numbers only if it draws any.
 
     A CUDA graph cannot capture how torch restores them.
     """
@@ -58,8 +59,9 @@ RECOMPUTING: dict[str, Callable[[Module, bool], Module]] = {
     "children": _children,
     "model": _whole,
 }
-"""By train.checkpoint: wraps what is recomputed as one piece. Each changes the given module, and is
-told whether it draws random numbers."""
+"""By the value of train.checkpoint: a function that adds activation checkpointing to a module and
+returns it. The function may change the given module; its second argument says whether the module
+draws random numbers."""
 
 ComputeLoss = Callable[[], Any]
 
@@ -99,7 +101,7 @@ def start_of(module: torch.nn.Module) -> Start:
 
 @dataclass
 class Trainer(State):
-    """The state of steps that train: the step, its parts, and its initial state."""
+    """What steps of training change, and the steps themselves: as a whole and in parts."""
 
     optimizer: Optimizer
     scaler: GradScaler | None
@@ -125,7 +127,7 @@ class Trainer(State):
         self.optimizer.zero_grad(set_to_none=True)
 
     def backward(self, loss: torch.Tensor) -> None:
-        """Gradients of the loss, scaled if there is a scaler."""
+        """Computes the gradients of the loss, scaled if there is a scaler."""
         (self.scaler.scale(loss) if self.scaler else loss).backward()
 
     def update(self) -> None:
@@ -137,12 +139,12 @@ class Trainer(State):
             self.scaler.update()
 
     def tensors(self) -> list[torch.Tensor]:
-        """The optimizer's state."""
+        """The tensors of the optimizer's state."""
         kept = (value for state in self.optimizer.state.values() for value in state.values())
         return [value for value in kept if isinstance(value, torch.Tensor)]
 
     def note_capture(self) -> None:
-        """To be called after a capture of the step: remembers the gradients that replays write."""
+        """Remembers the gradients that replays write; to be called after a capture of the step."""
         self.captured = tuple(parameter.grad for parameter in self.trained)
 
     def gradients(self) -> list[torch.Tensor]:
@@ -168,7 +170,7 @@ class Trainer(State):
             self.scaler.load_state_dict({**self.scaler.state_dict(), **first})
 
     def written(self, step: Callable[[], object]) -> list[torch.Tensor]:
-        """Parameters with gradients, and the optimizer's state; both are known after a step."""
+        """Parameters with gradients, and the optimizer's state; calls `step` to know both."""
         step()
         return [*(each for each in self.trained if each.grad is not None), *self.tensors()]
 
@@ -192,7 +194,7 @@ class Trainer(State):
         )
 
     def parts_note(self) -> str | None:
-        """Which part's time includes the unscaling of gradients."""
+        """That the optimizer's time includes unscaling of gradients, where it does; else None."""
         return FUSED_UNSCALES if self.scaler and unscales(self.optimizer) else None
 
     def sizes(self) -> dict[str, Any]:
@@ -212,7 +214,7 @@ class Trainer(State):
         shares = all(parameter.device.type == "cpu" for parameter in self.trained)
         return storage_bytes(self.start.values) if shares else 0
 
-    def settle(self, step: Callable[[], object]) -> None:
+    def adjust_start(self, step: Callable[[], object]) -> None:
         """Finds a loss scale at which gradients do not overflow, as GradScaler does in first steps.
 
         Training then starts with that scale over HEADROOM, so that no timed step is skipped, which
@@ -232,6 +234,6 @@ class Trainer(State):
 
 
 def trainer_of(built: Built) -> Trainer:
-    """The state of steps that train."""
+    """The state of `built`, whose steps train."""
     assert isinstance(built.state, Trainer)
     return built.state

@@ -1,4 +1,4 @@
-"""The check of steps that train: losses, gradients and updates against float64."""
+"""The check of steps that train: compares losses, gradients and updates with those in float64."""
 
 from __future__ import annotations
 
@@ -43,17 +43,20 @@ MISSED = (
 )
 
 STEPS = 3
-"""The first starts from the initial weights, the others from updated ones, each on its own batch: a
-replay that trains on an old batch or on old weights has an error."""
+"""The number of steps of a check. The first starts from the initial weights, the others from
+updated ones, each on its own batch: a replay that trains on an old batch or on old weights has an
+error."""
 
 PERTURBED_RUNS = 4
 
 BATCH_SETS = 3
-"""How many sets of batches are tried for one on which rounding changes little: where a ReLU's input
-is close to zero, rounding may switch it on or off, and all gradients before it jump."""
+"""So many sets of batches are tried at most, to find one on which rounding changes little: where a
+ReLU's input is close to zero, rounding may switch it on or off, and all gradients before it
+jump."""
 
 CALM = 1e-2
-"""Where no more of a gradient's scale may be due to rounding, a fault of 2 % is clear enough."""
+"""If rounding changes gradients' scales by no more than this, no further batches are tried: a fault
+of 2 % is clear enough."""
 
 REFERENCE = Variant(Mode("reference", "enabled", autocast=False, compile="none", graph=False), "-")
 
@@ -61,7 +64,7 @@ NO_GRADIENT = "the loss has no gradient for any parameter of the model: nothing 
 
 
 def skips_overflow(built: Built) -> bool | None:
-    """Whether of two steps only the first is skipped, on a batch with an infinity.
+    """Whether a step on a batch with an infinity is skipped, and the next, without one, is not.
 
     All state is restored on return. The infinity is in a target, or else an input, which a captured
     graph reads too. None where the loss removes it (a clamp), or where no step changes anything (a
@@ -109,7 +112,7 @@ def _differ(some: list[torch.Tensor], others: list[torch.Tensor]) -> bool:
 
 @dataclass(frozen=True)
 class Trial:
-    """All that a check is made of, for any batches."""
+    """A model, its phase and its device: what checks on different batches have in common."""
 
     subject: Subject  # on the host, to leave the GPU's memory alone
     phase: modes.Phase  # plain training: without scaler, capture and recomputing
@@ -117,19 +120,19 @@ class Trial:
     device: Hardware
 
     def on_device(self, dtype: torch.dtype | None) -> Subject:
-        """A copy with floats of `dtype`, or its own if None."""
+        """A copy of the model on the device, with floats of `dtype`; None: in their own dtypes."""
         return self.subject.cast(dtype).to(self.device.torch_device)
 
     def build(self, dtype: torch.dtype | None) -> Built:
-        """Steps of such a copy."""
+        """Steps of the copy that `on_device` makes."""
         return modes.build(self.on_device(dtype), REFERENCE, True, self.device, self.phase)
 
     def references(self, outcome: Outputs) -> References:
-        """The references that these results are."""
+        """References made of `outcome`, the results of a copy in the reference's dtype."""
         return references(outcome, self.subject.module, self.follows_size, self.device.torch_device)
 
     def check(self, seed: int) -> TrainingCheck:
-        """Trains copies of the model on batches drawn from `seed`."""
+        """A check on batches drawn from `seed`; copies of the model are trained on them."""
         built = self.build(None)
         with keep_state(built.subject.module):
             records = trainer_of(built).forward().requires_grad
@@ -162,7 +165,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class TrainingCheck(Check):
-    """A batch for each step, and the losses, gradients and updates of float64."""
+    """A batch for each step, and the reference losses, gradients and updates for them."""
 
     inputs: tuple[Inputs, ...]
     references: References  # kept on the host, and compared one at a time on the device
@@ -185,7 +188,10 @@ class TrainingCheck(Check):
             return {"loss": loss, **_gradients(built)}
 
     def rounding(self, variant: Variant) -> RoundingCheck | None:
-        """With the set of batches on which rounding changes the factor of gradients least."""
+        """The check on the set of batches for which rounding changes the scale of gradients least.
+
+        None where the reference is not in float64.
+        """
         if not self.seen.is_exact:
             return None
         subject, least = self.trial.on_device(None), None
@@ -200,7 +206,7 @@ class TrainingCheck(Check):
         return least
 
     def perturb(self, variant: Variant) -> Limit:
-        """What a correct step may be off by, from perturbed float64 runs."""
+        """The largest errors that rounding may cause in a correct step, from perturbed runs."""
         with default_dtype(torch.float64):
             built = self.trial.build(torch.float64)
             outcomes = [
@@ -227,7 +233,7 @@ class TrainingCheck(Check):
         )
 
     def examine_state(self, built: Built) -> StateCheck:
-        """Whether a scaler skips the step that overflows, and no other."""
+        """Checks that a loss scaler skips the step whose gradients overflow, and no other."""
         trainer = trainer_of(built)
         if trainer.scaler is None:
             return StateCheck()
@@ -242,7 +248,10 @@ def _outcome(
     seed: int,
     within: AbstractContextManager[Any] | None = None,
 ) -> Outputs:
-    """Losses, gradients and updates by name, as float64 copies; steps are made `within`."""
+    """Losses, gradients and updates by name, as float64 copies, of one step for each of `inputs`.
+
+    Each step runs in the context `within`, if given; state and inputs are restored.
+    """
     trainer = trainer_of(built)
     own = built.subject.inputs.copy()
     outcome: Outputs = {}

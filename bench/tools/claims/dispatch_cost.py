@@ -58,7 +58,7 @@ def _host_us(call: Step, device: Hardware) -> Estimate:
         for _ in range(50):  # reading the clock costs 0.1 µs
             call()
 
-    redraw = memory_layout.anew((), device, seed=0)
+    redraw = memory_layout.make_redraw((), device, seed=0)
     samples_us = []
     with quiet_gc():
         for _ in range(26):

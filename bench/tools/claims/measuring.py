@@ -66,7 +66,7 @@ def speedup(
     it (`memory_layout`).
     """
     compiler.wait_for_workers()
-    elsewhere = memory_layout.anew(tensors, device, 0)
+    elsewhere = memory_layout.make_redraw(tensors, device, 0)
     ratio = compare(case, baseline, device, adaptive(timed_max_s), 0, elsewhere).speedup
     assert ratio is not None
     return ratio

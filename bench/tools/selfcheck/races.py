@@ -92,9 +92,9 @@ def race(
 ) -> Trial:
     """Warm-up and paired rounds of two steps, with a new memory layout per block by default."""
     before = contention.read()
-    anew = redraw or memory_layout.anew([*case.tensors, *baseline.tensors], device, seed)
+    anew = redraw or memory_layout.make_redraw([*case.tensors, *baseline.tensors], device, seed)
     compared = compare(case, baseline, device, budget, seed, anew)
-    load = contention.between(before, contention.read())
+    load = contention.load_between(before, contention.read())
     load_known = load.cpu_wait_s is not None or load.others_cpu_s is not None
     assert compared.speedup is not None
     assert compared.rounds.timed_s is not None
@@ -213,7 +213,7 @@ def disturbed_race(slowdown: Slowdown, setting: Setting, seed: int) -> Trial:
     """Equal steps in FIXED rounds, both slowed down in the same way."""
     device, block = setting.device, -1  # a round has two blocks, with a redraw before each
     work, other = build(STEP, device), build(STEP, device)
-    anew = memory_layout.anew([*work.tensors, *other.tensors], device, seed)
+    anew = memory_layout.make_redraw([*work.tensors, *other.tensors], device, seed)
 
     def redraw() -> object:
         nonlocal block

@@ -240,7 +240,7 @@ def test_every_block_of_dispatch_has_a_state_of_the_heap_of_its_own(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     drawn: list[object] = []
-    monkeypatch.setattr(memory_layout, "heap", lambda draw: drawn.append(draw.random()))
+    monkeypatch.setattr(memory_layout, "disturb_heap", lambda draw: drawn.append(draw.random()))
     assert dispatch(Rows(), torch.ones(2, WIDTH)).samples_s
     assert len(set(drawn)) == BUDGET.clock_rounds
 

@@ -328,7 +328,7 @@ def test_cuda_statistics_become_allocations() -> None:
     names += [f"allocated_bytes.all.{name}" for name in ("allocated", "freed", "current", "peak")]
     before = dict(zip(names, (20, 10, 20 * 512, 10 * 512, 10 * 512, 10 * 512), strict=True))
     after = dict(zip(names, (24, 13, 24 * 512, 13 * 512, 11 * 512, 13 * 512), strict=True))
-    found = cuda_allocator.since(before, after)
+    found = cuda_allocator.changes_between(before, after)
     assert found == Allocations(4, 3, 4 * 512, 3 * 512, 3 * 512)
 
 

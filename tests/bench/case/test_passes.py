@@ -72,7 +72,7 @@ NULL_ON_A_CPU = {
 @pytest.fixture(autouse=True)
 def _steady_machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(ceilings, "measure", lambda *device_and_dtype: RATES)
-    monkeypatch.setattr(diagnostics, "contended", lambda *seen: False)
+    monkeypatch.setattr(diagnostics, "is_contended", lambda *seen: False)
     yield
     torch.compiler.reset()
 

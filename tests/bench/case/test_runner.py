@@ -421,7 +421,7 @@ def test_there_is_no_speedup_against_a_baseline_that_was_not_in_effect() -> None
 def test_global_settings_are_those_of_the_case() -> None:
     for dtype, precision, threads in (("fp32", "highest", 1), ("tf32", "high", 2)):
         torch.set_float32_matmul_precision("medium")
-        runner.settle(replace(case(model(linear), variant(dtype)), threads=threads), smoke())
+        runner.set_up_torch(replace(case(model(linear), variant(dtype)), threads=threads), smoke())
         assert torch.get_float32_matmul_precision() == precision
         assert torch.backends.cudnn.allow_tf32 is (dtype == "tf32")
         assert torch.get_num_threads() == threads

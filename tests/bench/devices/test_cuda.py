@@ -15,7 +15,7 @@ from modescope.bench.devices.cuda import Cuda, find, use_device
 from modescope.bench.devices.devices import device_state, read_conditions
 from modescope.bench.records.environment import DeviceFacts
 from modescope.bench.records.errors import UsageError
-from modescope.bench.stats.diagnostics import throttled
+from modescope.bench.stats.diagnostics import is_throttled
 
 CYCLES_PER_S = 2e9
 LAUNCH_S = 3e-6
@@ -152,7 +152,7 @@ def test_a_falling_clock_rate_is_recorded_and_used_by_hold(gpu: Gpu) -> None:
     gpu.clock_hz = 0.8 * CYCLES_PER_S
     seen = device_state(before, read_conditions(device))
     assert seen.device_clock_hz == pytest.approx((CYCLES_PER_S, 0.8 * CYCLES_PER_S))
-    assert throttled(seen.device_clock_hz, seen.throttle_reasons)
+    assert is_throttled(seen.device_clock_hz, seen.throttle_reasons)
     before_s = gpu.now_s
     device.hold(0.1)
     assert gpu.now_s - before_s == pytest.approx(0.1 + LAUNCH_S, rel=1e-6)

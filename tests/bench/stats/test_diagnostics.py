@@ -19,8 +19,8 @@ from modescope.bench.stats.diagnostics import (
     DIAGNOSTICS,
     MODE_DISTANCE,
     SEPARATION,
-    contended,
-    throttled,
+    is_contended,
+    is_throttled,
 )
 
 Numbers = NDArray[np.float64]
@@ -299,13 +299,13 @@ QUIET = Contention(
     ids=str,
 )
 def test_contention_begins_at_its_thresholds(changes: dict[str, float], expected: bool) -> None:
-    assert contended(replace(QUIET, **changes)) is expected  # type: ignore[arg-type]
+    assert is_contended(replace(QUIET, **changes)) is expected  # type: ignore[arg-type]
 
 
 def test_unknown_counts_are_not_contention() -> None:
-    assert not contended(Contention(watched_s=2.0))
-    assert contended(Contention(watched_s=2.0, cpu_wait_s=1.0))
-    of_gpu = [contended(QUIET, processes) for processes in (None, 0, 1)]
+    assert not is_contended(Contention(watched_s=2.0))
+    assert is_contended(Contention(watched_s=2.0, cpu_wait_s=1.0))
+    of_gpu = [is_contended(QUIET, processes) for processes in (None, 0, 1)]
     assert of_gpu == [False, False, True]
 
 
@@ -325,6 +325,6 @@ def test_a_clock_rate_that_falls_by_3_percent_is_throttled(
     clocks_ghz: tuple[float, ...] | None, expected: bool
 ) -> None:
     clocks_hz = None if clocks_ghz is None else tuple(each * 1e9 for each in clocks_ghz)
-    assert throttled(clocks_hz, None) is expected
-    assert throttled(clocks_hz, ()) is expected
-    assert throttled(clocks_hz, ("sw_power_cap",))
+    assert is_throttled(clocks_hz, None) is expected
+    assert is_throttled(clocks_hz, ()) is expected
+    assert is_throttled(clocks_hz, ("sw_power_cap",))

@@ -27,7 +27,9 @@ def drawn(seed: int, calls: int, spread: float = 1.0, shift: float = 0.0) -> ran
     }
 
 
-def compared(mode: randomness.Draws, eager: randomness.Draws, dtype: str) -> randomness.Comparison:
+def compared(
+    mode: randomness.Draws, eager: randomness.Draws, dtype: str
+) -> randomness.DrawsComparison:
     return randomness.compare(mode, eager, dtype, MORE_PERMUTATIONS)
 
 

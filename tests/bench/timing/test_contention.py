@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from modescope.bench.records.columns import Contention
-from modescope.bench.stats.diagnostics import contended
+from modescope.bench.stats.diagnostics import is_contended
 from modescope.bench.timing import contention
-from modescope.bench.timing.contention import Counters, between
+from modescope.bench.timing.contention import Counters, load_between
 from modescope.bench.tools.selfcheck.workloads import co_runners
 from tests.helpers.system_files import machine
 
@@ -37,17 +37,17 @@ USUAL = Counters(wall_s=10.0, own_s=3.0, waited_s=0.5, idle_s=40.0, cores=4, thr
 
 def test_contention_is_the_difference_of_counters() -> None:
     """Of 4 cores x 2 s, 5 s were idle and 1.9 s were this process's: 1.1 s were the others'."""
-    seen = between(USUAL, Counters(12.0, 4.9, 0.53, 45.0, 4, 0.35))
+    seen = load_between(USUAL, Counters(12.0, 4.9, 0.53, 45.0, 4, 0.35))
     assert seen.watched_s == pytest.approx(2.0)
     assert seen.cpu_wait_s == pytest.approx(0.03)
     assert seen.others_cpu_s == pytest.approx(1.1)
     assert seen.machine_cores == 4
     assert seen.cgroup_throttled_s == pytest.approx(0.1)
     later = replace(USUAL, wall_s=11.0, own_s=4.0, idle_s=43.01)  # in units of 10 ms
-    assert between(USUAL, later).others_cpu_s == 0.0, "never negative"
+    assert load_between(USUAL, later).others_cpu_s == 0.0, "never negative"
     unknown = Counters(1.0, 1.0, None, None, None, None)
     for before, after in ((unknown, USUAL), (USUAL, unknown)):
-        seen = between(before, after)
+        seen = load_between(before, after)
         assert (seen.cpu_wait_s, seen.others_cpu_s, seen.cgroup_throttled_s) == (None,) * 3
 
 
@@ -121,7 +121,7 @@ def watched_while(asleep: bool) -> Contention:
     end_s = before.wall_s + WATCH_S
     while time.perf_counter() < end_s:
         pass
-    return between(before, contention.read())
+    return load_between(before, contention.read())
 
 
 @needs_linux
@@ -131,7 +131,7 @@ def test_load_on_another_core_counts_as_cpu_time_of_others() -> None:
         seen = watched_while(asleep=True)
     assert seen.watched_s >= WATCH_S
     assert seen.others_cpu_s > 0.3 * seen.watched_s
-    assert contended(replace(seen, cpu_wait_s=None, machine_cores=2))
+    assert is_contended(replace(seen, cpu_wait_s=None, machine_cores=2))
 
 
 @needs_linux
@@ -145,4 +145,4 @@ def test_load_on_the_same_core_counts_as_waiting() -> None:
     finally:
         os.sched_setaffinity(0, allowed)
     assert seen.cpu_wait_s > 0.1 * seen.watched_s
-    assert contended(replace(seen, others_cpu_s=None))
+    assert is_contended(replace(seen, others_cpu_s=None))

@@ -24,10 +24,10 @@ def test_every_redraw_moves_the_tensors_and_nothing_else() -> None:
     module = nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8)).eval()
     x = torch.rand(4, 8)
     tensors = [*module.parameters(), *module.buffers(), x]
-    memory_layout.anew([*tensors, torch.empty(0), x.to_sparse()], Cpu(), 0)()
+    memory_layout.make_redraw([*tensors, torch.empty(0), x.to_sparse()], Cpu(), 0)()
     identities, values = list(map(id, tensors)), [tensor.clone() for tensor in tensors]
     expected = module(x)
-    redraw = memory_layout.anew(tensors, Cpu(), 0)
+    redraw = memory_layout.make_redraw(tensors, Cpu(), 0)
     seen = [_addresses(tensors)]
     for _ in range(8):
         held = redraw()
@@ -70,7 +70,7 @@ def test_shared_or_unusual_memory_is_not_moved(
 ) -> None:
     tensors = make()
     before, strides = _addresses(tensors), [tensor.stride() for tensor in tensors]
-    held = memory_layout.anew(tensors, Cpu(), 0)()
+    held = memory_layout.make_redraw(tensors, Cpu(), 0)()
     assert [a != b for a, b in zip(before, _addresses(tensors), strict=True)] == [
         moves for _ in tensors
     ]
@@ -83,7 +83,7 @@ def test_on_a_device_with_a_queue_only_the_heap_changes(queues: bool, moves: boo
     """A captured graph holds the addresses of tensors."""
     tensor = torch.rand(4)
     before = tensor.data_ptr()
-    redraw = memory_layout.anew([tensor], SimulatedDevice(queues=queues), 0)
+    redraw = memory_layout.make_redraw([tensor], SimulatedDevice(queues=queues), 0)
     held = redraw()
     assert (tensor.data_ptr() != before) is moves
     blocks = {len(held[0]), *(len(redraw()[0]) for _ in range(19))}  # type: ignore[index]
@@ -94,7 +94,7 @@ def test_a_redraw_copies_at_most_its_limit() -> None:
     size = LARGEST_MOVED_BYTES
     tensors = [torch.empty(size, dtype=torch.uint8) for _ in range(MOST_MOVED_BYTES // size + 3)]
     before = _addresses(tensors)
-    held = memory_layout.anew(tensors, Cpu(), 0)()
+    held = memory_layout.make_redraw(tensors, Cpu(), 0)()
     moved = sum(a != b for a, b in zip(before, _addresses(tensors), strict=True))
     assert moved == MOST_MOVED_BYTES // size
     del held
@@ -106,7 +106,7 @@ def test_moved_tensors_cause_no_recompilation() -> None:
     x = torch.rand(2, 4)
     expected = compiled(x)
     before = read_compiled()
-    redraw = memory_layout.anew([*module.parameters(), x], Cpu(), 0)
+    redraw = memory_layout.make_redraw([*module.parameters(), x], Cpu(), 0)
     for _ in range(3):
         held = redraw()
         assert torch.equal(compiled(x), expected)

@@ -94,7 +94,7 @@ def measurements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def share_the_machine(felt: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Others use half of a core, or nothing, over ten seconds on two cores."""
     seen = Contention(10.0, 0.0, 5.0 if felt else 0.0, 2, 0.0)
-    monkeypatch.setattr(contention, "between", lambda before, after: seen)
+    monkeypatch.setattr(contention, "load_between", lambda before, after: seen)
 
 
 def flops_per_s(file: Path, dtype: str = "fp32") -> float | None:

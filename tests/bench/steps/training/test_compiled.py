@@ -86,7 +86,7 @@ def test_every_column_of_a_compiled_training_step(
     GELU's output, for that of the second weight. The loss is not compiled and saves the output.
     """
     monkeypatch.setattr(ceilings, "measure", lambda *device_and_dtype: RATES)
-    monkeypatch.setattr(diagnostics, "contended", lambda *seen: False)
+    monkeypatch.setattr(diagnostics, "is_contended", lambda *seen: False)
     plan = replace(smoke(), profile=True, memory=True, results_dir=str(tmp_path))
     result = runner.run(silent, case(), plan)
     assert (result.status, result.reason) == ("ok", None)

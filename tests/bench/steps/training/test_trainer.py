@@ -168,7 +168,7 @@ def test_the_scale_settles_with_a_margin_to_overflow(factor: float, largest: flo
     phase = TrainingPhase(Training(loss="output", lr=0.1))
     made = modes.build(of, HALF_AMP, True, Cpu(), phase)
     trainer = trainer_of(made)
-    trainer.settle(made.step)
+    trainer.adjust_start(made.step)
     assert trainer.start.scale == trainer.scaler.get_scale() == largest / HEADROOM
     before = parameters(made)
     made.step()
@@ -227,7 +227,7 @@ def test_case_and_baseline_start_alike_and_never_disturb_each_other() -> None:
 
 def test_an_optimizer_works_after_its_memory_was_moved() -> None:
     moved, still = (built(subject(small_mlp), optimizer="adamw") for _ in range(2))
-    redraw = memory_layout.anew(moved.tensors(), Cpu(), 0)
+    redraw = memory_layout.make_redraw(moved.tensors(), Cpu(), 0)
     for _ in range(4):
         held = redraw()
         moved.step()
