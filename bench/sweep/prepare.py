@@ -11,7 +11,7 @@ from modescope.bench.records.cases import Case, Model, PhaseOptions, Plan
 from modescope.bench.records.environment import Environment, Host
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.paths import runner
-from modescope.bench.refusals import refusal, same_kernels, untuned
+from modescope.bench.refusals import equal_if_untuned, refusal, same_kernels
 from modescope.bench.resolve import Request, resolve
 from modescope.bench.settings import PHASE_SETTINGS
 from modescope.bench.sweep import isolation
@@ -166,5 +166,5 @@ def _jobs(request: Request, case: Case, plan: Plan, source: str | None) -> list[
 def _add_to_sweep(job: Job, modes: Mapping[str, str]) -> Job:
     """The job as part of a sweep of these modes, whose kernels it need not measure again."""
     device = host(job.case.device).device
-    plan = replace(job.plan, untuned=untuned(job.case, device, modes))
+    plan = replace(job.plan, untuned=equal_if_untuned(job.case, device, modes))
     return replace(job, plan=plan, refusal=job.refusal or same_kernels(job.case, device, modes))
