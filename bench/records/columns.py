@@ -1,6 +1,8 @@
-"""Columns of what is measured: one group per measuring function, which returns that group.
+"""The measured columns, in groups: each measuring function returns one of these groups.
 
-Null where nothing was measured; no column is derived from others. Standard library only.
+Null where nothing was measured; no column is derived from others. The columns that describe the
+attempt and its case are in `bench.records.results`, those of the machine in
+`bench.records.environment`. Standard library only.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ def column(doc: str, **default: Any) -> Any:
 
 
 def nullable(doc: str) -> Any:
-    """A column that is null unless it is given a value."""
+    """A field that is a column, with None (null) as its default; `doc` as in `column`."""
     return column(doc, default=None)
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from modescope.bench.records import files, joining
 from modescope.bench.records.cases import Budget
-from modescope.bench.records.environment import place
+from modescope.bench.records.environment import describe_machine
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.rows import CONFIRMATIONS, ROWS
 from modescope.bench.resolve import Request
@@ -90,7 +90,8 @@ def submit_here(requests: Sequence[Request]) -> Submission | None:
         print(warning)  # to stdout, so that a saved table includes it
     what = f"{len(jobs)} cases" if len(jobs) > 1 else first.label
     machines = [
-        place(job.environment, job.environment.device_name, job.case.threads) for job in jobs
+        describe_machine(job.environment, job.environment.device_name, job.case.threads)
+        for job in jobs
     ]
     where = " and ".join(dict.fromkeys(machines))
     torch = f"torch {first.environment.torch_version}"

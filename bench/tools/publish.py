@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from modescope.bench.records import parquet
-from modescope.bench.records.environment import Processor, place
+from modescope.bench.records.environment import Processor, describe_machine
 from modescope.bench.sweep import host
 from modescope.bench.sweep.fingerprint import untested_warning
 
@@ -51,7 +51,7 @@ def run_context(device: str, program: str, words: Sequence[str]) -> RunContext:
 
 def heading(context: RunContext) -> list[str]:
     """The lines above the tables: machine, time and command."""
-    where = place(context, context.device_name, context.threads)
+    where = describe_machine(context, context.device_name, context.threads)
     if context.power_limit_w is not None:
         where += f", power limit {context.power_limit_w:g} W"
     return [
