@@ -78,7 +78,7 @@ def sparse_input() -> Built:
 
 
 class SetsThreads(nn.Module):
-    """Doubles the number of threads in every call, or only in the first."""
+    """Sets two threads in every call, or only in the first."""
 
     def __init__(self, always: bool) -> None:
         super().__init__()
