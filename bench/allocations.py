@@ -61,7 +61,7 @@ class WatchedBlock:
 
     @property
     def peak_bytes(self) -> int | None:
-        """Most bytes held at one time, above the start."""
+        """Largest number of bytes held at one time, less those held at the start."""
         return self.result.peak_bytes if self.result else None
 
     def __str__(self) -> str:

@@ -19,7 +19,8 @@ from modescope.bench.stats.estimates import ONE, Estimate, difference, ends, pro
 from modescope.bench.stats.roofline import Ceilings, Floor, floor
 
 VERSION = 1
-"""Raised when a formula changes: rows with another version are summarised as they are read."""
+"""Version of the formulas, increased when one changes. When a row with another version is read, its
+summary is computed anew."""
 
 MIN_CALLS_P95 = 100  # five calls beyond the percentile; with fewer, outliers determine it
 TOLERANCE = 0.05  # by which clocks that should agree may differ, because medians are noisy

@@ -38,7 +38,7 @@ class Gpus:
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
     def submit(self, chunks: Sequence[Chunk], folder: Path, path: str) -> list[str]:
-        """See `Engine`."""
+        """Starts a process for each chunk; the id of a job is its GPU's UUID. See `Engine`."""
         parts = share_cores(len(self._gpus))
         for chunk, gpu, part in zip(chunks, self._gpus, parts, strict=False):
             with (folder / f"{gpu.replace('/', '_')}.log").open("ab") as log:
@@ -58,7 +58,7 @@ class Gpus:
         return [*self._processes]
 
     def states(self, jobs: Sequence[str]) -> States:
-        """See `Engine`."""
+        """How each process ended, if it did. See `Engine`."""
         codes = {job: self._processes[job].poll() for job in jobs}
         return {job: None if code is None else describe_exit(code) for job, code in codes.items()}
 

@@ -32,7 +32,7 @@ class Ray:
         self._tasks: dict[str, Any] = {}
 
     def submit(self, chunks: Sequence[Chunk], folder: Path, path: str) -> list[str]:
-        """See `Engine`."""
+        """Starts a task for each chunk; the id of a job is the chunk's number. See `Engine`."""
         if not self._ray.is_initialized():
             before = signal.getsignal(signal.SIGTERM)
             quiet = {"logging_level": "warning", "log_to_driver": False}
@@ -57,7 +57,7 @@ class Ray:
         return [*self._tasks]
 
     def states(self, jobs: Sequence[str]) -> States:
-        """See `Engine`."""
+        """How each task ended, if it did. See `Engine`."""
         return {job: self._state(self._tasks[job]) for job in jobs}
 
     def _state(self, task: Any) -> str | None:

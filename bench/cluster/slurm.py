@@ -77,7 +77,7 @@ class Slurm:
         self._options, self._threads, self._timeout_s = options, threads, timeout_s
 
     def submit(self, chunks: Sequence[Chunk], folder: Path, path: str) -> list[str]:
-        """See `Engine`."""
+        """Submits the chunks as a job array; the id of a job is Slurm's. See `Engine`."""
         from submitit import AutoExecutor
         from submitit.core.utils import FailedJobError, FailedSubmissionError
 
@@ -129,7 +129,7 @@ class Slurm:
         return {key if key in GENERAL else f"slurm_{key}": value for key, value in every.items()}
 
     def states(self, jobs: Sequence[str]) -> States:
-        """See `Engine`. If squeue does not answer, all jobs count as alive."""
+        """How each job ended, if it did; if squeue does not answer, none has. See `Engine`."""
         arrays = ",".join(sorted({job.partition("_")[0] for job in jobs}))
         command = ["squeue", "-h", "-r", "-t", "all", "-o", "%i %T", "-j", arrays]
         # without the user's own formats

@@ -122,7 +122,7 @@ FINGERPRINT = {
     "variables": "environment variables",
     "source_id": "the source of modescope",
 }
-"""Columns that must be equal for rows to be comparable, and their names in messages.
+"""Column that must be equal in rows that are compared -> what messages call it.
 
 The CPU counts for rows of a GPU too, because it dispatches and launches. The model's source is
 compared separately, because it differs between the models of a sweep."""
@@ -167,6 +167,6 @@ def scheduling(
 
 
 def _slurm_job(variables: Mapping[str, str]) -> str | None:
-    """`1234`, or `1234_5` for a task of a job array."""
+    """Slurm's id of this job: `1234`, or `1234_5` for a task of a job array."""
     array, task = (variables.get(f"SLURM_ARRAY_{name}_ID") for name in ("JOB", "TASK"))
     return f"{array}_{task}" if array and task else variables.get("SLURM_JOB_ID")

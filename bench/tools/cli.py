@@ -46,5 +46,5 @@ class ToolParser(argparse.ArgumentParser):
         )
 
     def error(self, message: str) -> NoReturn:
-        """Raises UsageError."""
+        """Raises UsageError with argparse's message."""
         raise UsageError(f"{message}; {self.prog} --help lists the options")

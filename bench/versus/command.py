@@ -42,7 +42,7 @@ SIDES = ("old", "new")
 
 
 def main(words: Sequence[str]) -> int:
-    """The command line; returns the exit status."""
+    """Runs the command line `words`; returns the exit status."""
     if {"-h", "--help"} & {*words}:
         print(f"{__doc__}\nThe comparison's own options: {program('analysis.compare')} --help")
         return 0

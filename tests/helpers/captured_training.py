@@ -56,7 +56,7 @@ def two_layers() -> nn.Module:
 
 
 class Unused(nn.Module):
-    """One of its parameters is not used in forward, so it never gets a gradient."""
+    """A model with a parameter that forward does not use, so it never gets a gradient."""
 
     def __init__(self) -> None:
         super().__init__()

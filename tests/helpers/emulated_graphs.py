@@ -112,7 +112,7 @@ class Emulated(Cpu):
     make_graph = Cuda.make_graph
 
     def hold(self, seconds: float) -> None:
-        """Nothing is queued, so nothing has device time."""
+        """Does nothing: an emulated device queues no work, so no work has device time."""
 
     def mark(self) -> Any:
         return _Mark()

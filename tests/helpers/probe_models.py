@@ -172,7 +172,7 @@ class Kept:
 
 
 class Nested(nn.Module):
-    """Takes and returns more than tensors."""
+    """A model whose arguments and results contain more than tensors."""
 
     def __init__(self) -> None:
         super().__init__()

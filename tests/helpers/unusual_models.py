@@ -67,7 +67,7 @@ def sparse(layout: str) -> Built:
 
 
 class SparseOutput(nn.Module):
-    """A sparse input and a sparse result."""
+    """A model that returns a sparse tensor for a sparse input."""
 
     def forward(self, x: Tensor) -> Tensor:
         return x * 2
