@@ -144,7 +144,7 @@ class SizeLatencies:
 
 @dataclass(frozen=True)
 class ModelsOwn:
-    """What the model does in every mode: it changes torch's settings, or compiles by itself."""
+    """Settings of torch that the model changes, and graphs that it compiles, in every mode."""
 
     settings_put_back: str | None = nullable(
         "torch's settings that building or first calls changed, put back before timing, JSON"
@@ -181,7 +181,7 @@ class Rounds:
 
 @dataclass(frozen=True)
 class Clocks:
-    """Times by several clocks in the same rounds: position i of each column is round i.
+    """Times by several clocks, in rounds apart from the paired ones; position i is round i.
 
     Rounds in which a clock failed are left out of all columns; a clock that failed in most is null.
     """
@@ -299,7 +299,7 @@ class GeneratedCode:
 
 @dataclass(frozen=True)
 class Profiled:
-    """One steady call under the profiler: the one with the median duration, at equal pace.
+    """One steady call under the profiler: of several, the one of median duration at equal pace.
 
     Operators are those of the dispatcher. Kernels are the GPU's; on a CPU a kernel is the outermost
     operator that does work of its own, or a fused C++ kernel (which shows in the profile after the
