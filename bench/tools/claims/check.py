@@ -82,7 +82,7 @@ def number_rows(claim: str, numbers: Numbers) -> list[NumberRow]:
     return rows
 
 
-def tested_device(claim: Claim, device: str) -> str | None:
+def choose_device(claim: Claim, device: str) -> str | None:
     """The device for the claim: `device` (such as cuda:0) or else cpu; None if it needs another."""
     return next((each for each in (device, "cpu") if each.partition(":")[0] in claim.needs), None)
 
@@ -93,7 +93,7 @@ def check(claim: Claim, device: str, log: Path) -> tuple[ClaimRow, list[NumberRo
     Both run in processes of their own, whose output is added to `log`. If one fails, that is the
     status of the row.
     """
-    where, begin = tested_device(claim, device), time.monotonic()
+    where, begin = choose_device(claim, device), time.monotonic()
     if where is None:
         missing = "no GPU: torch finds no CUDA device here"
         return _row(claim, undecided(missing, {}), SKIPPED, missing), []

@@ -13,7 +13,7 @@ import pytest
 from modescope.bench.stats.estimates import Estimate
 from modescope.bench.sweep import isolation
 from modescope.bench.sweep.isolation import ChildOutcome
-from modescope.bench.tools.claims.check import CLAIMS, NumberRow, check, number_rows, tested_device
+from modescope.bench.tools.claims.check import CLAIMS, NumberRow, check, choose_device, number_rows
 from modescope.bench.tools.claims.claim import HOLDS, SLOW, UNDECIDED, Answer
 from modescope.bench.tools.claims.page import DOCUMENTS
 
@@ -34,11 +34,11 @@ def test_a_claim_says_all_that_the_page_shows() -> None:
 
 def test_a_claim_is_tested_on_the_device_that_it_speaks_of() -> None:
     both, cuda = (replace(EXERCISE, needs=needs) for needs in ("cpu cuda", "cuda"))
-    assert [tested_device(claim, "cuda:1") for claim in (EXERCISE, both, cuda)] == [
+    assert [choose_device(claim, "cuda:1") for claim in (EXERCISE, both, cuda)] == [
         "cpu",
         *["cuda:1"] * 2,
     ]
-    assert tested_device(cuda, "cpu") is None
+    assert choose_device(cuda, "cpu") is None
 
 
 def test_a_claim_that_needs_a_gpu_runs_nothing_without_one(
