@@ -1,1 +1,1 @@
-"""Measuring PyTorch execution modes: cases in, records out."""
+"""Measures cases (a model in an execution mode) and writes a record of each."""

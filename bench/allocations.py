@@ -23,14 +23,14 @@ from modescope.bench.devices.allocators import Allocations
 from modescope.bench.devices.cuda import use_device
 
 PROFILER_SILENT = ("KINETO_LOG_LEVEL", "99")
-"""Keeps torch's profiler from writing two lines to stderr each time (kineto's Logger.cpp)."""
+"""Variable and value that keep torch's profiler from writing to stderr (kineto's Logger.cpp)."""
 
 
 class WatchedBlock:
-    """The allocations within a block.
+    """The allocations of tensors within one watched block of code.
 
-    Bytes are those of tensors: on a CPU as requested, on a GPU rounded up to the allocator's
-    blocks. Each figure is None until the block has ended, and where `unreadable` gives a reason.
+    Bytes are on a CPU as requested, on a GPU rounded up to the allocator's blocks. Each figure is
+    None until the block has ended, and stays None where `unreadable` says why it is unknown.
     """
 
     def __init__(self, label: str, device: str) -> None:
@@ -61,7 +61,7 @@ class WatchedBlock:
 
     @property
     def peak_bytes(self) -> int | None:
-        """Most bytes held at one time, above the start."""
+        """Largest number of bytes held at one time, less those held at the start."""
         return self.result.peak_bytes if self.result else None
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""`calls=mix`: the sizes of the calls that are timed, drawn from the settings. Imports no torch."""
+"""`calls=mix`: the sizes of the timed calls, drawn at random or read from a file. No torch."""
 
 from __future__ import annotations
 
@@ -12,28 +12,30 @@ from modescope.bench.records.cases import Inference, canonical_json
 from modescope.bench.settings import MOST, CallsSettings, usage_error
 
 MOST_SIZES = 2
-"""Sizes that may change together."""
+"""How many named sizes, such as batch and seq, may change from call to call."""
 
 NAMES = "name one size or two, as in calls.sizes='{seq: [16, 512]}'"
+"""What a message asks for where calls.sizes is wrong."""
 
 CSV = "a CSV file names the sizes in its first line and has a line of whole numbers for each call"
 
 COUNT = 200
-"""Calls of a pass, where they are drawn."""
+"""Number of drawn calls if calls.count is not set."""
 
 LARGEST_DRAWN = 1_000_000
+"""Largest size that calls.draw=uniform and zipf may draw."""
 
 Sizes = dict[str, list[int]]
-"""The size of each call in order, by its name."""
+"""By the name of a size, its value in each call, in order: {"seq": [137, 16]}."""
 
 
 def options_of(
     settings: CallsSettings, shape: Mapping[str, int], known: bool, seed: int
 ) -> tuple[Inference, dict[str, int]]:
-    """The options of a mix of calls, and `shape` with the largest of the sizes that change.
+    """The options of the mix that `settings` describe, and `shape` with its largest sizes.
 
-    `known`: whether `shape` names all sizes of the model; a user's builder may take others. Raises
-    UsageError for settings that fit neither each other nor the model.
+    `known`: whether `shape` names all sizes of the model; a user's builder may take others. `seed`
+    is that of the draw. Raises UsageError for settings that contradict each other or the model.
     """
     sizes = _from_file(settings) if settings.file else _draw(settings, seed)
     if not 1 <= len(sizes) <= MOST_SIZES:
@@ -49,7 +51,7 @@ def options_of(
 
 
 def refuse_unused(settings: CallsSettings, phase: str) -> None:
-    """Raises UsageError for settings of a mix where calls do not vary."""
+    """Raises UsageError where a setting of `calls` would have no effect, or `phase` has no mix."""
     if settings.name == "mix":
         if phase != Inference.phase:
             raise usage_error("calls=mix", f"measures forwards, and phase={phase} has other steps")
@@ -84,7 +86,7 @@ def _draw(settings: CallsSettings, seed: int) -> Sizes:
 
 
 def _from_file(settings: CallsSettings) -> Sizes:
-    """The columns of a CSV file whose first line names the sizes; at most `count` calls."""
+    """The sizes in the CSV file calls.file, of at most calls.count calls."""
     typed = f"calls.file={settings.file}"
     if settings.sizes is not None:
         raise usage_error(typed, f"calls.sizes={settings.sizes} is set as well; give one of them")
@@ -103,9 +105,10 @@ def _from_file(settings: CallsSettings) -> Sizes:
 
 
 def _buckets(pad: Any, name: str, values: list[int]) -> list[int]:
-    """The sizes that `values` are padded to, ascending; none without `pad`.
+    """The sizes that calls are padded to, ascending; empty if `pad` is None.
 
-    A number stands for so many quantiles of the sizes, the largest included.
+    `values` are the calls' sizes called `name`. `pad` is a list of sizes, or a number n: n
+    quantiles of `values`, the largest of `values` included.
     """
     if pad is None:
         return []

@@ -1,4 +1,4 @@
-"""The arguments of run.py: an ordinary application of Hydra, whose task only collects the cases."""
+"""Reads the arguments of run.py: a Hydra application whose task only collects configurations."""
 
 from __future__ import annotations
 
@@ -28,16 +28,20 @@ from modescope.bench.resolve import Request, request
 from modescope.bench.settings import OF_COMMAND, Settings, mistake, usage_error
 
 OVERRIDE = re.compile(r"~|[+~]*\w[\w./@$-]*=")
-"""The beginning of an override; other words are options of Hydra, or values of these."""
+"""How an override (`key=value`) begins; all other words are options of Hydra and their values."""
 
 GROUPS = sorted(folder.name for folder in CONF.iterdir() if folder.is_dir())
+"""The config groups: the folders of conf/."""
 
 ENGINES = ("hydra/launcher", "hydra/sweeper")
-"""Groups whose other options would measure nothing: cases are only collected here."""
+"""Groups of Hydra that allow only `basic`, because Hydra measures nothing here."""
 
 
 def collect(words: Sequence[str]) -> list[Request]:
-    """The cases of a command, none for --help and the like; raises UsageError, in one line."""
+    """A request per case of a command line; none for --help and the like.
+
+    Raises UsageError with one line for a mistake.
+    """
     composed: list[tuple[DictConfig, HydraConf]] = []
 
     @hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")
@@ -73,12 +77,12 @@ def collect(words: Sequence[str]) -> list[Request]:
 
 
 def collect_in_child(progress: object, words: Sequence[str]) -> list[Request]:
-    """`collect` for `bench.sweep.isolation`, where Hydra may be the caller's own."""
+    """`collect` in a child process, because the caller may be a Hydra application itself."""
     return collect(words)
 
 
 def _check(words: Sequence[str]) -> None:
-    """Refuses what would lose cases or settings: Hydra takes the last value of a repeated key."""
+    """Raises UsageError for words of which Hydra would silently drop a case or a setting."""
     seen: dict[str, str] = {}
     for word in filter(OVERRIDE.match, words):
         key, _, value = word.lstrip("+~").partition("=")
@@ -107,9 +111,10 @@ def _request(config: DictConfig, job: HydraConf) -> Request:
 
 
 def thread_counts() -> str:
-    """`1,2,4,6`: powers of two, and as many threads as this process has cores.
+    """Numbers of threads to sweep, such as `1,2,4,6`: powers of two, then this process's cores.
 
-    No more than its quota of CPU time covers, because threads beyond that wait for each other.
+    A quota of CPU time below that replaces the number of cores: more threads than it covers would
+    wait for each other.
     """
     quota = quota_cores()
     most = usable_cores() if quota is None else max(1, min(usable_cores(), math.floor(quota)))
@@ -118,7 +123,10 @@ def thread_counts() -> str:
 
 
 def explain(error: Exception, words: Sequence[str] = ()) -> UsageError:
-    """An exception of Hydra, OmegaConf or the system in one line."""
+    """A UsageError of one line for an exception of Hydra, OmegaConf or the system.
+
+    `words` are the command line's, so that the message can name the one at fault.
+    """
     if isinstance(error, MissingConfigException) and error.options is not None:
         group, _, option = (error.missing_cfg_file or "").partition("/")
         return usage_error(f"{group}={option}", "no such option", error.options)

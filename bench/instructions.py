@@ -1,7 +1,7 @@
 """Counts the machine instructions of a call in each gradient mode: `python -m bench.instructions`.
 
-Callgrind counts them in a process of torch's own, so they do not depend on how busy the machine is.
-An empty call's are taken off. It takes some two minutes for each row.
+Callgrind counts them in a process that torch starts, so they do not depend on how busy the machine
+is. The instructions of an empty call are subtracted. Each row takes about two minutes.
 """
 
 from __future__ import annotations
@@ -47,11 +47,10 @@ PARTS = {
     "torch": r"/torch/lib/|/lib(torch|c10)[^/]*$",
     "system": "",
 }
-"""Parts of the program, and patterns of their libraries' paths. The first pattern that matches
-decides.
+"""Part of a process -> pattern of the paths of its libraries; the first match decides.
 
-Bindings take Python's arguments and wrap results; torch is dispatcher, autograd and kernels; system
-is the rest, mostly malloc.
+`bindings` parse Python's arguments and wrap results; `torch` is dispatcher, autograd and kernels;
+`system` is the rest, mostly malloc.
 """
 
 NOTE = (
@@ -63,13 +62,15 @@ VARIABLES = {
     "PYTHONHASHSEED": "0",
     **dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1"),
 }
-"""Environment variables of the counted process, which torch starts as `python`. Callgrind counts
-all its threads."""
+"""Environment of the counted process: torch starts it as `python`, so PATH begins with this one.
+
+It has one thread, because callgrind counts the instructions of all threads.
+"""
 
 
 @dataclass(frozen=True)
 class CallRow:
-    """The instructions of one call, without those of an empty one."""
+    """Instructions of one call of an operator in a mode, less those of an empty call."""
 
     op: str  # a key of OPERATORS
     mode: str  # a key of MODES
@@ -80,8 +81,11 @@ class CallRow:
     system: float
 
 
-def by_part(counts: FunctionCounts) -> Mapping[str, int]:
-    """Instructions by the keys of PARTS. Functions are named `file:function [library]`."""
+def count_by_part(counts: FunctionCounts) -> Mapping[str, int]:
+    """The sum of `counts` for each key of PARTS.
+
+    The library in the function's name, `file:function [library]`, decides.
+    """
     found: Counter[str] = Counter()
     for each in counts:
         library = each.function.rpartition("[")[2].rstrip("]")
@@ -90,26 +94,27 @@ def by_part(counts: FunctionCounts) -> Mapping[str, int]:
 
 
 def row(op: str, mode: str, stats: CallgrindStats) -> CallRow:
-    """The row of operator `op` in gradient mode `mode`, from the counts of callgrind."""
-    all_calls, empty = by_part(stats.stmt_exclusive_stats), by_part(stats.baseline_exclusive_stats)
+    """The row of operator `op` in `mode`, from what callgrind counted."""
+    all_calls = count_by_part(stats.stmt_exclusive_stats)
+    empty = count_by_part(stats.baseline_exclusive_stats)
     parts = {part: (all_calls[part] - empty[part]) / stats.number_per_run for part in PARTS}
     return CallRow(op, mode, sum(parts.values()), **parts)
 
 
 def count(op: str, mode: str) -> CallRow:
-    """Counts the instructions of `op` in `mode` by callgrind; raises OSError where it cannot.
+    """Counts a call of operator `op` in `mode` by callgrind; raises OSError where that fails.
 
-    Works in a thread of its own, because torch first runs the setup in this process too: the mode
-    that it enters ends with the thread.
+    torch first tries SETUP in this process, and SETUP never leaves the mode that it enters. So all
+    happens in a thread of its own, with which the mode ends.
     """
     timer = Timer(OPERATORS[op], SETUP.format(mode=MODES[mode]))
 
-    def counted() -> CallgrindStats:
+    def run_callgrind() -> CallgrindStats:
         found: CallgrindStats = timer.collect_callgrind(CALLS)  # type: ignore[call-overload]
         return found  # torch's overloads leave out the defaults
 
     with ThreadPoolExecutor(1) as thread:
-        return row(op, mode, thread.submit(counted).result())
+        return row(op, mode, thread.submit(run_callgrind).result())
 
 
 @command

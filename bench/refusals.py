@@ -1,4 +1,4 @@
-"""Rules that refuse a case before it runs, because it would not measure what its name says."""
+"""Rules that refuse a case before it runs, because it could not measure what its mode is named."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from modescope.bench.records.environment import DeviceFacts
 from modescope.bench.steps import backends
 
 Rule = tuple[Callable[[Variant, Any, DeviceFacts], bool], str]
-"""A condition on a variant, the options of its phase and the device; and why it is refused."""
+"""When to refuse (of the variant, the options of its phase, and the device), and the message."""
 
 TF32_CAPABILITY = (8, 0)
 """First compute capability with TF32 tensor cores (NVIDIA Ampere)."""
@@ -47,7 +47,7 @@ RULES: tuple[Rule, ...] = (
         "use {of}dtype=fp32",
     ),
 )
-"""Of every phase, for a case and its baseline."""
+"""Rules for every phase; they hold for a case and for its baseline."""
 
 TRAINING_RULES: tuple[Rule, ...] = (
     (
@@ -104,12 +104,12 @@ TRAINING_CASE_RULES: tuple[Rule, ...] = (
         "use mode=compile, or train.checkpoint in eager",
     ),
 )
-"""For the case alone: its baseline has the same options, which may not matter to it."""
+"""Rules of training for the case alone: its baseline shares its options, and may ignore them."""
 
 OF_PHASE: dict[str, tuple[tuple[Rule, ...], tuple[Rule, ...]]] = {
     "train": (TRAINING_RULES, TRAINING_CASE_RULES),
 }
-"""Rules of a phase beside `RULES`: for a case and its baseline, and for the case alone."""
+"""Further rules of a phase: those for a case and its baseline, and those for the case alone."""
 
 MIXED_TF32 = (
     "tf32 is set for the whole process, so a baseline in {baseline} cannot run beside a case in "
@@ -151,10 +151,10 @@ def _reason(
 
 
 def same_kernels(case: Case, device: DeviceFacts, sweep: Mapping[str, str]) -> str | None:
-    """Why `case` would repeat another case of its sweep, or None.
+    """Why `case` would repeat another case of its sweep; None where it would not.
 
-    `sweep`: the mode's name by case id. Without CUDA graphs, modes that differ in nothing but those
-    that their backend captures run the same code.
+    `sweep` has the names of the sweep's modes by case id. On a device without CUDA graphs, two
+    modes that differ only in whether their backend captures graphs run the same code.
     """
     if device.type == "cuda":
         return None
@@ -165,10 +165,11 @@ def same_kernels(case: Case, device: DeviceFacts, sweep: Mapping[str, str]) -> s
     return SAME_KERNELS.format(device=device.name, other=sweep[other])
 
 
-def untuned(case: Case, device: DeviceFacts, sweep: Mapping[str, str]) -> str | None:
-    """The mode of the sweep whose kernels `case` has if there is nothing to tune, or None.
+def equal_if_untuned(case: Case, device: DeviceFacts, sweep: Mapping[str, str]) -> str | None:
+    """The sweep's mode with the kernels that `case` has if autotuning finds no choice; or None.
 
-    `sweep`: the mode's name by case id. Only compiling tells whether something is tuned.
+    `sweep` has the names of the sweep's modes by case id. Whether there is a choice shows only when
+    the case is compiled.
     """
     mode = backends.drop_tuning(case.variant.mode)
     if device.type != "cuda":

@@ -1,4 +1,4 @@
-"""From settings to a `Case` and a `Plan`. Imports no torch, to keep the command line fast."""
+"""Turns settings into a `Case` and a `Plan`. Imports no torch, to keep the command line fast."""
 
 from __future__ import annotations
 
@@ -43,6 +43,7 @@ from modescope.bench.settings import (
 )
 
 TARGET = re.compile(r"\w+(\.\w+)*:\w+")
+"""A value of model.target: module:function."""
 
 PICKLE = re.compile(r"[\w-]+\.[0-9a-f]+")
 """A value of model.pickle: name and hash."""
@@ -50,23 +51,23 @@ PICKLE = re.compile(r"[\w-]+\.[0-9a-f]+")
 OWN_TARGET = "name a function as model.target=my_package.my_module:build"
 
 OURS = sorted({file.stem for file in CONF.glob("model/*.yaml")} - {"custom"})
-"""Options of `model` whose target is not the user's."""
+"""Options of the group `model` that come with modescope: all but `custom`."""
 
 NOT_OF_A_CASE = re.compile(rf"[+~]*(experiment|{'|'.join(OF_COMMAND)})\b")
-"""Overrides that the command for a single case leaves out."""
+"""Overrides that do not belong in the command that repeats a single case."""
 
 PLANNED = [field.name for field in fields(Plan)]
-"""Settings with these names go into the plan unchanged."""
+"""Fields of a plan; a setting with the same name goes into the plan unchanged."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """The settings of one job, before the device is known."""
+    """The settings of one case as they were composed, before anything is known of the device."""
 
-    settings: Settings  # names of mode and budget tell what differs from their presets
+    settings: Settings  # mode.name and budget.name list what was overridden, as in compile[...]
     baseline: ModeSettings | None
-    overrides: tuple[str, ...]  # of a command for this case alone
-    sweep: bool  # one of several
+    overrides: tuple[str, ...]  # arguments of a command that measures this case alone
+    sweep: bool  # whether the command has -m
 
     @property
     def resume(self) -> bool:
@@ -78,9 +79,9 @@ class Request:
 def request(
     config: DictConfig, overrides: Iterable[str], sweep: bool, folders: Iterable[Path] = (CONF,)
 ) -> Request:
-    """A composed configuration as a request; raises UsageError for a mistake.
+    """The request of a composed configuration; raises UsageError for a mistake.
 
-    `folders`: those with presets, of which the first that has one counts.
+    `folders` are searched for presets of modes and budgets, in this order.
     """
     settings, folders = check(config), list(folders)
     phase, budget, against = settings.phase, settings.budget, settings.baseline.mode
@@ -118,7 +119,7 @@ def _resolve_grad(mode: ModeSettings, natural: str) -> ModeSettings:
 
 
 def _name(section: Any, usual: Mapping[str, Any]) -> str:
-    """The name of a preset, with what differs from it in brackets."""
+    """The section's name, with values that differ from those of its preset `usual` in brackets."""
     expected = {each.name: usual.get(each.name, each.default) for each in fields(section)}
     changed = [
         f"{key}={_text(getattr(section, key))}"
@@ -135,7 +136,10 @@ def _text(value: Any) -> str:
 
 
 def resolve(request: Request, describe: Callable[[str], DeviceFacts]) -> tuple[Case, Plan]:
-    """The case and plan of a request. Raises UsageError, also through `describe`."""
+    """The case and plan of a request; raises UsageError for a mistake.
+
+    `describe` returns the facts of a device by its name, and raises UsageError if there is none.
+    """
     settings = request.settings
     device = settings.device
     if device == "auto":
@@ -209,12 +213,12 @@ def _options(settings: Settings) -> cases.PhaseOptions:
 
 
 def _results_dir(folder: str) -> str:
-    """The folder as a path that also holds in the checkout, where the next command runs."""
+    """`folder` as it is in a checkout, else absolute: the stored command runs in a checkout."""
     return folder if Path.cwd() == ROOT else str(Path(folder).resolve())
 
 
 def _model(settings: ModelSettings, study: Path) -> cases.Model:
-    """The model without its inputs, which need the shape; `study`: the folder of results."""
+    """The model, still without `inputs_json`. `study` is the folder that may hold its pickle."""
     name, target, library = settings.name, settings.target, settings.library
     pickled = _pickled(settings.pickle, study) if settings.pickle else None
     if settings.pickle and pickled:
@@ -243,7 +247,7 @@ def _model(settings: ModelSettings, study: Path) -> cases.Model:
 
 
 def _pickled(named: str, study: Path) -> cases.Pickled:
-    """The file `<name>.<hash>` of the study; raises UsageError where there is none."""
+    """The saved model that model.pickle=`named` means; raises UsageError where there is none."""
     file = study / PICKLE_FOLDER / f"{named}{PICKLE_SUFFIX}"
     if not PICKLE.fullmatch(named) or not file.is_file():
         known = [each.stem for each in sorted(file.parent.glob(f"*{PICKLE_SUFFIX}"))]
@@ -254,7 +258,10 @@ def _pickled(named: str, study: Path) -> cases.Pickled:
 
 
 def _inputs(described: Any, shape: dict[str, int]) -> str | None:
-    """Described inputs as canonical JSON; raises UsageError for a mistake, or an unknown size."""
+    """The setting model.inputs as canonical JSON; None if it is None.
+
+    Raises UsageError for a mistake, or for a name that is no size of `shape`.
+    """
     if described is None:
         return None
     for name in input_descriptions.size_names(input_descriptions.parse(described)):

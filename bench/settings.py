@@ -1,4 +1,4 @@
-"""The settings of a case: keys, types, choices, bounds, and the presets of conf/. No torch."""
+"""The schema of all settings (keys, types, choices, bounds), and how presets are read. No torch."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ from modescope.bench.records.paths import CONF
 from modescope.bench.steps import backends
 
 MOST = 2**31 - 1
-"""Largest number that any setting takes: torch, the system and the files can still hold it."""
+"""Largest number that any setting takes: torch, the system and Parquet files can all hold it."""
 
 DTYPES = ("fp32", "tf32", "bf16", "fp16")
 
 OF_COMMAND = ("order", "resume", "retry", "dry_run", "cluster")
-"""Settings of a command as a whole: no part of a case, nor of the command for one."""
+"""Settings with one value per command; the command that repeats a single case omits them."""
 
 CLUSTER_NUMBERS = ("workers", "array_parallelism", "signal_delay_s")
-"""Options of engines that are whole numbers here; the others are the scheduler's."""
+"""Options of a cluster's engine that must be whole numbers; the scheduler checks all others."""
 
 OPEN = ("shape", "model.kwargs", "model.inputs")
-"""Sections to which a user adds keys with a +."""
+"""Sections to which a user may add keys, as in `+model.kwargs.width=8`."""
 
 
 @dataclass(frozen=True)
 class PhaseSettings:
-    """The settings of a phase; `bench.steps.phases` implements it."""
+    """How the settings describe a phase; `bench.steps.phases` runs it."""
 
     options: type[PhaseOptions]
-    natural_grad: str  # what mode.grad=natural means
-    section: str | None = None  # of the keys that set its options, as in train.lr
-    model_keys: tuple[str, ...] = ()  # options that are set by keys of the model, such as loss
-    imports_compiler: bool = False  # whether its steps do so in eager, as torch's optimizers do
+    natural_grad: str  # the value of mode.grad that `natural` stands for
+    section: str | None = None  # the settings' section with its options: `train`, as in train.lr
+    model_keys: tuple[str, ...] = ()  # options that are keys of the section `model`, such as loss
+    imports_compiler: bool = False  # whether even eager steps import it, as torch's optimizers do
 
 
 PHASE_SETTINGS = {
@@ -57,7 +57,7 @@ PHASE_SETTINGS = {
 
 def setting(*choices: str | None, least: float | None = None, most: float = MOST,
             default: Any = MISSING) -> Any:  # fmt: skip
-    """A field with the values that it may have, beyond its type."""
+    """A field whose value must be one of `choices`, if any, or lie from `least` to `most`."""
     return field(default=default, metadata={"choices": choices, "least": least, "most": most})
 
 
@@ -65,7 +65,7 @@ T = TypeVar("T")
 
 
 def _with_compile_options(schema: type[T]) -> type[T]:
-    """Declares `CompileOptions` in a class that will be a dataclass, after its own fields."""
+    """Adds the fields of `CompileOptions` to `schema`, which `@dataclass` is applied to later."""
     for each in fields(CompileOptions):
         schema.__annotations__[each.name] = get_type_hints(CompileOptions)[each.name]
         choices = each.metadata.get("choices", ())
@@ -75,12 +75,12 @@ def _with_compile_options(schema: type[T]) -> type[T]:
 
 @dataclass
 class ModelSettings:
-    """conf/model/*.yaml"""
+    """The fields of a file in conf/model/."""
 
     name: str = MISSING
-    library: str | None = None  # of published architectures, one of which `name` chooses
+    library: str | None = None  # package such as timm; `name` is then one of its architectures
     target: str | None = None
-    pickle: str | None = None  # in place of a target: a file of modescope.compare in the study
+    pickle: str | None = None  # instead of target: a file that modescope.compare wrote
     kwargs: dict[str, Any] = field(default_factory=dict)
     inputs: Any = None  # descriptions: bench.records.input_descriptions
     fullgraph: bool = True
@@ -91,14 +91,14 @@ class ModelSettings:
 
     @property
     def option(self) -> str:
-        """The option of the group `model` that was chosen, as in `model=mlp`."""
+        """The value of `model=` on the command line, such as mlp."""
         return self.library or self.name
 
 
 @dataclass
 @_with_compile_options
 class ModeSettings:
-    """conf/mode/*.yaml"""
+    """The fields of a file in conf/mode/."""
 
     name: str = MISSING
     grad: str = setting("enabled", "no_grad", "inference_mode", "natural")
@@ -109,7 +109,7 @@ class ModeSettings:
 
 @dataclass
 class BudgetSettings:
-    """conf/budget/*.yaml"""
+    """The fields of a file in conf/budget/; `bench.records.cases.Budget` explains them."""
 
     name: str = MISSING
     rank: int = MISSING
@@ -126,7 +126,7 @@ class BudgetSettings:
 
 @dataclass
 class BaselineSettings:
-    """What the speedup is measured against."""
+    """The mode and dtype that the speedup is measured against."""
 
     mode: str = MISSING
     dtype: str | None = setting(None, *DTYPES, default=None)
@@ -134,19 +134,19 @@ class BaselineSettings:
 
 @dataclass
 class CallsSettings:
-    """conf/calls/*.yaml: the sizes of the calls that are timed (bench/calls.py)."""
+    """The fields of a file in conf/calls/: the sizes of the timed calls (bench/calls.py)."""
 
     name: str = setting("repeat", "mix")
-    sizes: Any = None  # by name, a list of whole numbers
+    sizes: Any = None  # names of sizes, each with a list of whole numbers
     draw: str = setting("uniform", "zipf", "list", default="uniform")
-    count: int | None = setting(least=1, most=10_000, default=None)  # 200, or all of a file
-    file: str | None = None  # in place of sizes that are drawn
-    pad: Any = None  # a number of buckets, or a list of them
+    count: int | None = setting(least=1, most=10_000, default=None)  # None: 200, or the whole file
+    file: str | None = None  # CSV file with the sizes of each call, instead of `sizes`
+    pad: Any = None  # sizes to pad to, or how many such sizes to choose
 
 
 @dataclass
 class TrainSettings:
-    """How phase=train trains."""
+    """The options of a training step; `bench.records.cases.Training` explains them."""
 
     optimizer: str = setting(*OPTIMIZERS, default="sgd")
     implementation: str = setting(*IMPLEMENTATIONS, default="default")
@@ -160,7 +160,7 @@ class TrainSettings:
 
 @dataclass
 class Settings:
-    """All settings of a case."""
+    """All settings of a command."""
 
     model: ModelSettings = MISSING
     mode: ModeSettings = MISSING
@@ -196,7 +196,7 @@ SCHEMAS: dict[str, type] = {"": Settings} | {
     for key, kind in get_type_hints(Settings).items()
     if isinstance(kind, type) and is_dataclass(kind)
 }
-"""The sections of the settings."""
+"""The class of each section by its key; the key of the top level is empty."""
 
 LIMITS: dict[str, Mapping[str, Any]] = {
     f"{section}.{each.name}".lstrip("."): each.metadata
@@ -204,15 +204,15 @@ LIMITS: dict[str, Mapping[str, Any]] = {
     for each in fields(schema)
     if each.metadata
 }
-"""The arguments of `setting` for each key that has any."""
+"""Choices and bounds (the arguments of `setting`) of each key, such as `train.lr`, that has any."""
 
 
 def usage_error(
     typed: str, what: str, allowed: Iterable[str] = (), wrong: str | None = None
 ) -> UsageError:
-    """The error for a setting, `key=value` as it was typed, in one line.
+    """An error of one line: `typed` (key=value), `what` is wrong, and the `allowed` names.
 
-    `wrong`: what is none of the names `allowed`; None: the value.
+    It suggests the allowed name that is most like `wrong`, by default the value in `typed`.
     """
     names = list(allowed)
     meant = difflib.get_close_matches(wrong or typed.partition("=")[2], names, n=1)
@@ -221,7 +221,10 @@ def usage_error(
 
 
 def mistake(error: OmegaConfBaseException, words: Sequence[str] = ()) -> UsageError:
-    """An exception of OmegaConf as the error for its setting, one of `words` if it was typed."""
+    """The UsageError for an exception of OmegaConf.
+
+    It names the word of the command line, out of `words`, that set the key; else the key.
+    """
     key = error.full_key or ""
     typed = next((word for word in words if word.lstrip("+~").partition("=")[0] == key), key)
     if not isinstance(error, ConfigAttributeError | ConfigKeyError):
@@ -234,7 +237,7 @@ def mistake(error: OmegaConfBaseException, words: Sequence[str] = ()) -> UsageEr
 
 
 def check(config: DictConfig) -> Settings:
-    """The settings of a composed configuration; raises UsageError for what its types let pass."""
+    """The settings of a composed configuration; raises UsageError for a wrong key or value."""
     try:
         OmegaConf.resolve(config)
         for section, schema in SCHEMAS.items():
@@ -267,7 +270,10 @@ def check(config: DictConfig) -> Settings:
 
 
 def preset(key: str, group: str, name: str, folders: Iterable[Path] = (CONF,)) -> dict[str, Any]:
-    """<group>/<name>.yaml of the first folder that has it; UsageError that names `key`."""
+    """The content of <group>/<name>.yaml in the first of `folders` that has it.
+
+    Raises UsageError that names `key` where none has it.
+    """
     places = [folder / group for folder in folders]
     file = next((place / f"{name}.yaml" for place in places if (place / f"{name}.yaml").is_file()),
                 None)  # fmt: skip

@@ -1,7 +1,7 @@
-"""The summary of a row: its headline numbers and flags, from its own samples, counts and notes.
+"""The summary of a row: its headline numbers and flags, computed from that row alone.
 
-The process that measures stores them in the row; `python -m analysis.restat` computes them anew.
-Numbers that compare rows are no part of it.
+The process that measures stores the summary in the row; `python -m analysis.restat` computes it
+anew. Numbers that compare several rows are in `analysis.derive`.
 """
 
 from __future__ import annotations
@@ -19,14 +19,15 @@ from modescope.bench.stats.estimates import ONE, Estimate, difference, ends, pro
 from modescope.bench.stats.roofline import Ceilings, Floor, floor
 
 VERSION = 1
-"""Raised when a formula changes: rows with another version are summarised as they are read."""
+"""Version of the formulas, increased when one changes. When a row with another version is read, its
+summary is computed anew."""
 
 MIN_CALLS_P95 = 100  # five calls beyond the percentile; with fewer, outliers determine it
-TOLERANCE = 0.05  # of an invariant: the noise that medians leave
-PROFILE_TOLERANCE = 0.15
+TOLERANCE = 0.05  # by which clocks that should agree may differ, because medians are noisy
+PROFILE_TOLERANCE = 0.15  # by which work by the profiler and by the clocks may differ
 
 MOST_DISPATCH = 1 / 6
-"""Largest share of dispatch in a call at which profiled kernels are comparable with its work.
+"""Largest share of dispatch in a call for which `split_disagrees` is checked.
 
 The profiler times a CPU kernel from the operator's entry. Its time thus includes a part of what an
 empty batch measures as dispatch (checks, allocation of the result), and the profiler's own cost for
@@ -51,18 +52,22 @@ RATIOS = {
     "kernels_share": ("profiled_kernels", "profiled_latency"),
     "paced_latency": ("latency", "pace"),
 }
-"""Ratios of two clocks within a round, in which the machine's pace cancels; rounds of both are in
-`<clock>_rounds_s`. Medians of clocks taken apart would compare times at different paces."""
+"""Estimate -> the two clocks whose ratio it is; their rounds are the columns `<clock>_rounds_s`.
+
+Ratios are taken within each round, where the machine's pace cancels. A ratio of two medians would
+compare times at different paces."""
 
 STEP_PARTS = ("forward", "backward", "optimizer", "scaler")
-"""Parts of a training step, each synchronised, in blocks that also time the whole step."""
+"""Parts of a training step. Each is timed with a wait at its end, beside the whole step."""
 
 Row = Mapping[str, Any]  # a row as it is stored
+
 Found = dict[str, Estimate | None]
+"""The estimates of a row by name; None where one is unknown."""
 
 
 def summary(row: Row) -> dict[str, Any]:
-    """The columns `SUMMARY` of a row. Times of a row that did not end ok are invalid, so null."""
+    """The columns `SUMMARY` of a row; times are None where its status is not ok."""
     ok = row["status"] == "ok"
     found = all_estimates(row) if ok else dict.fromkeys(ESTIMATES)
     rounds = row["latency_rounds_s"]
@@ -82,7 +87,7 @@ def summary(row: Row) -> dict[str, Any]:
 
 
 def all_estimates(row: Row) -> Found:
-    """Every estimate of a row that ended ok."""
+    """Every estimate of a row whose status is ok."""
     found: Found = {name: estimates.median_interval(row[f"{name}_rounds_s"]) for name in CLOCKS}
     for name, (top, bottom) in RATIOS.items():
         found[name] = estimates.ratio(row[f"{top}_rounds_s"], row[f"{bottom}_rounds_s"])
@@ -93,7 +98,7 @@ def all_estimates(row: Row) -> Found:
     found |= _paces(row)
     calls = row["latency_calls_s"]
     enough = calls is not None and len(calls) >= MIN_CALLS_P95
-    found["latency_p95"] = _alone(float(np.quantile(calls, 0.95))) if enough else None
+    found["latency_p95"] = _without_interval(float(np.quantile(calls, 0.95))) if enough else None
     found["profiled_share"] = _profiled_share(row, found)
     # Busy time comes from the profiler, which does not slow the device; latency from the clock,
     # because the profiler slows the host.
@@ -102,7 +107,10 @@ def all_estimates(row: Row) -> Found:
 
 
 def parts_of(row: Row, scaler: str = "scaler_s") -> tuple[str, ...]:
-    """The parts of a step; `scaler` only if it has a GradScaler (a value in column `scaler`)."""
+    """The parts of the row's training step; without `scaler` if the step has no GradScaler.
+
+    A step has one if its loss scale or the column named by `scaler` is known.
+    """
     has_scaler = row["loss_scale"] is not None or row[scaler] is not None
     return STEP_PARTS if has_scaler else STEP_PARTS[:-1]
 
@@ -118,10 +126,10 @@ def is_smoke(row: Row) -> bool:
 
 
 def pool_free_bytes(row: Row) -> float | None:
-    """The part of a graph's pool without live tensors, reserved for its replays.
+    """Bytes of a CUDA graph's memory pool that hold no tensor between calls.
 
-    A replay writes there without the allocator, so no peak of a call includes it. Counted in whole
-    segments of the allocator. 0 without a pool, None if its live part is unknown.
+    A replay writes there without the allocator, so the peak of a call does not include them. 0
+    without a pool; None if the size of the pool or of its live tensors is unknown.
     """
     pool, live = row["graph_pool_bytes"], row["graph_pool_live_bytes"]
     if pool == 0 or not on_cuda(row):
@@ -130,13 +138,13 @@ def pool_free_bytes(row: Row) -> float | None:
 
 
 def _peak_bytes(row: Row) -> int | None:
-    """The total need of a steady call, above an empty process."""
+    """All memory that a steady call needs, beyond that of an empty process; None if unknown."""
     resident, step, pool = row["resident_bytes"], row["step_peak_bytes"], pool_free_bytes(row)
     return None if pool is None or None in (resident, step) else int(resident + step + pool)
 
 
 def least_work(row: Row) -> Floor | None:
-    """The least time of the counted work within the measured ceilings; None if unknown."""
+    """The least time that the row's FLOPs and bytes take at the measured ceilings, or None."""
     least_bytes, bandwidth = row["least_bytes"], row["ceiling_bytes_per_s"]
     if row["status"] != "ok" or least_bytes is None or bandwidth is None:
         return None
@@ -146,7 +154,7 @@ def least_work(row: Row) -> Floor | None:
 
 
 def differ(one: Estimate, other: Estimate) -> bool:
-    """Whether they differ by more than TOLERANCE even at the nearest interval ends."""
+    """Whether the nearest ends of both intervals are more than TOLERANCE apart."""
     return _exceeds(one, other) or _exceeds(other, one)
 
 
@@ -154,20 +162,21 @@ def _exceeds(one: Estimate, other: Estimate) -> bool:
     return ends(one)[0] > ends(other)[1] * (1 + TOLERANCE)
 
 
-def _alone(value: float) -> Estimate:
+def _without_interval(value: float) -> Estimate:
     return Estimate(value, None, None)
 
 
 def _share(part: float | None, whole: Estimate | None) -> Estimate | None:
     if part is None or whole is None or whole.value <= 0:
         return None
-    return _alone(part / whole.value)
+    return _without_interval(part / whole.value)
 
 
 def _sum_of_parts(row: Row) -> Estimate | None:
-    """The sum of the parts ÷ the whole step, both of the same block.
+    """The sum of a step's parts ÷ the whole step timed beside them; None if a part is unknown.
 
-    Waiting after each part costs time and prevents overlap with the next, so it may exceed 1.
+    Waiting after each part costs time and prevents overlap with the next part, so this may exceed
+    1.
     """
     parts = [row[f"{name}_rounds_s"] for name in parts_of(row, "scaler_rounds_s")]
     if any(blocks is None for blocks in parts):
@@ -177,23 +186,23 @@ def _sum_of_parts(row: Row) -> Estimate | None:
 
 
 def _paces(row: Row) -> Found:
-    """How long the fixed piece of Python code took: the machine's pace over the rounds."""
+    """Estimates of the machine's pace: how long a fixed piece of Python code took in the rounds."""
     ends_s = diagnostics.pace_ends_s(row["pace_rounds_s"])
     typical = estimates.median_interval(row["pace_rounds_s"])
     known_s = row["best_pace_s"]
     return {
-        "pace_typical": typical and _alone(typical.value),
-        "pace_fastest": ends_s and _alone(min(ends_s[0], known_s or ends_s[0])),
-        "pace_slowest": ends_s and _alone(ends_s[0] / ends_s[1]),
+        "pace_typical": typical and _without_interval(typical.value),
+        "pace_fastest": ends_s and _without_interval(min(ends_s[0], known_s or ends_s[0])),
+        "pace_slowest": ends_s and _without_interval(ends_s[0] / ends_s[1]),
     }
 
 
 def _profiled_share(row: Row, found: Found) -> Estimate | None:
-    """The work by the profiler ÷ the work by the clocks of the same process.
+    """The work of a call by the profiler ÷ its work by the clocks; None if one is unknown.
 
-    On a CPU both are shares of calls beside them, kernels of unrecorded calls right before and
-    after the profiled one, so that neither the pace nor the profiler's cost enters. On CUDA the
-    device's busy time and device_s cannot be paired: they come from different passes.
+    On a CPU both are shares of a call's latency: profiled kernels of calls without the profiler
+    right before and after, work by the clocks of 1 - dispatch_share. So the pace cancels. On CUDA
+    they are the device's busy time and device_s, from different passes.
     """
     if on_cuda(row):
         return _share(row["device_busy_s"], found["device"])
@@ -201,7 +210,7 @@ def _profiled_share(row: Row, found: Found) -> Estimate | None:
 
 
 def own_flags(row: Row, found: Found) -> list[str]:
-    """The flags that the rounds, clocks and counts of a row raise."""
+    """The flags that the row's rounds, clocks and counts raise; none for a smoke budget."""
     if is_smoke(row):
         return []  # a smoke run has no warm-up, so its rounds and clocks are not comparable
     rounds = (row["latency_rounds_s"], row["baseline_latency_rounds_s"], row["case_ran_first"])
@@ -230,20 +239,21 @@ def _is_not_isolable(row: Row, found: Found) -> bool:
 def _contradicts_itself(row: Row, found: Found) -> bool:
     if found["host"] is None or _is_not_isolable(row, found):
         return False
-    return any((_on_cuda if on_cuda(row) else _on_cpu)(row, found))
+    return any((_cuda_contradictions if on_cuda(row) else _cpu_contradictions)(row, found))
 
 
-def _on_cpu(row: Row, found: Found) -> Iterator[bool]:
-    """A CPU call takes the same time on every clock, because nothing is queued."""
+def _cpu_contradictions(row: Row, found: Found) -> Iterator[bool]:
+    """Whether each clock differs from the latency; on a CPU none should, as nothing is queued."""
     for share in (found["host_share"], found["pipelined_share"]):
         yield share is not None and differ(share, ONE)
 
 
-def _on_cuda(row: Row, found: Found) -> Iterator[bool]:
-    """Pipelined time is the longer of host and device; their sum bounds the latency.
+def _cuda_contradictions(row: Row, found: Found) -> Iterator[bool]:
+    """Whether each rule for the clocks of a GPU is broken.
 
-    All are shares of the latency, each from its own rounds; where several meet, the worst case of
-    their intervals counts. A synchronise is calibrated apart from the rounds.
+    Pipelined time is the longer of host and device time; the longer one is at most the latency; and
+    the latency is at most host, device and synchronise time together. Each clock is a share of the
+    latency with its own interval, and a rule is broken only if no values within them fulfil it.
     """
     host, device, pipelined = (found[f"{name}_share"] for name in ("host", "device", "pipelined"))
     latency = estimates.median_interval(row["clocks_latency_rounds_s"])
@@ -258,10 +268,10 @@ def _on_cuda(row: Row, found: Found) -> Iterator[bool]:
 
 
 def disagrees(row: Row, found: Found) -> bool:
-    """Whether clocks and profile disagree about the work of a CPU call.
+    """Whether profiler and clocks disagree about the work of a call on a CPU.
 
-    They do if the whole interval of their quotient lies beyond PROFILE_TOLERANCE; where few
-    profiled calls give no interval, its value decides. Only calls with little dispatch are checked.
+    They do if the whole interval of `profiled_share` is more than PROFILE_TOLERANCE away from 1; of
+    an estimate without an interval its value decides. False where dispatch exceeds MOST_DISPATCH.
     """
     dispatch, share = found["dispatch_share"], _profiled_share(row, found)
     if on_cuda(row) or dispatch is None or share is None:
@@ -272,7 +282,7 @@ def disagrees(row: Row, found: Found) -> bool:
 
 
 def _beats_the_floor(row: Row, found: Found) -> bool:
-    """Whether the work took less than its floor, even at the upper end of its interval."""
+    """Whether the work took less than `least_work`, even by the upper end of its interval."""
     least = least_work(row)
     share = difference(ONE, found["dispatch_share"])
     work = found["device"] if on_cuda(row) else product(found["latency"], share)
@@ -289,5 +299,6 @@ RULES: dict[str, Callable[[Row, Found], bool]] = {
     "split_disagrees": disagrees,
     "above_ceiling": _beats_the_floor,
 }
-"""Flags that a row's columns and estimates raise; unknown values raise none. A new one is a
-function and a line, and a line of `analysis.derive.flags.FLAGS`."""
+"""Flag -> whether a row raises it; unknown values raise none.
+
+A new flag is a function and a line here, and a line of `analysis.derive.flags.FLAGS`."""

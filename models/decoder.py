@@ -1,8 +1,8 @@
-"""A decoder in the style of Llama: over a whole prompt (`prefill`), or one step of it (`decode`).
+"""A decoder in the style of Llama: it reads a whole prompt (`prefill`) or one token (`decode`).
 
 Both keep keys and values of earlier tokens in buffers, the KV cache, as gpt-fast does. The cache
-starts with random numbers, as if earlier tokens had written it: a step that reads or writes a
-wrong entry has another result.
+starts with random numbers, as if earlier tokens had written it. So a step that reads or writes a
+wrong entry of the cache gives a different result.
 """
 
 from __future__ import annotations
@@ -32,7 +32,11 @@ class Attention(nn.Module):
         self.register_buffer("values", torch.randn(cache))
 
     def prompt(self, x: Tensor, rotation: Tensor) -> Tensor:
-        """(batch, n, width) from and to: tokens 0 to n - 1, which `eval()` keeps in the cache."""
+        """Attention over a prompt `x`, (batch, n, width); the result has the same shape.
+
+        After `eval()` keys and values are written to the first n entries of the cache. `rotation`
+        is (n, head width).
+        """
         query, key, value = self._project(x, rotation)
         if not self.training:
             batch, _, tokens, _ = key.shape
@@ -41,9 +45,10 @@ class Attention(nn.Module):
         return self._mix(scaled_dot_product_attention(query, key, value, is_causal=True))
 
     def step(self, x: Tensor, rotation: Tensor, input_pos: Tensor, known: Tensor) -> Tensor:
-        """(batch, 1, width) from and to: one token, written at (batch,) `input_pos`.
+        """Attention of one token per sequence, `x`, (batch, 1, width); the result has that shape.
 
-        It attends to all entries of the cache that are `known`, (batch, 1, 1, seq).
+        Its key and value are written to the cache at `input_pos`, (batch,). It attends to the
+        entries of the cache where the mask `known`, (batch, 1, 1, seq), is true.
         """
         query, key, value = self._project(x, rotation)
         place = input_pos[:, None, None, None].expand_as(key)
@@ -54,7 +59,7 @@ class Attention(nn.Module):
         return self._mix(scaled_dot_product_attention(query, keys, values, attn_mask=known))
 
     def _project(self, x: Tensor, rotation: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Query, key and value, (batch, heads, n, head width) each."""
+        """Query and key, rotated, and value: each is (batch, heads, n, head width)."""
         parts = self.query_key_value(x).unflatten(-1, (3, self.heads, -1))
         query, key, value = parts.permute(2, 0, 3, 1, 4)
         return rotate(query, rotation), rotate(key, rotation), value
@@ -65,9 +70,10 @@ class Attention(nn.Module):
 
 
 def rotate(x: Tensor, rotation: Tensor) -> Tensor:
-    """Turns pairs of `x`, (..., n, head width), by angles: `rotation` is (..., n, head width).
+    """`x`, (..., n, head width), with rotary position embeddings applied.
 
-    Its first half are cosines, its second half sines.
+    `rotation`, (..., n, head width), has cosines in the first half of its last dimension and sines
+    in the second. Element i of `x` and element i + head width / 2 are rotated as a pair.
     """
     (left, right), (cos, sin) = x.chunk(2, -1), rotation.to(x.dtype).chunk(2, -1)
     return torch.cat([left * cos - right * sin, left * sin + right * cos], -1)
@@ -82,14 +88,14 @@ class Mlp(nn.Module):
         self.down = nn.Linear(MLP_EXPANSION * width, width, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(..., width) from and to."""
+        """The MLP's output for `x`, (..., width), in the same shape."""
         gate, up = self.gate_up(x).chunk(2, -1)
         y: Tensor = self.down(silu(gate) * up)
         return y
 
 
 class Block(nn.Module):
-    """The parts of a pre-norm block."""
+    """The layers of a pre-norm block; `Prefill` and `Decode` call them in different ways."""
 
     def __init__(self, batch: int, seq: int, width: int, heads: int) -> None:
         super().__init__()
@@ -126,7 +132,7 @@ class Decoder(nn.Module):
         self.register_buffer("places", torch.arange(seq))
 
     def logits(self, x: Tensor) -> Tensor:
-        """(..., vocab) for the last block's output, (..., width)."""
+        """Logits, (..., vocab), for the last block's output `x`, (..., width)."""
         y: Tensor = self.head(self.norm(x))
         return y
 
@@ -139,10 +145,10 @@ def rotations(seq: int, head_width: int) -> Tensor:
 
 
 class Prefill(Decoder):
-    """A whole prompt at once. `eval()` fills the cache; in training there is nothing to keep."""
+    """Reads a whole prompt at once. It fills the cache only after `eval()`, not in training."""
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """(batch, n, vocab) for `tokens`, (batch, n): the next token's logits at each position."""
+        """The next token's logits at each position, (batch, n, vocab), for `tokens`, (batch, n)."""
         x, rotation = self.words(tokens), self.rotations[: tokens.shape[1]]
         for block in self.blocks:
             assert isinstance(block, Block)
@@ -152,7 +158,7 @@ class Prefill(Decoder):
 
 
 class Decode(Decoder):
-    """One step of generating: reads one token, writes its entry of the cache, attends to it."""
+    """One step of generation: reads one token, writes it to the cache, and attends to the cache."""
 
     cannot_train = (
         "model=decode only generates, because its cache is written without gradients; train "
@@ -160,10 +166,10 @@ class Decode(Decoder):
     )
 
     def forward(self, tokens: Tensor, input_pos: Tensor) -> Tensor:
-        """(batch, vocab): the logits of the token after the one at (batch,) `input_pos`.
+        """Logits, (batch, vocab), of the token that follows the one at `input_pos`, (batch,).
 
-        Of `tokens`, (batch, seq), as a loop that generates keeps them, only that one is read. The
-        entries of the cache before it are those of earlier calls; those after it do not count.
+        Only the token at `input_pos` is read from `tokens`, (batch, seq). The cache's entries
+        before that position come from earlier calls; those after it are masked out.
         """
         x = self.words(tokens.gather(1, input_pos[:, None]))
         rotation = self.rotations[input_pos][:, None, None]

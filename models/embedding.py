@@ -9,7 +9,7 @@ FEATURES = 13  # numbers that describe a sample, as in the Criteo data set
 
 
 class Recommender(nn.Module):
-    """One embedding bag per category, an MLP of the numbers, and an MLP of all pairs' products."""
+    """Embedding bags for categories, an MLP for numbers, an MLP over all pairs' dot products."""
 
     first: Tensor
     second: Tensor
@@ -43,7 +43,9 @@ class Recommender(nn.Module):
 def build(
     batch: int, tables: int, rows: int, width: int, hot: int
 ) -> tuple[nn.Module, tuple[Tensor, Tensor]]:
-    """`tables` embedding tables of `rows` x `width`, of which a sample reads `hot` rows each.
+    """A recommender with `tables` embedding tables of `rows` x `width`.
+
+    A sample reads `hot` rows of each table.
 
     Returns:
         The module and its inputs: numbers, (batch, 13), and ids, (batch, tables, hot).

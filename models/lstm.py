@@ -15,14 +15,14 @@ class Tagger(nn.Module):
         self.head = nn.Linear(width, width)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(batch, seq, width) for an `x` of the same shape."""
+        """The head's output at each step, (batch, seq, width), for an `x` of the same shape."""
         x, _ = self.recurrent(x)
         y: Tensor = self.head(x)
         return y
 
 
 def build(batch: int, seq: int, width: int, depth: int) -> tuple[nn.Module, tuple[Tensor]]:
-    """An LSTM of `depth` layers and its head; dropout is torch's default, which is none.
+    """An LSTM of `depth` layers and a linear head, without dropout.
 
     Returns:
         The module and its input, (batch, seq, width).

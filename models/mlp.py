@@ -1,4 +1,4 @@
-"""A stack of square linear layers: mostly matrix products, with a GELU between any two."""
+"""A stack of square linear layers with a GELU between any two: mostly matrix products."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor, nn
 def build(batch: int, width: int, depth: int) -> tuple[nn.Module, tuple[Tensor]]:
     """`depth` linear layers of `width` x `width`, GELU after each but the last.
 
-    A layer and its GELU are one child, so that both can be recomputed together.
+    A layer and its GELU are one child module, so that activation checkpointing can recompute both.
 
     Returns:
         The module and its input, (batch, width).

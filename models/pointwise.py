@@ -1,4 +1,4 @@
-"""A chain of pointwise ops without matrix products: shows overhead per op and the gain of fusion.
+"""A chain of pointwise ops without matrix products, to show the overhead per op and fusion's gain.
 
 The chain starts with `x * scale`, where `scale` is a parameter: without one, the grad modes would
 all do the same work. Then sin, a multiplication by a constant and an addition of that first product
@@ -39,7 +39,7 @@ CYCLE: tuple[Callable[[Tensor, Tensor, int], Tensor], ...] = (
 
 
 class Chain(nn.Module):
-    """`ops` pointwise ops, the first of them a multiplication by a parameter of (width,)."""
+    """`ops` pointwise ops. The first multiplies by the parameter `scale`, (width,)."""
 
     def __init__(self, width: int, ops: int) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ class Chain(nn.Module):
         self.scale = nn.Parameter(0.5 + torch.rand(width))
 
     def forward(self, x: Tensor) -> Tensor:
-        """The end of the chain, (batch, width), for an `x` of the same shape."""
+        """The last op's result, (batch, width), for an `x` of the same shape."""
         first = y = x * self.scale
         for position in range(self.ops - 1):
             y = CYCLE[position % len(CYCLE)](y, first, position)

@@ -24,13 +24,13 @@ class Block(nn.Module):
         self.shortcut = nn.Identity() if same else nn.Sequential(projection, nn.BatchNorm2d(width))
 
     def forward(self, x: Tensor) -> Tensor:
-        """(batch, width, size, size), of `size` / `stride`, for (batch, width_in, size, size)."""
+        """(batch, width_in, n, n) becomes (batch, width, n / stride, n / stride)."""
         y = relu(self.norm1(self.conv1(x)))
         return relu(self.norm2(self.conv2(y)) + self.shortcut(x))
 
 
 def build(batch: int, pixels: int, width: int, depth: int) -> tuple[nn.Module, tuple[Tensor]]:
-    """Four stages of `depth` blocks, the first `width` wide; width=64 depth=2 is ResNet-18.
+    """Four stages of `depth` blocks; the first has `width` channels. ResNet-18: width=64 depth=2.
 
     Returns:
         The module, whose output is (batch, 1000), and its input, (batch, 3, pixels, pixels).

@@ -1,4 +1,4 @@
-"""modescope: which PyTorch execution mode to run a model in, on the machine at hand, and why.
+"""modescope finds the execution mode in which PyTorch runs a model fastest here, and says why.
 
 In a checkout, bench/, models/, analysis/ and conf/ lie beside this folder instead of inside it, and
 are imported under the same names, such as `modescope.bench.timing`.
@@ -28,7 +28,7 @@ _PLACES = {
     "compare": "modescope.bench.api.compare",
     "measure": "modescope.bench.api.measure",
 }
-"""Modules of the public names. They are imported on first use, because torch takes seconds."""
+"""Public name -> its module, which is imported on first use because torch takes seconds."""
 
 
 def __getattr__(name: str) -> Any:

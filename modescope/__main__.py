@@ -23,10 +23,10 @@ EXIT_USAGE = 2
 
 @dataclass(frozen=True)
 class Command:
-    """A command and the function behind it, which gets its arguments and returns the status."""
+    """A command of `modescope`. Its function gets the arguments and returns the exit status."""
 
     function: str  # module:function, imported when it is called
-    summary: str
+    summary: str  # for --help
 
 
 COMMANDS = {
@@ -75,7 +75,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def usage() -> str:
-    """The commands, and how to learn more about each."""
+    """The text of --help."""
     width = max(map(len, COMMANDS))
     listed = [f"  {name:{width}}  {command.summary}" for name, command in COMMANDS.items()]
     return "\n".join(
@@ -90,7 +90,7 @@ def usage() -> str:
 
 
 def run(words: Sequence[str]) -> int:
-    """Measures: `python run.py`, whose arguments Hydra reads from sys.argv."""
+    """Does what `python run.py` does. Hydra reads the arguments from sys.argv, so they go there."""
     from modescope.analysis.after_run import show, unconfirmed
     from modescope.bench.sweep.main import main
 
@@ -99,9 +99,9 @@ def run(words: Sequence[str]) -> int:
 
 
 def _leave_checkout() -> None:
-    """`python -m modescope` puts the current folder on the path.
+    """Takes a checkout off the import path, where `python -m modescope` in that folder puts it.
 
-    In a checkout that would hide a user's packages called models, bench, analysis or conf.
+    There it would hide the user's own packages called models, bench, analysis or conf.
     """
     if sys.path[0] == str(Path(modescope.__file__).resolve().parents[1]):
         del sys.path[0]

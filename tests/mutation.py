@@ -1,9 +1,9 @@
-"""Draws faults in the measuring and judging rooms at random: which do the tests notice?
+"""Plants random faults in the rooms that measure and judge, and counts those that tests notice.
 
-`make mutants ARGS='--sample 60 --seed 7'`. Each fault is planted in a copy of the repository, where
-first the tests that mirror its file run, then those of its room and of the seams between rooms. A
-fault is killed by the first test that fails. Survivors are printed with their line before and
-after: some change nothing that matters, the others show what no test looks at.
+`make mutants ARGS='--sample 60 --seed 7'`. Each fault is planted in a copy of the repository. There
+the tests that mirror its file run first, then those of its room and of the seams between rooms. The
+first test that fails kills the fault. Survivors are printed with their line before and after: some
+change nothing that matters, the others show what no test checks.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ NAMES = {
                  ("first", "last"), ("before", "after"), ("candidate", "baseline"))
     for name, other in (pair, pair[::-1])
 }  # fmt: skip
-"""What one writes by mistake for the other."""
+"""Name -> another name that one might write by mistake."""
 
 
 Code = ast.expr | ast.stmt
@@ -53,7 +53,7 @@ Code = ast.expr | ast.stmt
 
 @dataclass(frozen=True)
 class Fault:
-    """A piece of a file, in bytes, and what is there instead."""
+    """A fault to plant: the bytes from `begin` to `end` of `file` become `new`."""
 
     file: str  # relative to the repository
     begin: int
@@ -61,7 +61,7 @@ class Fault:
     new: str
 
     def lines(self, source: bytes) -> tuple[int, str, str]:
-        """The number of its first line, and the line (or lines) before and after."""
+        """The number of the fault's first line, and its line or lines without and with it."""
         begin = source.rfind(b"\n", 0, self.begin) + 1
         end = source.find(b"\n", self.end) % (len(source) + 1)
         after = source[begin : self.begin] + self.new.encode() + source[self.end : end]
@@ -89,13 +89,13 @@ def _faults(path: Path, name: str) -> Iterator[Fault]:
 
 
 Names = frozenset[str]
-"""Of variables and parameters of a function; empty outside of one."""
+"""The names of a function's variables and parameters; empty outside of functions."""
 
 
 def _planted_in(node: ast.AST, names: Names = frozenset()) -> Iterator[tuple[Code, Names]]:
-    """Nodes of code that runs, and the names in their function.
+    """Yields the nodes below `node` in which faults can be planted, each with its function's names.
 
-    No annotations, decorators and texts, and no constants of a module.
+    Left out are annotations, decorators, formatted texts, and constants outside of functions.
     """
     for field, value in ast.iter_fields(node):
         if field in ("annotation", "returns", "decorator_list", "type_params", "bases"):
@@ -147,7 +147,7 @@ def _changed(node: Code, names: Names) -> Iterator[ast.AST]:
 
 
 def copied(target: Path) -> None:
-    """Copies the files that git would commit, with edits, to `target`."""
+    """Copies the files that git tracks or would add, as they are now, to `target`."""
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     for name in filter(None, listed.split("\0")):
@@ -157,7 +157,10 @@ def copied(target: Path) -> None:
 
 
 def stages(root: Path, file: str) -> list[list[str]]:
-    """The tests that mirror a file, then the others of its room and of the seams."""
+    """Lists of test paths to run for a fault in `file`, in this order.
+
+    First the tests that mirror the file, if any, then those of its room and of the seams.
+    """
     path = Path("tests", file)
     mirror = path.with_name(f"test_{path.name}")
     room = next((each for each in path.parents if (root / each).is_dir()), Path("tests"))
@@ -166,7 +169,7 @@ def stages(root: Path, file: str) -> list[list[str]]:
 
 
 def tested(root: Path, tests: Sequence[str]) -> int | None:
-    """How pytest ends in the copy at `root`; None after LIMIT_S."""
+    """Pytest's exit status for these tests in the copy at `root`; None after LIMIT_S."""
     options = ("-q", "-x", "-p", "no:cacheprovider", "-p", "no:randomly")
     environment = {
         **os.environ,
@@ -188,7 +191,7 @@ def tested(root: Path, tests: Sequence[str]) -> int | None:
 
 
 def killed_by(root: Path, fault: Fault) -> str | None:
-    """The tests that notice the fault; None where it survives."""
+    """Plants `fault` and runs tests; the paths of those that notice it, or None if it survives."""
     file = root / fault.file
     source = file.read_bytes()
     file.write_bytes(source[: fault.begin] + fault.new.encode() + source[fault.end :])
@@ -202,7 +205,10 @@ def killed_by(root: Path, fault: Fault) -> str | None:
 
 
 def examine(root: Path, chosen: Sequence[Fault]) -> dict[Fault, str | None]:
-    """What kills each fault. Raises ValueError where tests fail without any fault."""
+    """For each fault, the paths of the tests that kill it, or None; prints them.
+
+    Raises ValueError if tests that killed a fault fail without any fault, too.
+    """
     outcomes: dict[Fault, str | None] = {}
     sound: set[str | None] = {None}
     for fault in chosen:
@@ -217,14 +223,14 @@ def examine(root: Path, chosen: Sequence[Fault]) -> dict[Fault, str | None]:
 
 
 def summary(outcomes: dict[Fault, str | None]) -> str:
-    """The share of killed faults with a 95 % interval (Clopper and Pearson)."""
+    """How many faults were killed, with a 95 % interval of their share (Clopper and Pearson)."""
     killed = sum(end is not None for end in outcomes.values())
     found = binomtest(killed, len(outcomes)).proportion_ci()
     return f"{killed} of {len(outcomes)} killed ({found.low:.0%} to {found.high:.0%})"
 
 
 def main() -> int:
-    """Exit status 1 where a fault survives."""
+    """Runs the program; returns 1 if a fault survives, else 0."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--sample", type=int, default=60, help="number of faults (default: 60)")
     parser.add_argument("--seed", type=int, default=0, help="of the draw (default: 0)")

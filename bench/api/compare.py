@@ -5,8 +5,8 @@
     result = modescope.compare(model, x)
     print(result)
 
-This is a study like those of `python run.py -m`: each case in a fresh process, checked and timed
-beside its baseline. The model gets there in a file of the study's folder (`bench.api.saving`).
+It measures a study as `python run.py -m` does: each case in a fresh process, checked and timed
+beside its baseline. A file in the study's folder takes the model there (`bench.api.saving`).
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ from modescope.bench.records.errors import UsageError
 from modescope.bench.sweep import isolation, prepare, progress_bar, sweep
 
 COMPOSING_S = 3600.0
-"""Longest time for composing the cases, each of which takes Hydra 0.1 to 0.3 s."""
+"""Time limit for composing all cases; Hydra takes 0.1 to 0.3 s for each."""
 
 PLAIN = re.compile(r"[\w.:/+-]+", re.ASCII)
-"""A text that needs no quotes in a setting."""
+"""Matches a text that needs no quotes as the value of a setting."""
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -58,15 +58,15 @@ class Comparison:
 
     @property
     def best(self) -> Choice | None:
-        """The mode to use at the baseline's precision, of several sizes at the first.
+        """The mode to use at the baseline's precision, for the first size if there are several.
 
-        None if none is known; `verdict` says why.
+        None if no mode can be recommended; `verdict` says why.
         """
         return self.answers[0].choice
 
     @property
     def code(self) -> str:
-        """The lines of a program that run the model in the `best` mode; empty if none is known."""
+        """Python code that runs the model in the `best` mode; empty if that is None."""
         return self.best.code if self.best else ""
 
     @property
@@ -181,7 +181,10 @@ def compare(
 
 
 def _submit(*words: str) -> sweep.Submission:
-    """Starts what `python run.py -m` measures; raises UsageError."""
+    """Submits what `python run.py -m` with the arguments `words` measures.
+
+    Raises UsageError for a mistake, and for words that measure nothing.
+    """
     # a child, because this process may be an application of Hydra itself
     outcome = isolation.call(
         "modescope.bench.command_line:collect_in_child", ["-m", *words],
@@ -198,7 +201,7 @@ def _submit(*words: str) -> sweep.Submission:
 
 
 def _folder(study: str | Path) -> Path:
-    """A plain name is a folder in results/ of the working folder; else it is a path."""
+    """The folder of `study`: a plain name is one in results/, anything else is a path."""
     path = Path(study).expanduser()
     return (Path("results") / path if path.name == str(study) else path).resolve()
 
@@ -208,5 +211,5 @@ def _join(values: str | Sequence[str]) -> str:
 
 
 def _quote(text: str) -> str:
-    """A text as Hydra reads it unchanged, whatever letters it has."""
+    """`text`, quoted if Hydra would otherwise not read it as this text."""
     return text if PLAIN.fullmatch(text) else QuotedString(text, Quote.single).with_quotes()

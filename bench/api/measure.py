@@ -5,8 +5,8 @@
     result = modescope.measure(old, new)
     print(result)  # new is 1.021× [1.018, 1.024] as fast as old: faster ...
 
-This is the race of baseline and mode in a study: warm-up, then paired rounds in random order. A
-study has a fresh process for each mode; here both functions share the caller's.
+They are timed as a baseline and a mode are in a study: a warm-up, then paired rounds in random
+order. But a study times each mode in a fresh process, and here both functions run in the caller's.
 """
 
 from __future__ import annotations
@@ -37,17 +37,18 @@ PILOT_ROUNDS = 12
 LEAST_ROUNDS, MOST_ROUNDS = 20, 2000
 
 WARM_UP_SHARES = 1 / 6, 1 / 4
-"""Of the seconds: the least of the warm-up, and the most. Rounds have the rest."""
+"""Shortest and longest warm-up as shares of `seconds`. The rounds have what the longest leaves."""
 
 SHORTEST_S = 20e-6
-"""A shorter function is timed in a loop of as many calls, as reading the clock takes some 50 ns."""
+"""A function that takes less is timed in a loop of calls that takes so long, because reading the
+clock takes about 50 ns."""
 
-MOST_CALLS = 10_000  # of such a loop
+MOST_CALLS = 10_000  # of a function in such a loop
 
 
 @dataclass(frozen=True)
 class Measured:
-    """How fast a candidate is against its baseline. Fields are named as columns of a study."""
+    """How fast a candidate is compared with its baseline. Fields are named as a study's columns."""
 
     baseline: str  # names of the functions
     candidate: str
@@ -60,8 +61,8 @@ class Measured:
     baseline_latency_s: float
     flags: tuple[str, ...]  # what disturbed the measurement
     device: str  # cpu | cuda
-    seconds: float  # that warm-up and rounds took
-    ratios: tuple[float, ...]  # by round, in order: the speedup without its correction for order
+    seconds: float  # duration of warm-up and rounds
+    ratios: tuple[float, ...]  # time of the baseline ÷ time of the candidate, in each round
 
     def __str__(self) -> str:
         low, high = self.speedup_ci_low, self.speedup_ci_high
@@ -123,9 +124,10 @@ def measure(
 
 
 def _first_call(function: Callable[[], object]) -> set[torch.device]:
-    """The devices of what a function returns.
+    """Calls `function` and returns the devices of the tensors in its result.
 
-    Raises UsageError where it returns before it has worked, so that it would look fast.
+    Raises UsageError if the result is, say, a generator: the function has then done no work yet,
+    and would look fast.
     """
     result = function()
     if kind := find_unfinished(result):
@@ -140,7 +142,10 @@ def _first_call(function: Callable[[], object]) -> set[torch.device]:
 def race(
     baseline: Step, candidate: Step, device: Hardware, seconds: float, half_width: float
 ) -> Measured:
-    """The race of two functions that were called before. Raises RuntimeError, see `measure`."""
+    """Times both functions, which must have been called before, in warm-up and paired rounds.
+
+    `seconds`, `half_width` and the RuntimeError are those of `measure`.
+    """
     begin = time.perf_counter()
     calls = 1 if device.queues else _loop_calls(baseline, candidate, device)
     least, most = (share * seconds for share in WARM_UP_SHARES)
@@ -201,7 +206,7 @@ def race(
 
 
 def _loop_calls(baseline: Step, candidate: Step, device: Hardware) -> int:
-    """How many calls make the faster function as long as the clock needs."""
+    """How many calls of the faster function take SHORTEST_S, at most MOST_CALLS."""
     shortest_s = min(
         sample
         for step in (baseline, candidate)
@@ -211,7 +216,7 @@ def _loop_calls(baseline: Step, candidate: Step, device: Hardware) -> int:
 
 
 def _loop(step: Step, calls: int) -> Step:
-    """A step of so many calls."""
+    """A step that calls `step` this many times."""
     if calls == 1:
         return step
 

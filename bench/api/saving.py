@@ -1,7 +1,7 @@
 """Writes a model of the caller's process to a file that a fresh process can load.
 
-What is defined in a notebook or a script is saved by its code (cloudpickle), everything else by
-its name. The name of the file ends in a hash of what it holds.
+cloudpickle saves the code of what is defined in a notebook or script, and only the name of what can
+be imported. The file's name ends in a hash of its content.
 """
 
 from __future__ import annotations
@@ -33,13 +33,14 @@ _OF_PROCESS = (
     (re.compile(r"^[0-9a-f]{32}$"), ""),  # cloudpickle's random id of a class
     (re.compile(r"ipykernel_\d+"), "ipykernel"),  # the process, in the file name of a notebook cell
 )
-"""Texts in a pickle that differ between processes, and what the hash has in their place."""
+"""Texts in a pickle that differ between processes, and what replaces them before hashing."""
 
 
-class _OfMain(dict[str, Any]):
-    """The names of `__main__`: a pickle has in their place those of the process that loads it.
+class _MainNames(dict[str, Any]):
+    """Stands for the global names of `__main__`. Unpickled, it is `pickled_model.names_of_main()`.
 
-    Functions of a notebook then live in a module that can be imported, which the compiler needs.
+    So functions of a notebook get the globals of a module that can be imported, which torch's
+    compiler needs.
     """
 
     def __reduce__(self) -> tuple[Callable[..., dict[str, Any]], tuple[dict[str, Any]]]:
@@ -50,16 +51,19 @@ class _OfMain(dict[str, Any]):
 
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+    """cloudpickle's pickler, which saves the globals of `__main__` as `_MainNames`."""
+
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self.globals_ref[id(vars(sys.modules["__main__"]))] = _OfMain(__name__="__main__")
+        self.globals_ref[id(vars(sys.modules["__main__"]))] = _MainNames(__name__="__main__")
 
 
 def save(model: Any, inputs: Any, name: str, study: Path) -> str:
-    """Writes the file unless it is there; returns the value of model.pickle, `<name>.<hash>`.
+    """Writes model and inputs to the study's folder; returns the value of model.pickle.
 
-    Another model of the same name in the study gets a number after its name. The caller's objects
-    stay as they are. Raises UsageError where something cannot be pickled.
+    That is `<name>.<hash>`, with a number after the name if the study has another model of that
+    name. The caller's objects stay as they are. Raises UsageError where something cannot be
+    pickled.
     """
     folder = study / PICKLE_FOLDER
     # copies, because a file would hold all of the storage of which a tensor shows a part
@@ -87,7 +91,7 @@ def save(model: Any, inputs: Any, name: str, study: Path) -> str:
 
 
 def _file_name(folder: Path, name: str, content: str) -> str:
-    """`Net.<hash>`, or `Net-2.<hash>` if `Net` is another model of the study."""
+    """`Net.<content>`, or `Net-2.<content>` if the folder has another model called `Net`."""
     files = (path.stem.partition(".") for path in folder.glob(f"*{PICKLE_SUFFIX}"))
     known = {taken: its_content for taken, _, its_content in files}
     numbered = (f"{name}-{number}" for number in itertools.count(2))
@@ -98,9 +102,10 @@ def _file_name(folder: Path, name: str, content: str) -> str:
 
 
 def _hash(file: Path, model: Any) -> str:
-    """Hash of what torch.save wrote, the same in another process for the same code and weights.
+    """Hash of the content of a file of torch.save; the same code and weights have the same hash.
 
-    With the versions of the packages whose classes or functions the file holds by name alone.
+    It covers the versions of packages that define the model's modules, because the file has only
+    the names of their classes.
     """
     parts = model.modules() if isinstance(model, torch.nn.Module) else [model]
     owners = {(getattr(one, "__module__", None) or "").partition(".")[0] for one in parts}
@@ -119,7 +124,7 @@ def _hash(file: Path, model: Any) -> str:
 
 
 def _stable_instructions(pickled: bytes) -> Iterator[str]:
-    """The pickle's instructions without what differs between processes."""
+    """The instructions of a pickle as texts, without what differs between processes."""
     for instruction, argument, _ in pickletools.genops(pickled):
         if isinstance(argument, str):
             for pattern, replacement in _OF_PROCESS:

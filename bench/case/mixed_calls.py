@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from modescope.bench.devices.devices import Hardware
 from modescope.bench.records.cases import Plan
 from modescope.bench.records.columns import FirstPass, SizeLatencies
-from modescope.bench.records.errors import naming
+from modescope.bench.records.errors import note_place
 from modescope.bench.steps.evidence import mode_effect
 from modescope.bench.steps.subject import Built
 from modescope.bench.timing import timers
@@ -48,7 +48,7 @@ def first_pass(
     gave_up = None
     for number, name in enumerate(order * passes, start=1):
         before, reasons = mode_effect.read_compiled(), mode_effect.recompile_reasons()
-        with naming(f"call {number}, {name}"):
+        with note_place(f"call {number}, {name}"):
             seconds += timers.latency(built.parts[name].step, device, 1).samples_s
         if mode_effect.read_compiled().since(before).graphs:
             why = next(iter(reasons()), None)

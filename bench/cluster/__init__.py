@@ -1,1 +1,1 @@
-"""Sweeps measured by several processes: jobs of Slurm, tasks of Ray, or one process per GPU."""
+"""Measures a sweep in several processes: jobs of Slurm, tasks of Ray, or one process per GPU."""

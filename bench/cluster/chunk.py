@@ -1,7 +1,7 @@
 """A chunk: the cases of a sweep that one job, task or process measures, one after another.
 
-Everything that depends on the machine is found out here, by the machine that measures: its devices,
-sizes by device, refusals, and which earlier rows may be reused.
+This code runs on the machine that measures, and finds out what depends on that machine: devices,
+sizes by device, refusals, and which earlier rows can be reused.
 """
 
 from __future__ import annotations
@@ -18,42 +18,42 @@ from pathlib import Path
 
 from modescope.bench.records.environment import scheduling
 from modescope.bench.records.errors import UsageError
-from modescope.bench.records.files import remove_abandoned
-from modescope.bench.records.rows import ROWS
 from modescope.bench.resolve import Request
-from modescope.bench.sweep.attempt import Place, attempt, describe_end
+from modescope.bench.sweep.attempt import Place, attempt, describe_end, remove_abandoned_files
 from modescope.bench.sweep.prepare import Job, prepare_each
 from modescope.bench.sweep.resume import find_earlier
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """Some cases of a sweep, by their numbers in `tasks(requests)`, in the order of measuring."""
+    """The cases of a sweep that one process measures."""
 
-    requests: tuple[Request, ...]  # of the whole sweep: some modes are skipped beside others
-    numbers: tuple[int, ...]
-    log: Path  # absolute; of lines as in `Entry`
-    working_folder: Path  # where the command was started, for relative paths and own models
-    scheduler: str  # column of rows
+    requests: tuple[
+        Request, ...
+    ]  # of the whole sweep, because some modes are skipped beside others
+    numbers: tuple[int, ...]  # of the cases in `tasks(requests)`, in the order of measuring
+    log: Path  # absolute; each line is an `Entry`
+    working_folder: Path  # where the command was started: relative paths and own models are there
+    scheduler: str  # value of the column `scheduler`
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A line of a chunk's log, JSON: a case has a row, cannot be measured there, or has begun."""
+    """A line of a chunk's log, JSON: the case has a row, cannot be measured, or else has begun."""
 
-    number: int
-    run_id: str | None = None
-    reused: bool = False
-    mistake: str | None = None
+    number: int  # of the case in `tasks(requests)`
+    run_id: str | None = None  # of the row
+    reused: bool = False  # whether the row is an earlier one
+    mistake: str | None = None  # why the case cannot be measured on that machine
 
     @property
     def finished(self) -> bool:
-        """Whether it is not measured again by the same chunk."""
+        """Whether the chunk, if it is started again, leaves the case out."""
         return self.run_id is not None or self.mistake is not None
 
 
 def tasks(requests: Sequence[Request]) -> list[tuple[int, int]]:
-    """The cases of a sweep, each as the position of its request and the replicate."""
+    """Every case of a sweep as (position of its request, replicate). Its index is its number."""
     return [
         (position, replicate)
         for position, request in enumerate(requests)
@@ -62,18 +62,18 @@ def tasks(requests: Sequence[Request]) -> list[tuple[int, int]]:
 
 
 def read_log(path: Path) -> dict[int, Entry]:
-    """The last line of each case that a chunk has begun, by its number."""
+    """The last entry in the log for each case that has one, by the case's number."""
     lines = path.read_text().split("\n")[:-1]  # what follows the last newline is half written
     return {entry.number: entry for entry in (Entry(**json.loads(line)) for line in lines)}
 
 
 def measure_chunk(chunk: Chunk, job: str | None = None) -> None:
-    """Measures the cases that are not finished in the chunk's log, each once.
+    """Measures each case that is not finished by the chunk's log, and logs it.
 
-    A chunk that is started again, after a requeue, goes on where it stopped; last with the case
-    that it was measuring then, which may be what ended it. If this machine cannot measure one of
-    the cases, the log says so of all, and none is measured. `job`: the scheduler's name of it;
-    None: as Slurm's variables tell.
+    A chunk that is requeued goes on where it stopped. The case that it was measuring then comes
+    last, because it may be what ended the chunk. If this machine cannot measure one of the cases,
+    none is measured, and the log says so of each. `job` is the scheduler's name of this job; with
+    None, Slurm's variables tell.
     """
     os.chdir(chunk.working_folder)
     log, every = read_log(chunk.log), tasks(chunk.requests)
@@ -90,8 +90,7 @@ def measure_chunk(chunk: Chunk, job: str | None = None) -> None:
         return
     left.sort(key=log.__contains__)
     jobs = [prepared[position][replicate] for position, replicate in (every[n] for n in left)]
-    plan = jobs[0].plan
-    remove_abandoned(plan.study_folder / ROWS, plan.study_folder / "traces", Path(plan.results_dir))
+    remove_abandoned_files(jobs[0].plan)
     taken = {entry.run_id for entry in log.values() if entry.run_id}
     reuses = find_earlier(jobs, chunk.requests[0], taken)
     for number, reuse in zip(left, reuses, strict=True):
@@ -112,17 +111,17 @@ def measure_chunk(chunk: Chunk, job: str | None = None) -> None:
 
 
 def _append(log: Path, entry: Entry) -> None:
-    """Adds a line in one write, which a kill cannot halve."""
+    """Adds `entry` as a line in a single write, so that a kill cannot leave half of it."""
     with log.open("ab", buffering=0) as file:
         file.write(f"{json.dumps(asdict(entry))}\n".encode())
 
 
 @contextmanager
 def _locks(job: Job) -> Iterator[None]:
-    """Waits until no other chunk on this machine uses the case's device.
+    """Waits until no other chunk on this machine uses the device of `job`, and keeps it for itself.
 
-    A case on the CPU has the node alone; cases on different GPUs share it. The files are locked by
-    flock, in memory or /tmp and never on a shared drive, so a killed process holds none.
+    A case on the CPU gets the whole machine; cases on different GPUs run at the same time. The
+    locks are files in /dev/shm or /tmp, locked by flock, which a killed process loses.
     """
     with ExitStack() as stack:
         on_cpu = job.case.device == "cpu"

@@ -1,6 +1,7 @@
 """Cuts a sweep into chunks, gives them to an engine, and waits for their rows.
 
-The command that submits resolves nothing that a device decides: a login node has none.
+The command that submits may run on a login node without a GPU, so it leaves all that depends on the
+device to the chunks.
 """
 
 from __future__ import annotations
@@ -29,39 +30,40 @@ from modescope.bench.sweep.progress_bar import advance, progress_bar
 from modescope.bench.sweep.sweep import Incomplete, Submission, join_rows
 
 WORKERS = 8
-"""Chunks of a sweep unless cluster.workers says how many."""
+"""Number of chunks if cluster.workers is not set."""
 
 POLL_S = 2.0
 
 JOBS = "jobs.json"
-"""In the folder of a submission: the scheduler's ids of its chunks, in their order."""
+"""File in the folder of a submission: the scheduler's ids of its jobs, in the chunks' order."""
 
 States = Mapping[str, str | None]
-"""Of jobs by their ids: how each ended, None while it waits or runs."""
+"""Id of a job -> how it ended; None while it waits or runs."""
 
 
 class Engine(Protocol):
-    """What runs `measure_chunk` elsewhere."""
+    """Runs chunks as jobs of a scheduler: each job calls `measure_chunk`."""
 
     name: str  # as in cluster=NAME
-    detaches: bool  # its jobs outlive the command, others end with it
+    detaches: bool  # whether jobs go on when the command ends
 
     def submit(self, chunks: Sequence[Chunk], folder: Path, path: str) -> list[str]:
-        """Starts a job for each chunk; returns their ids. UsageError for options it refuses.
+        """Starts a job for each chunk; returns the ids. Raises UsageError for refused options.
 
-        `folder`: of this submission, for its files. `path`: PYTHONPATH of the jobs.
+        The engine's files go to `folder`. `path` is the PYTHONPATH that the jobs need.
         """
 
     def states(self, jobs: Sequence[str]) -> States:
-        """How the jobs are."""
+        """How each job ended, if it did."""
 
 
 def distribute(
     requests: Sequence[Request], engine: Engine, workers: int | None = None
 ) -> Submission | None:
-    """Measures the cases in `workers` chunks; None with dry_run, when all was only shown.
+    """Submits the cases in `workers` chunks (None: WORKERS); returns None with dry_run.
 
-    The same command waits for the jobs of an earlier one while one of them lives.
+    If an equal command was submitted earlier and one of its jobs still waits or runs, nothing new
+    is submitted: the submission is that earlier one.
     """
     kept, alike, plan = _group(requests)
     settings, total = kept[0].settings, len(tasks(kept))
@@ -105,7 +107,7 @@ def distribute(
 
 
 def require_gpus(requests: Sequence[Request]) -> list[Request]:
-    """Requests for jobs that have a GPU: one that lacks it says so, and does not use its cores."""
+    """`requests` with device=cuda instead of auto: a job without a GPU must not use its CPU."""
     return [
         replace(each, settings=replace(each.settings, device="cuda"))
         if each.settings.device == "auto"
@@ -114,17 +116,18 @@ def require_gpus(requests: Sequence[Request]) -> list[Request]:
     ]
 
 
-def needs(requests: Sequence[Request]) -> tuple[int, float]:
-    """The largest number of threads, and the longest time in seconds, of a case."""
+def largest_needs(requests: Sequence[Request]) -> tuple[int, float]:
+    """The largest number of threads, and the largest timeout in seconds, of the requests."""
     every = [request.settings for request in requests]
     return max(each.threads for each in every), max(each.timeout_s for each in every)
 
 
 def _group(requests: Sequence[Request]) -> tuple[list[Request], list[list[int]], Plan]:
-    """The requests, of equal ones the first; the numbers of equal cases together; a plan.
+    """Returns the distinct requests, the numbers of their cases in groups, and the first plan.
 
-    Equal cases, as of several seeds, belong into one chunk, since each row stands for one of them.
-    Raises UsageError for a mistake. Sizes are only checked here, for some device.
+    A group has the numbers, in `tasks`, of equal cases, such as those of several seeds. It stays in
+    one chunk, so that two of its cases do not reuse the same row. The plan gives the study's folder
+    and the seed of the shuffle, and is only needed for these. Raises UsageError for a mistake.
     """
 
     def describe(name: str) -> DeviceFacts:
@@ -143,7 +146,11 @@ def _group(requests: Sequence[Request]) -> tuple[list[Request], list[list[int]],
 
 
 def _find_living(logs: Path, same: str, engine: Engine, total: int) -> tuple[Path, list[str]]:
-    """The newest submission of the same sweep and its jobs; none if it is finished or has ended."""
+    """Folder and jobs of the newest submission with the hash `same`, if a job of it still lives.
+
+    No jobs are returned if there is no such submission, if it has all its `total` cases, or if all
+    its jobs have ended.
+    """
     for file in sorted(logs.glob(f"*-{engine.name}-{same}/{JOBS}"), reverse=True)[:1]:
         jobs: list[str] = json.loads(file.read_text())
         left = len(_entries(file.parent)) < total
@@ -154,7 +161,7 @@ def _find_living(logs: Path, same: str, engine: Engine, total: int) -> tuple[Pat
 
 
 def _entries(folder: Path) -> dict[int, Entry]:
-    """The finished cases of a submission, by number."""
+    """The entries of a submission's finished cases, by number."""
     logs = map(read_log, folder.glob("chunk-*.log"))
     return {n: entry for log in logs for n, entry in log.items() if entry.finished}
 

@@ -1,4 +1,4 @@
-"""Chunks as processes of this machine, one for each of its GPUs."""
+"""The engine `gpus`: chunks are processes of this machine, one for each of its GPUs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ from modescope.bench.sweep.sweep import Submission
 
 
 class Gpus:
-    """See `bench.cluster.distribute.Engine`. `gpus`: their UUIDs, for CUDA_VISIBLE_DEVICES."""
+    """The `Engine` (bench.cluster.distribute) that starts a process for each GPU.
+
+    `gpus` are their UUIDs, as CUDA_VISIBLE_DEVICES takes them.
+    """
 
     name = "gpus"
     detaches = False
@@ -35,8 +38,8 @@ class Gpus:
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
     def submit(self, chunks: Sequence[Chunk], folder: Path, path: str) -> list[str]:
-        """See `Engine`."""
-        parts = cores(len(self._gpus))
+        """Starts a process for each chunk; the id of a job is its GPU's UUID. See `Engine`."""
+        parts = share_cores(len(self._gpus))
         for chunk, gpu, part in zip(chunks, self._gpus, parts, strict=False):
             with (folder / f"{gpu.replace('/', '_')}.log").open("ab") as log:
                 process = subprocess.Popen(
@@ -55,7 +58,7 @@ class Gpus:
         return [*self._processes]
 
     def states(self, jobs: Sequence[str]) -> States:
-        """See `Engine`."""
+        """How each process ended, if it did. See `Engine`."""
         codes = {job: self._processes[job].poll() for job in jobs}
         return {job: None if code is None else describe_exit(code) for job, code in codes.items()}
 
@@ -69,7 +72,7 @@ def submit(requests: Sequence[Request]) -> Submission | None:
 
 
 def visible_gpus() -> list[str]:
-    """UUIDs of the GPUs that CUDA_VISIBLE_DEVICES allows, or of the parts (MIG) that it names."""
+    """UUIDs of the GPUs, or parts (MIG), that CUDA_VISIBLE_DEVICES allows: all GPUs if unset."""
     try:
         command = ["nvidia-smi", "-L"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
@@ -87,10 +90,10 @@ def visible_gpus() -> list[str]:
     return uuids
 
 
-def cores(count: int) -> list[tuple[int, ...]]:
-    """The cores of each of `count` processes.
+def share_cores(count: int) -> list[tuple[int, ...]]:
+    """Divides the usable cores among `count` processes: the numbers of the cores of each.
 
-    No two share a physical core where there are enough: each would slow down the other.
+    If there are enough physical cores, no two processes share one and slow each other down.
     """
     usable = which_cores()
     whole = physical_cores(usable)
@@ -101,7 +104,7 @@ def cores(count: int) -> list[tuple[int, ...]]:
 
 
 def main() -> None:
-    """Measures the chunk that is pickled on stdin, and ends with the process at its other end."""
+    """Measures the chunk that the parent pickles to stdin; ends when the parent ends."""
     chunk, gpu, part = pickle.load(sys.stdin.buffer)
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, part)

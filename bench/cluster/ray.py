@@ -1,4 +1,4 @@
-"""Chunks as tasks of Ray, which end with the command."""
+"""The engine `ray`: chunks are tasks of Ray, which end with the command."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from modescope.bench.cluster.chunk import Chunk, measure_chunk
-from modescope.bench.cluster.distribute import States, distribute, needs, require_gpus
+from modescope.bench.cluster.distribute import States, distribute, largest_needs, require_gpus
 from modescope.bench.records.errors import UsageError
 from modescope.bench.resolve import Request
-from modescope.bench.sweep.isolation import restore
+from modescope.bench.sweep.isolation import set_variables
 from modescope.bench.sweep.sweep import Submission
 
 
 class Ray:
-    """See `bench.cluster.distribute.Engine`.
+    """The `Engine` (bench.cluster.distribute) that starts a task of Ray for each chunk.
 
-    `init`: arguments of `ray.init`. `remote`: resources of a chunk, as of `ray.remote`.
+    `init` are arguments of `ray.init`; `remote` are the resources of a task (`ray.remote`).
     """
 
     name = "ray"
@@ -32,7 +32,7 @@ class Ray:
         self._tasks: dict[str, Any] = {}
 
     def submit(self, chunks: Sequence[Chunk], folder: Path, path: str) -> list[str]:
-        """See `Engine`."""
+        """Starts a task for each chunk; the id of a job is the chunk's number. See `Engine`."""
         if not self._ray.is_initialized():
             before = signal.getsignal(signal.SIGTERM)
             quiet = {"logging_level": "warning", "log_to_driver": False}
@@ -57,7 +57,7 @@ class Ray:
         return [*self._tasks]
 
     def states(self, jobs: Sequence[str]) -> States:
-        """See `Engine`."""
+        """How each task ended, if it did. See `Engine`."""
         return {job: self._state(self._tasks[job]) for job in jobs}
 
     def _state(self, task: Any) -> str | None:
@@ -71,8 +71,8 @@ class Ray:
 
 
 def measure(chunk: Chunk, variables: Mapping[str, str | None]) -> None:
-    """What a task calls; the variables that Ray has set are put back before torch is imported."""
-    restore(variables)
+    """Runs in a task: sets `variables`, which Ray has changed, back, then measures the chunk."""
+    set_variables(variables)
     ray: Any = importlib.import_module("ray")
     measure_chunk(chunk, ray.get_runtime_context().get_task_id())
 
@@ -84,6 +84,6 @@ def submit(requests: Sequence[Request]) -> Submission | None:
         {key: value for key, value in (options[part] or {}).items() if value is not None}
         for part in ("init", "remote")
     )
-    remote.setdefault("num_cpus", needs(requests)[0])
+    remote.setdefault("num_cpus", largest_needs(requests)[0])
     asked = require_gpus(requests) if remote.get("num_gpus") else requests
     return distribute(asked, Ray(init, remote), options["workers"])

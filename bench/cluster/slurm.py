@@ -1,7 +1,7 @@
-"""Chunks as an array of jobs of Slurm, submitted by submitit.
+"""The engine `slurm`: chunks are an array of jobs of Slurm, submitted by submitit.
 
-Their state is read from squeue: results of submitit say nothing of a job that was killed where
-Slurm keeps no accounts.
+The jobs' states are read from squeue, because submitit cannot tell that a job was killed if Slurm
+keeps no accounts.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from modescope.bench.cluster.chunk import Chunk, measure_chunk
-from modescope.bench.cluster.distribute import States, distribute, needs, require_gpus
+from modescope.bench.cluster.distribute import States, distribute, largest_needs, require_gpus
 from modescope.bench.records.errors import UsageError
 from modescope.bench.resolve import Request
 from modescope.bench.sweep.main import terminate
@@ -28,40 +28,47 @@ ENDED = (
     *("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL"),
     *("OUT_OF_MEMORY", "PREEMPTED", "REVOKED", "TIMEOUT"),
 )
-"""States of jobs that will not run again, see squeue(1)."""
+"""States, as squeue prints them, of jobs that will not run again (see squeue(1))."""
 
 START_S = 300.0
-"""Allowed for what comes before a chunk's first case: imports, models, rows of earlier sweeps."""
+"""Part of a job's time limit for what comes before its first case: imports, models, old rows."""
 
 GENERAL = (
     *("name", "timeout_min", "mem_gb", "cpus_per_task", "gpus_per_node"),
     *("nodes", "tasks_per_node", "stderr_to_stdout"),
 )
-"""Options that submitit has for all schedulers; others begin with `slurm_` there."""
+"""Options that submitit has for all schedulers; it names all others with the prefix `slurm_`."""
 
 GPU_OPTIONS = ("gpus_per_node", "gpus_per_task", "cpus_per_gpu", "mem_per_gpu")
+"""Options any of which asks for a GPU."""
 
 OWN = ("engine", "workers", "max_num_timeout")
-"""Options that are not handed to submitit's `update_parameters`."""
+"""Options of conf/cluster/slurm.yaml that submitit's `update_parameters` does not take."""
 
 
 class Checkpointed:
-    """What a job calls; submitit calls `checkpoint` before the time limit, or on preemption."""
+    """The function that a job calls.
+
+    submitit calls `checkpoint` shortly before the time limit, and when the job is preempted.
+    """
 
     def __call__(self, chunk: Chunk) -> None:
-        """Measures the cases that are left of the chunk."""
+        """Measures the cases of the chunk that are not finished."""
         signal.signal(signal.SIGTERM, terminate)  # submitit ignores it, the case ends by it
         measure_chunk(chunk)
 
     def checkpoint(self, chunk: Chunk) -> Any:
-        """What the job does once it is started again."""
+        """What the job calls when it is started again: the same."""
         from submitit.helpers import DelayedSubmission
 
         return DelayedSubmission(self, chunk)
 
 
 class Slurm:
-    """See `bench.cluster.distribute.Engine`. `options`: those of conf/cluster/slurm.yaml."""
+    """The `Engine` (bench.cluster.distribute) that submits an array of Slurm's jobs.
+
+    `options` are those of conf/cluster/slurm.yaml; `threads` and `timeout_s` are a case's.
+    """
 
     name = "slurm"
     detaches = True
@@ -70,7 +77,7 @@ class Slurm:
         self._options, self._threads, self._timeout_s = options, threads, timeout_s
 
     def submit(self, chunks: Sequence[Chunk], folder: Path, path: str) -> list[str]:
-        """See `Engine`."""
+        """Submits the chunks as a job array; the id of a job is Slurm's. See `Engine`."""
         from submitit import AutoExecutor
         from submitit.core.utils import FailedJobError, FailedSubmissionError
 
@@ -87,7 +94,11 @@ class Slurm:
         return [job.job_id for job in submitted]
 
     def _parameters(self, cases: int, path: str) -> dict[str, Any]:
-        """The options as submitit names them, with what a job of so many cases needs."""
+        """All parameters for submitit, of jobs that measure up to `cases` cases.
+
+        They are the user's options, and defaults for time, cores and nodes. `path` is the jobs'
+        PYTHONPATH.
+        """
         given = {
             key: value
             for key, value in self._options.items()
@@ -118,7 +129,7 @@ class Slurm:
         return {key if key in GENERAL else f"slurm_{key}": value for key, value in every.items()}
 
     def states(self, jobs: Sequence[str]) -> States:
-        """See `Engine`. While squeue does not answer, all count as alive."""
+        """How each job ended, if it did; if squeue does not answer, none has. See `Engine`."""
         arrays = ",".join(sorted({job.partition("_")[0] for job in jobs}))
         command = ["squeue", "-h", "-r", "-t", "all", "-o", "%i %T", "-j", arrays]
         # without the user's own formats
@@ -143,7 +154,7 @@ def submit(requests: Sequence[Request]) -> Submission | None:
         raise UsageError("cluster=slurm: sbatch is not here; start it on a login node")
     workers = options["workers"] or options["array_parallelism"]
     asked = require_gpus(requests) if asks_for_gpus(options) else requests
-    return distribute(asked, Slurm(options, *needs(requests)), workers)
+    return distribute(asked, Slurm(options, *largest_needs(requests)), workers)
 
 
 def asks_for_gpus(options: Mapping[str, Any]) -> bool:
@@ -155,7 +166,7 @@ def asks_for_gpus(options: Mapping[str, Any]) -> bool:
 
 @contextmanager
 def _outside_of_jobs() -> Iterator[None]:
-    """Without the variables of a job that this process belongs to: its jobs would obey them."""
+    """Removes the variables of Slurm's job around this process, if any: sbatch would obey them."""
     in_job = "SLURM_JOB_ID" in os.environ
     names = [
         name for name in os.environ if in_job and name.startswith(("SLURM_", "SLURMD_", "SRUN_"))

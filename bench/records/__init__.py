@@ -1,1 +1,1 @@
-"""Cases and results: frozen records, their columns, and the files that hold them."""
+"""What is measured (cases) and what came of it (records): their columns and their files."""

@@ -1,7 +1,7 @@
 """`Case`: the work that is measured; `Plan`: how it is measured. Standard library only.
 
-Also what they are made of: the optimizers and losses of training, the errors that are normal at
-each dtype, the files of pickled models, and the canonical JSON that ids are hashes of.
+Also their parts: optimizers and losses of training, the errors that are normal at each dtype, the
+names of files with pickled models, and the canonical JSON that ids are hashed from.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 
 @dataclass(frozen=True)
 class CompileOptions:
-    """Arguments of torch.compile beside its mode, under the same names.
+    """Arguments of torch.compile other than its mode, under the same names.
 
     A new option is a new field with a default. It becomes a key of `mode`; values other than the
     default enter the case id, the mode's name and the column `compile_options`. A field's metadata
@@ -40,28 +40,28 @@ class Mode:
 
     @property
     def compiles(self) -> bool:
-        """Whether anything is compiled."""
+        """Whether torch.compile or another compiler is used."""
         return self.compile != "none"
 
     def eager_mode(self, grad: str | None = None) -> Mode:
-        """The eager mode with the same autocast, and the same grad axis unless `grad` is given."""
+        """The eager mode with the same autocast, and with `grad` or else the same grad axis."""
         return Mode(self.name, grad or self.grad, self.autocast)
 
 
 PLAIN_EAGER = {"autocast": False, "compile_mode": "none", "graph": False}
-"""The axes of plain eager apart from grad: no autocast, nothing compiled or captured."""
+"""Values of all axes but grad in plain eager: no autocast, nothing compiled or captured."""
 
 
 @dataclass(frozen=True)
 class Variant:
-    """A mode at a precision: what is timed, as the case or as its baseline."""
+    """A mode at a precision. A case has one, and its baseline another."""
 
     mode: Mode
     dtype: str  # fp32 | tf32 | bf16 | fp16
 
 
 BUILT_IN = "modescope.models."
-"""Prefix of the built-in models' targets."""
+"""How the target of a model that comes with modescope begins."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Pickled:
     """A module, or a function that builds one, saved by another process (`modescope.compare`)."""
 
     file: str
-    content: str  # hash of what the file holds
+    content: str  # hash of the file's content
 
 
 @dataclass(frozen=True)
@@ -82,49 +82,52 @@ class Model:
     args_json: str = "{}"  # the user's keyword arguments, canonical JSON
     fullgraph: bool = True
     batch_dim: int | None = 0
-    inputs_json: str | None = None  # described inputs, canonical JSON; None: the target's own
-    architecture: str | None = None  # one of the library's, which the target gets as `name`
-    pickled: Pickled | None = None  # the model, in place of what the target builds
+    inputs_json: str | None = None  # model.inputs, canonical JSON; None: the target returns inputs
+    architecture: str | None = None  # the library's name for it, which the target gets as `name`
+    pickled: Pickled | None = None  # the file that the target loads, if it is a saved model
 
     @property
     def origin(self) -> str:
-        """What builds the model, as messages name it."""
+        """What messages call the model: its target, or the name of a pickled one."""
         return self.name if self.pickled else self.target
 
 
 @dataclass(frozen=True)
 class PhaseOptions:
-    """Options of a phase; a case and its baseline share them."""
+    """The options of a phase (inference or train); a case and its baseline share them."""
 
     phase: ClassVar[str]
     key: ClassVar[str]
-    """Key of the options in the content that case ids are hashed from."""
+    """Key under which the options enter the JSON that case ids are hashed from."""
 
     def columns(self) -> dict[str, Any]:
         """The options as columns of `Work`."""
         return {}
 
     def model_options(self) -> PhaseOptions:
-        """Only the options that decide whether a model can be measured; others at defaults."""
+        """These options, but only those that a model may not support; all others at defaults."""
         return type(self)()
 
 
 @dataclass(frozen=True)
 class Inference(PhaseOptions):
-    """Options of a forward: a step is one call, or one pass over calls of different sizes."""
+    """Options of inference. A step is one call, or one pass over calls of different sizes."""
 
     phase: ClassVar[str] = "inference"
     key: ClassVar[str] = "calls"
 
-    sizes_json: str | None = None  # of each call, canonical JSON: {"seq":[137,16,...]}
-    pad_json: str | None = None  # what sizes are padded to, for the case alone: {"seq":[64,128]}
+    sizes_json: str | None = None  # sizes of each call, canonical JSON: {"seq":[137,16,...]}
+    pad_json: str | None = None  # sizes that the case (not its baseline) pads to: {"seq":[64,128]}
 
     def columns(self) -> dict[str, Any]:
-        """The sizes of the calls; null where all have those of the case."""
+        """Columns with the sizes of the calls; null where all calls have the case's shape."""
         return {"calls": self.sizes_json, "calls_pad": self.pad_json}
 
     def calls(self, padded: bool = False) -> list[dict[str, int]]:
-        """The sizes that each call sets, in order; none where calls do not vary."""
+        """The sizes that differ between calls, by name, for each call in order.
+
+        `padded`: after padding. Empty where calls do not vary.
+        """
         sizes = json.loads(self.sizes_json or "{}")
         buckets = json.loads(self.pad_json or "{}") if padded else {}
         columns = {
@@ -139,7 +142,7 @@ class Inference(PhaseOptions):
 
 
 def size_name(sizes: Mapping[str, int]) -> str:
-    """The name of a call by its sizes, such as `seq=137`."""
+    """The name of a call with these sizes, such as `seq=137`."""
     return " ".join(f"{name}={size}" for name, size in sizes.items())
 
 
@@ -152,7 +155,7 @@ class Training(PhaseOptions):
 
     optimizer: str = "sgd"  # sgd | adamw
     implementation: str = "default"  # torch's own choice | for_loop | foreach | fused
-    capturable: bool | None = None  # None: where the step is captured
+    capturable: bool | None = None  # the optimizer's; None: true where the step is captured
     lr: float = 1e-3
     scaler: bool | None = None  # whether a GradScaler scales the loss; None: for autocast to fp16
     loss: str = "mse"  # mse | output | importable "module:function"
@@ -165,22 +168,25 @@ class Training(PhaseOptions):
         return {"optimizer": self.optimizer, "training": canonical_json(non_defaults(self))}
 
     def model_options(self) -> Training:
-        """The loss, which has to fit the model."""
+        """These options with the loss alone, because a loss has to fit the model."""
         return Training(loss=self.loss)
 
     def scales(self, variant: Variant) -> bool:
-        """Whether `variant` scales its loss."""
+        """Whether a GradScaler scales the loss of `variant`."""
         usual = variant.mode.autocast and variant.dtype == "fp16"
         return usual if self.scaler is None else self.scaler
 
     def captures_step(self, mode: Mode) -> bool:
-        """Whether the optimizer runs inside a CUDA graph."""
+        """Whether the whole step, optimizer included, is captured in one CUDA graph."""
         return mode.graph and self.capture == "step"
 
 
 @dataclass(frozen=True)
 class Case:
-    """The work: all that decides what is computed and how, nothing about how it is measured."""
+    """The work that is measured: all that decides what is computed, and in which mode.
+
+    How it is measured is a `Plan`.
+    """
 
     model: Model
     shape_json: str  # resolved sizes, canonical JSON, e.g. {"batch":8,"seq":128}
@@ -208,7 +214,7 @@ class Case:
 
     @property
     def largest_shape(self) -> dict[str, int]:
-        """The sizes that the model is built with: `shape`, or the largest of padded calls."""
+        """The sizes that the model is built with: `shape`, with the largest sizes after padding."""
         calls = self.options.calls(padded=True) if isinstance(self.options, Inference) else []
         largest = {name: max(each[name] for each in calls) for name in (calls or [{}])[0]}
         return {**self.shape, **largest}
@@ -220,7 +226,7 @@ class Case:
 
     @property
     def case_id(self) -> str:
-        """Hash of the work. Options at their defaults are left out, so new options keep old ids.
+        """Hash of the work, without options at their defaults: a new option changes no old id.
 
         The names of model and mode are left out too, because target and axes identify the work.
         `fullgraph` counts only where something is compiled.
@@ -253,7 +259,11 @@ class Case:
 
 
 def _target_in_ids(target: str) -> str:
-    """Built-in models lose `modescope.`, as in older ids; a user's `models` gets `custom:`."""
+    """The target as it enters case ids.
+
+    A built-in one loses `modescope.`, as in older ids; one of a user's package called `models` gets
+    the prefix `custom:`.
+    """
     if target.startswith("models."):
         return f"custom:{target}"
     return target.removeprefix("modescope.") if target.startswith(BUILT_IN) else target
@@ -269,10 +279,10 @@ def _axes(variant: Variant) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Budget:
-    """How much time measuring a case may take. Times in seconds."""
+    """How long, and how precisely, a case is measured. Times are in seconds."""
 
     name: str
-    rank: int  # rows of a larger rank may be reused for a smaller one
+    rank: int  # order of the budgets; a row may be reused where a smaller rank is asked for
     warmup_min_s: float
     warmup_max_s: float
     block_s: float  # length of one timed block
@@ -280,7 +290,7 @@ class Budget:
     min_rounds: int
     max_rounds: int
     half_width: float  # target for the relative half-width of the speedup's interval
-    timed_max_s: float  # cap on the paired rounds
+    timed_max_s: float  # longest time for the paired rounds
     clock_rounds: int  # rounds in which all clocks are read
     slow_half_width: float | None = (
         None  # target where the pilot shows a clear loss; None: half_width
@@ -288,7 +298,7 @@ class Budget:
 
     @property
     def settings(self) -> str:
-        """The values of its file but name and rank, canonical JSON."""
+        """The values of the budget's file other than name and rank, canonical JSON."""
         others = ("name", "rank", "slow_half_width")
         return canonical_json({k: v for k, v in asdict(self).items() if k not in others})
 
@@ -299,7 +309,7 @@ class Plan:
 
     budget: Budget
     seed: int
-    replicate: int  # number of this process among the case's fresh ones, from 0
+    replicate: int  # number, from 0, of this process among those that measure the case
     compile_cache: str  # cold | warm
     timeout_s: float
     study: str
@@ -309,9 +319,9 @@ class Plan:
     trace_max_bytes: int  # of one profiler trace or memory snapshot; 0: none is kept
     traces_max_bytes: int  # of all traces and snapshots of the study
     max_error: float | None = None  # relative error that the user accepts; None: the usual limit
-    fills_cache: bool = False  # ends after a first call whose code the compiler's cache lacked
-    latency_alone: bool = False  # neither the other clocks nor the first call's time matter
-    untuned: str | None = None  # mode of the sweep that this case repeats if it tunes nothing
+    fills_cache: bool = False  # end after the first call if it had to fill the compiler's cache
+    latency_alone: bool = False  # time the paired rounds only: no other clocks, no first call
+    untuned: str | None = None  # mode of the sweep with the same kernels if nothing can be tuned
 
     @property
     def study_folder(self) -> Path:
@@ -321,12 +331,13 @@ class Plan:
 
 @dataclass(frozen=True)
 class Optimizer:
-    """An optimizer of torch.optim whose state is made of zeros, which `Trainer.restore` writes."""
+    """An optimizer of torch.optim whose state begins as zeros: `Trainer.restore` writes zeros."""
 
     torch_name: str
-    counts_steps: bool  # on the host, unless capturable
+    counts_steps: bool  # in its state, which is on the host unless it is capturable
     follows_size: bool
-    """Whether small gradients make small updates; if not, a rounding error makes a full update."""
+    """Whether an update is proportional to its gradient. AdamW's is not: even a gradient that is a
+    rounding error makes a full update."""
 
 
 OPTIMIZERS = {
@@ -340,15 +351,15 @@ IMPLEMENTATIONS: dict[str, dict[str, bool]] = {
     "foreach": {"foreach": True},
     "fused": {"fused": True},
 }
-"""Arguments of the optimizer."""
+"""train.implementation -> arguments of the optimizer's constructor."""
 
 
 @dataclass(frozen=True)
 class Loss:
-    """A built-in loss."""
+    """A loss that comes with modescope."""
 
     target: str  # importable "module:function"
-    compares: bool  # forward's outputs with random targets
+    compares: bool  # whether it compares forward's outputs with random targets
 
 
 LOSSES = {
@@ -358,49 +369,51 @@ LOSSES = {
 
 
 TOLERANCE = {"fp32": 1e-4, "tf32": 1e-3, "bf16": 2e-2, "fp16": 5e-3}
-"""Relative RMS error that a healthy eager run stays well under, per dtype."""
+"""Relative RMS error that plain eager stays well under in a model without problems, per dtype."""
 
 EAGER_LIMIT = 5.0
+"""Times TOLERANCE: the error of plain eager up to which other modes are compared with it."""
 
 EPS = {"fp32": 2**-23, "tf32": 2**-10, "bf16": 2**-7, "fp16": 2**-10}
-"""Distance from 1 to the next number, in the dtype that products are computed in."""
+"""Distance from 1 to the next larger number, in the dtype in which products are computed."""
 
 ROUNDING_FACTOR = 3.0
-"""Times the largest error of a few perturbed runs: the error that a correct step may have. Eager
-and compiled steps of seven models had at most 1.5 times."""
+"""How many times the largest error of a few perturbed runs a correct step's error may be. Eager and
+compiled steps of seven models had at most 1.5 times that error."""
 
 SCALE_FACTOR = 5.0
-"""Times the root mean square of perturbed runs: how far a correct gradient's scale may be off.
-Where rounding switched ReLUs, eager steps had at most 1.1 times."""
+"""How many times the RMS scale error of perturbed runs a correct gradient's scale error may be.
+Where rounding switched ReLUs, eager steps had at most 1.1 times that error."""
 
 
 def eager_is_sane(error: float, dtype: str) -> bool:
-    """Whether plain eager's error at this dtype is small enough to compare modes with it."""
+    """Whether plain eager's relative RMS `error` at `dtype` is small enough to judge modes by."""
     return math.isfinite(error) and error <= EAGER_LIMIT * TOLERANCE[dtype]
 
 
 PICKLE_FOLDER, PICKLE_SUFFIX = "model", ".pt"
-"""Folder of a study, and the suffix of its files; before it a name and a hash: `Net.<hash>`."""
+"""Folder of a study with its pickled models, and the suffix of such a file: `Net.<hash>.pt`."""
 
 PICKLED_TARGET = "modescope.bench.steps.pickled_model:load"
-"""Target of all such models."""
+"""Target of every pickled model: it loads the file."""
 
 MODEL, INPUTS = "model", "inputs"
-"""Keys of such a file. INPUTS is None where the function under MODEL returns them."""
+"""Keys of a pickled model's file. Under MODEL is a module or a function that builds one; under
+INPUTS the inputs, None where that function returns them."""
 
 
 def canonical_json(value: Any) -> str:
-    """`value` as JSON that is equal whenever the value is: keys sorted, no spaces."""
+    """`value` as JSON with sorted keys and no spaces, so that equal values have equal texts."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
 def short_hash(value: Any) -> str:
-    """16 hexadecimal digits that are equal whenever `value`, which JSON can hold, is."""
+    """The first 16 hexadecimal digits of the SHA-256 of `value` as canonical JSON."""
     return hashlib.sha256(canonical_json(value).encode()).hexdigest()[:16]
 
 
 def non_defaults(options: Any) -> dict[str, Any]:
-    """The record's fields without those at their defaults, so that new options change no id."""
+    """The fields of the dataclass instance `options` that are not at their defaults."""
     return {
         field.name: getattr(options, field.name)
         for field in fields(options)

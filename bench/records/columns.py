@@ -1,6 +1,8 @@
-"""Columns of what is measured: one group per measuring function, which returns that group.
+"""The measured columns, in groups: each measuring function returns one of these groups.
 
-Null where nothing was measured; no column is derived from others. Standard library only.
+Null where nothing was measured; no column is derived from others. The columns that describe the
+attempt and its case are in `bench.records.results`, those of the machine in
+`bench.records.environment`. Standard library only.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ def column(doc: str, **default: Any) -> Any:
 
 
 def nullable(doc: str) -> Any:
-    """A column that is null unless it is given a value."""
+    """A field that is a column, with None (null) as its default; `doc` as in `column`."""
     return column(doc, default=None)
 
 
@@ -142,7 +144,7 @@ class SizeLatencies:
 
 @dataclass(frozen=True)
 class ModelsOwn:
-    """What the model itself does to torch, whatever the mode; null if nothing."""
+    """Settings of torch that the model changes, and graphs that it compiles, in every mode."""
 
     settings_put_back: str | None = nullable(
         "torch's settings that building or first calls changed, put back before timing, JSON"
@@ -179,7 +181,7 @@ class Rounds:
 
 @dataclass(frozen=True)
 class Clocks:
-    """Several clocks in rounds of their own: position i of each column is round i.
+    """Times by several clocks, in rounds apart from the paired ones; position i is round i.
 
     Rounds in which a clock failed are left out of all columns; a clock that failed in most is null.
     """
@@ -212,7 +214,7 @@ class Clocks:
 
 @dataclass(frozen=True)
 class Calibration:
-    """Costs of measuring itself, not subtracted from any number."""
+    """What measuring itself costs. It is not subtracted from any number."""
 
     synchronize_s: float | None = nullable("synchronise on an idle device")
     empty_step_s: float | None = nullable("latency of a call that does nothing")
@@ -297,7 +299,7 @@ class GeneratedCode:
 
 @dataclass(frozen=True)
 class Profiled:
-    """One steady call under the profiler: of several, the one with the median span at equal pace.
+    """One steady call under the profiler: of several, the one of median duration at equal pace.
 
     Operators are those of the dispatcher. Kernels are the GPU's; on a CPU a kernel is the outermost
     operator that does work of its own, or a fused C++ kernel (which shows in the profile after the
@@ -381,7 +383,7 @@ class Memory:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The file for PyTorch's memory viewer."""
+    """A memory snapshot: a file for PyTorch's memory viewer."""
 
     snapshot: str | None = nullable(
         "file in the study's folder of traces for PyTorch's memory viewer: one steady call"
@@ -391,7 +393,7 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class Setup:
-    """What the first call took: compiling, autotuning and capturing included."""
+    """Memory that the first call took, with compiling, autotuning and capturing."""
 
     setup_peak_bytes: int | None = nullable(
         "most memory that the first call took above what was held before"
@@ -403,7 +405,7 @@ class Setup:
 
 @dataclass(frozen=True)
 class WorkCounts:
-    """How much work one call is."""
+    """The work of one call: operations and bytes."""
 
     flops: int | None = nullable(
         "of matrix products, convolutions and attention; a multiply-add is two; recomputation "
@@ -426,7 +428,7 @@ class WorkCounts:
 
 @dataclass(frozen=True)
 class CeilingRates:
-    """The highest rates of the device."""
+    """The highest rates that were measured on the device."""
 
     ceiling_flops_per_s: float | None = nullable(
         "highest rate of a large matrix product at this dtype"

@@ -1,4 +1,4 @@
-"""What Python alone can tell of the CPU: cores, CPU time and instruction sets."""
+"""Facts of the CPU that need no torch: usable cores, quotas of CPU time, instruction sets."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from pathlib import Path, PurePosixPath
 
 
 def which_cores() -> list[int]:
-    """Numbers of the cores this process may use; all where no system call tells (macOS)."""
+    """Numbers of the cores that this process may use; all cores where macOS does not tell."""
     if hasattr(os, "sched_getaffinity"):
         return sorted(os.sched_getaffinity(0))
     return list(range(os.cpu_count() or 1))
 
 
 def physical_cores(cores: Iterable[int], root: Path = Path("/")) -> list[list[int]]:
-    """The given cores, those that are threads of one physical core together.
+    """The logical `cores` as a list for each physical core.
 
     Linux often numbers the second threads of all cores after the first ones. Where the system does
-    not tell, each core is a physical one.
+    not say which belong together, each logical core counts as a physical one.
     """
     together: dict[int, list[int]] = {}
     for core in sorted(cores):
@@ -35,7 +35,7 @@ def usable_cores() -> int:
 
 
 def quota_cores(root: Path = Path("/")) -> float | None:
-    """The CPU time that the narrowest quota allows, in cores; None where there is no quota.
+    """The CPU time per second that the smallest quota allows, in cores; None without a quota.
 
     Reads this process's cgroup and its parents (kernel documents cgroup-v2, sched-bwc).
     """
@@ -52,7 +52,7 @@ def _quota(folder: Path) -> Iterator[float]:
 
 
 def cgroups(root: Path) -> list[Path]:
-    """Folders of the cgroups, own one and ancestors, that may limit this process's CPU time."""
+    """Folders of this process's cgroup and its ancestors, any of which may limit its CPU time."""
     folders = []
     for line in lines_of(root / "proc/self/cgroup"):
         number, controllers, path = line.split(":", 2)
@@ -65,7 +65,7 @@ def cgroups(root: Path) -> list[Path]:
 
 
 def lines_of(path: Path) -> list[str]:
-    """The file's lines; none where it cannot be read."""
+    """The lines of the file `path`; none where it cannot be read."""
     try:
         return path.read_text().splitlines()
     except OSError:
@@ -73,9 +73,10 @@ def lines_of(path: Path) -> list[str]:
 
 
 BF16 = {"avx512_bf16", "amx_bf16", "avx_ne_convert", "bf16", "svebf16"}
-"""Each multiplies or converts bf16 in hardware; without any, oneDNN gains nothing from bf16."""
+"""Instruction sets that multiply or convert bf16; without any, bf16 makes oneDNN no faster."""
 
 FP16 = {"avx512_fp16", "amx_fp16", "asimdhp", "fphp"}
+"""Instruction sets that compute in fp16."""
 
 MATTERING = (
     BF16
@@ -88,17 +89,17 @@ MATTERING = (
         *("asimd", "asimddp", "asimdfhm", "sve", "sve2", "sme", "sme2", "i8mm", "svei8mm"),
     }
 )
-"""Names of the Linux kernel (arch/*/include/asm/cpufeatures.h, hwcap.h) of the sets that oneDNN,
-OpenBLAS, MKL and Inductor choose kernels by."""
+"""Instruction sets by which oneDNN, OpenBLAS, MKL and Inductor choose kernels, as the Linux kernel
+names them (arch/*/include/asm/cpufeatures.h, hwcap.h)."""
 
 
 def instruction_sets(flags: Iterable[str]) -> str:
-    """Those of `flags` that matter, in alphabetical order, with spaces between."""
+    """Those of `flags` (CPU flags as in /proc/cpuinfo) that are in MATTERING, as a sorted text."""
     return " ".join(sorted(MATTERING & set(flags)))
 
 
 def instructions_text(capability: str | None, instructions: str | None) -> str | None:
-    """`AVX2, no bf16 instructions`: what a reader has to know; None where nothing is known."""
+    """`AVX2, no bf16 instructions`, from columns of `Processor`; None where both are None."""
     named = [capability.upper()] if capability else []
     if instructions is not None:
         has = not BF16.isdisjoint(instructions.split())

@@ -13,7 +13,7 @@ from modescope.bench.records.cpu import instructions_text
 
 @dataclass(frozen=True)
 class DeviceFacts:
-    """Properties of a device, read once by a child process."""
+    """Properties of a device. A child process reads them once per command."""
 
     type: str  # cpu | cuda
     name: str
@@ -28,7 +28,7 @@ class DeviceFacts:
 
 @dataclass(frozen=True)
 class Host:
-    """What all runs of one command share, read once by a child process."""
+    """Facts of device and machine that all runs of a command share. A child reads them once."""
 
     device: DeviceFacts
     environment: Environment
@@ -61,8 +61,8 @@ class Processor:
     )
 
 
-def place(processor: Processor, device_name: str | None, threads: int) -> str:
-    """`AMD EPYC (AVX2, no bf16 instructions), 1 of 2 cores`, with the name of a GPU before it."""
+def describe_machine(processor: Processor, device_name: str | None, threads: int) -> str:
+    """`AMD EPYC (AVX2, no bf16 instructions), 1 of 2 cores`; a GPU's name comes first."""
     instructions = instructions_text(processor.cpu_capability, processor.cpu_instructions)
     cpu = f"{processor.cpu_name or '–'}{f' ({instructions})' if instructions else ''}"
     cores = f"{threads} of {processor.cpu_cores} cores"
@@ -73,7 +73,7 @@ def place(processor: Processor, device_name: str | None, threads: int) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Environment(Processor):
-    """Where a run took place."""
+    """The machine and the software of a run, as columns."""
 
     environment_id: str | None = column(
         "hash of what makes rows comparable: device, processor, versions, power limit, variables, "
@@ -122,7 +122,7 @@ FINGERPRINT = {
     "variables": "environment variables",
     "source_id": "the source of modescope",
 }
-"""Columns that must be equal for rows to be comparable, and their names in messages.
+"""Column that must be equal in rows that are compared -> what messages call it.
 
 The CPU counts for rows of a GPU too, because it dispatches and launches. The model's source is
 compared separately, because it differs between the models of a sweep."""
@@ -130,7 +130,7 @@ compared separately, because it differs between the models of a sweep."""
 
 @dataclass(frozen=True)
 class Scheduling:
-    """Where and by whom a run was started; no column enters the environment id or a case id."""
+    """Node and scheduler of a run, as columns; none of them enters an id."""
 
     node: str | None = nullable(
         "machine that measured: its name in the scheduler, or its host name"
@@ -150,10 +150,10 @@ def scheduling(
     job: str | None = None,
     variables: Mapping[str, str] = os.environ,
 ) -> Scheduling:
-    """The columns of this process's runs.
+    """The columns of runs that this process starts.
 
-    `scheduler` None: Slurm within a job of Slurm, else none. The job and its restarts are read from
-    Slurm's variables; of other schedulers, `job` names it.
+    With `scheduler` None it is Slurm within a job of Slurm, else null. Slurm's `variables` name its
+    job and count restarts; for another scheduler, `job` is the job's name.
     """
     scheduler = scheduler or ("slurm" if "SLURM_JOB_ID" in variables else None)
     by_slurm = scheduler == "slurm"
@@ -167,6 +167,6 @@ def scheduling(
 
 
 def _slurm_job(variables: Mapping[str, str]) -> str | None:
-    """`1234`, or `1234_5` for a task of a job array."""
+    """Slurm's id of this job: `1234`, or `1234_5` for a task of a job array."""
     array, task = (variables.get(f"SLURM_ARRAY_{name}_ID") for name in ("JOB", "TASK"))
     return f"{array}_{task}" if array and task else variables.get("SLURM_JOB_ID")

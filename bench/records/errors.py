@@ -1,4 +1,4 @@
-"""Mistakes of the user, and what processes say on one line: to their parent or to a terminal."""
+"""UsageError, progress reports of a child process, and texts of errors on one line."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ class UsageError(Exception):
 
 
 def os_error_text(error: OSError) -> str:
-    """The file and the system's message about it."""
+    """`file: message` of the system's error, or just the message."""
     return f"{error.filename}: {error.strerror}" if error.filename else str(error)
 
 
 class Progress(Protocol):
-    """Reports to the parent what its child is doing."""
+    """A function by which a child process tells its parent what it is doing."""
 
     def __call__(self, phase: str, keep: object = None) -> None:
-        """Enters a phase; the parent gets `keep` as the result if the child dies in that phase."""
+        """Reports that `phase` begins. If the child dies in it, `keep` counts as its result."""
 
 
 def replace_unprintable() -> None:
-    """Lets this process print `?` for what stdout cannot encode, instead of failing."""
+    """Makes stdout print `?` for a character that it cannot encode, instead of raising."""
     if isinstance(sys.stdout, io.TextIOWrapper):  # unlike in a notebook
         sys.stdout.reconfigure(errors="replace")
 
 
 @contextmanager
-def naming(place: str) -> Iterator[None]:
-    """Adds to an error where it was raised, for `one_line`."""
+def note_place(place: str) -> Iterator[None]:
+    """Adds `place`, such as `call 9`, to an error that the block raises, for `one_line`."""
     try:
         yield
     except Exception as error:
@@ -42,14 +42,14 @@ def naming(place: str) -> Iterator[None]:
 
 
 def one_line(error: BaseException, limit: int = 300) -> str:
-    """`Type: message` on one line, for the reason of a record."""
+    """`Type: message` on one line of about `limit` characters, with notes of `note_place` first."""
     message = " ".join(str(error).split())
     text = f"{type(error).__name__}: {message}" if message else type(error).__name__
     return with_place(shorten(text, limit), error)
 
 
 def with_place(text: str, error: BaseException) -> str:
-    """`text` about an error after the place that `naming` gave it: `call 9, seq=277: ...`."""
+    """`text` about `error` after the notes of `note_place`: `call 9, seq=277: text`."""
     return ": ".join((*getattr(error, "__notes__", ()), text))
 
 

@@ -1,6 +1,7 @@
-"""Temporary files, and atomic writes: a file gets its name once it is complete.
+"""Temporary files, and atomic writes: a file gets its name only once it is complete.
 
-Temporary files are named after their owner, so that those of a killed process can be removed.
+The name of a temporary file contains the host and process that made it, so that those of a killed
+process can be found and removed.
 """
 
 from __future__ import annotations
@@ -15,15 +16,19 @@ from contextlib import contextmanager
 from pathlib import Path
 
 PREFIX = "modescope-"
+"""How the name of a temporary folder begins."""
 
 
 def owner() -> str:
-    """This process, as part of a file's name: host and process id."""
+    """This process as a part of file names: `<host>-<process id>`."""
     return f"{socket.gethostname()}-{os.getpid()}"
 
 
 def remove_abandoned(*folders: Path) -> None:
-    """Removes what killed processes of this host left: half-written files, and compiler caches."""
+    """Removes what killed processes of this host have left.
+
+    That is half-written files in `folders`, and modescope's temporary folders.
+    """
     host = re.escape(socket.gethostname())
     half_written = re.compile(rf"\..+\.{host}-(\d{{1,9}})\.partial")
     cache = re.compile(rf"{PREFIX}{host}-(\d{{1,9}})-[^-]+")
@@ -50,7 +55,10 @@ def _is_running(process: int) -> bool:
 
 @contextmanager
 def temporary_folder() -> Iterator[Path]:
-    """A temporary folder, removed afterwards; by `remove_abandoned` if this process is killed."""
+    """Yields a temporary folder and removes it afterwards.
+
+    If this process is killed, a later `remove_abandoned` removes it.
+    """
     folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{owner()}-"))
     try:
         yield folder
@@ -60,11 +68,11 @@ def temporary_folder() -> Iterator[Path]:
 
 @contextmanager
 def atomic_write(path: Path, *, sync: bool = False) -> Iterator[Path]:
-    """Yields the path to write to; the file becomes `path` when the block ends without an error.
+    """Yields a temporary path to write to, which is renamed to `path` when the block ends.
 
-    Folders are made as needed. Nothing appears where the block raises or leaves no file. With
-    `sync` the content is on the disk before the name appears. Raises OSError where the file cannot
-    be written.
+    Folders are made as needed. If the block raises or writes no file, `path` stays as it was. With
+    `sync` the content is on the disk before the rename. Raises OSError where the file cannot be
+    written.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{os.urandom(4).hex()}.{path.name}.{owner()}.partial")

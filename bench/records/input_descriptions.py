@@ -1,6 +1,6 @@
-"""`model.inputs`: the inputs of a model, described instead of made. Standard library only.
+"""Parses `model.inputs`, which describes a model's inputs in YAML. Standard library only.
 
-Forward's arguments by name, or a list of them by position. A description is
+It is a mapping of forward's named arguments, or a list of positional ones. Each is described by
 
 - a list of sizes, `[20, batch, 64]`: a tensor of standard normal numbers
 - a mapping with `size`, `{size: [4, 16], dtype: int64, high: 30000}`: a tensor
@@ -23,7 +23,7 @@ RANGES = {
     "int64": (-(2**63), 2**63 - 1),  # torch takes `high` itself as such a number
     "uint8": (0, 2**8),
 }
-"""The least `low` and the largest `high` of whole numbers."""
+"""Dtype of whole numbers -> the least `low` and the largest `high` that a description may have."""
 
 DTYPES = ("float32", *RANGES, "bool")
 """Dtypes of described tensors. The setting `dtype` decides the precision of floats."""
@@ -31,20 +31,23 @@ DTYPES = ("float32", *RANGES, "bool")
 
 @dataclass(frozen=True)
 class TensorDescription:
-    """A tensor to draw.
+    """A tensor to draw at random.
 
     Floats are standard normal, or uniform in [low, high) where both are given; whole numbers are
-    uniform in [low, high), from 0 by default; bools are true or false alike.
+    uniform in [low, high), where low is 0 by default; bools are true or false with equal chance.
     """
 
-    size: tuple[int | str, ...]  # whole numbers, and names of sizes that shape.NAME sets
+    size: tuple[int | str, ...]  # a text is the name of a size, which shape.NAME sets
     dtype: str = "float32"
     low: float | None = None
     high: float | None = None
 
 
 def parse(described: Any) -> Any:
-    """`described` with a `TensorDescription` for each tensor; raises UsageError for a mistake."""
+    """The containers of `described` with a `TensorDescription` in place of each described tensor.
+
+    Raises UsageError for a mistake.
+    """
     made = _container(described, KEY)
     if not isinstance(made, (dict, list)) or not any(_tensors(made)):
         raise UsageError(
@@ -55,13 +58,13 @@ def parse(described: Any) -> Any:
 
 
 def size_names(parsed: Any) -> list[str]:
-    """The names among the sizes of all tensors, each once."""
+    """The names that stand for sizes in the parsed description, each once."""
     sizes = (size for tensor in _tensors(parsed) for size in tensor.size)
     return list(dict.fromkeys(size for size in sizes if isinstance(size, str)))
 
 
 def map_descriptions(function: Callable[[TensorDescription], Any], parsed: Any) -> Any:
-    """The same containers with `function` applied to each description of a tensor."""
+    """The containers of `parsed` with each `TensorDescription` replaced by `function` of it."""
     if isinstance(parsed, dict):
         return {name: map_descriptions(function, value) for name, value in parsed.items()}
     if isinstance(parsed, list):
@@ -110,7 +113,7 @@ def _tensor(described: dict[str, Any], place: str) -> TensorDescription:
 
 
 def _fault(made: TensorDescription) -> str | None:
-    """Why no such tensor can be drawn; None where it can."""
+    """Why the described tensor cannot be drawn; None where it can."""
     dtype, limits = made.dtype, [each for each in (made.low, made.high) if each is not None]
     if not all(isinstance(s, str) or (_is_size(s) and 0 <= s < 2**63) for s in made.size):
         return "sizes are names, and whole numbers from 0"

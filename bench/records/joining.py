@@ -1,8 +1,8 @@
-"""Joins the files of a study's rows, which are then read a hundred times as fast.
+"""Joins a study's files of one row each into one file, which is read a hundred times as fast.
 
-A file is removed once its rows are in another one, complete and on the disk. So a kill at any
-moment, a second compaction and a sweep beside it lose nothing; at worst a row is there twice, which
-readers count once and the next compaction clears.
+A file is removed only once its rows are in another one that is complete and on the disk. So no row
+is lost if the process is killed, or if another compaction or a sweep runs at the same time. At
+worst a row is in two files: readers count it once, and the next compaction removes the copy.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from modescope.bench.records.parquet import DETAILS, FORMAT, SCHEMA, STORED, pac
 GROUP_ROWS = 2000  # in a row group: 20 to 100 MB of samples
 
 Change = Callable[[pa.Table], pa.Table]
-"""Other values in some columns of rows, which have those of SCHEMA."""
+"""A function that returns the given rows (with the columns of SCHEMA) with some values changed."""
 
 
 @dataclass
 class Outcome:
-    """What a compaction did."""
+    """What one call of `join` did."""
 
     joined: int = 0  # rows that were written into a joined file
     removed: int = 0  # files whose rows are in it now

@@ -1,9 +1,9 @@
-"""The columns of a row, how a file holds them, and the writing of one row, atomically.
+"""The columns of a row, how a Parquet file stores them, and how a file of one row is written.
 
-A file of 300 columns takes ten times as long to open as one of 70. So what is filtered on or
-printed has a column of its own (CORE); the rest is in two: `details`, a JSON object of what is not
-null, and `samples`, the rounds and calls by name. `bench.summary` computes the summary's columns
-from the row's own samples; an estimate is three columns: its value and the ends of its interval.
+A file of 300 columns takes ten times as long to open as one of 70. So only columns that are
+filtered on or printed are columns of the file (CORE). Two more columns hold all others: `details`,
+a JSON object without nulls, and `samples`, a map from name to raw samples. `bench.summary` computes
+the columns SUMMARY from a row's samples; an estimate has three: its value and its interval's ends.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ CLOCKS = (
     *("latency", "baseline_latency", "host", "device", "pipelined", "dispatch"),
     *("forward", "backward", "optimizer", "scaler"),
 )
-"""Estimates in seconds: `latency_s`, `latency_ci_low_s`, `latency_ci_high_s`."""
+"""Estimates in seconds; their columns are named as `latency_s`, `latency_ci_low_s`, ..."""
 
 RATIOS = (
     *("speedup", "host_share", "device_share", "pipelined_share", "dispatch_share"),
     *("host_per_device", "device_gain", "dispatch_ratio", "forward_share", "backward_share"),
     *("optimizer_share", "scaler_share", "parts_ratio", "paced_latency"),
 )
-"""Estimates without a unit: `speedup`, `speedup_ci_low`, `speedup_ci_high`."""
+"""Estimates without a unit; their columns are named as `speedup`, `speedup_ci_low`, ..."""
 
 VALUES = {
     "latency_p95": "latency_p95_s",
@@ -42,14 +42,14 @@ VALUES = {
     "profiled_share": "profiled_share",
     "busy_share": "busy_share",
 }
-"""Estimates without an interval, and their columns."""
+"""Estimate without an interval -> its only column."""
 
 ESTIMATES = {
     **{name: (f"{name}_s", f"{name}_ci_low_s", f"{name}_ci_high_s") for name in CLOCKS},
     **{name: (name, f"{name}_ci_low", f"{name}_ci_high") for name in RATIOS},
     **{name: (column,) for name, column in VALUES.items()},
 }
-"""Every estimate with its columns: value, low and high."""
+"""Estimate -> its columns: value, low end and high end."""
 
 SUMMARY = pa.schema(
     [
@@ -62,6 +62,7 @@ SUMMARY = pa.schema(
         *((column, pa.float64()) for columns in ESTIMATES.values() for column in columns),
     ]
 )
+"""The columns that `bench.summary` computes."""
 
 SUMMARY_DOCS = {
     "summary_version": "version of the formulas; a row of another version is summarised as it is "
@@ -74,7 +75,7 @@ SUMMARY_DOCS = {
     "profiled_share": "work of a call by the profiler ÷ work by the clocks",
     "busy_share": "device_busy_s ÷ latency_s; null on a CPU",
 }
-"""Columns that are no derived columns, which `analysis.derive.registry` describes."""
+"""Entries of the data dictionary for columns of SUMMARY that `analysis.derive.registry` lacks."""
 
 
 _TYPES: dict[Any, pa.DataType] = {
@@ -89,7 +90,7 @@ _TYPES: dict[Any, pa.DataType] = {
 
 
 def schema_of(*parts: type) -> pa.Schema:
-    """Columns for the fields of frozen records, in order; types follow the annotations."""
+    """A column for each field of the dataclasses `parts`, in order, with the annotated type."""
     columns = []
     for part in parts:
         for name, hint in typing.get_type_hints(part).items():
@@ -99,13 +100,13 @@ def schema_of(*parts: type) -> pa.Schema:
 
 
 SCHEMA = pa.schema([*schema_of(*PARTS), *SUMMARY])
-"""Every column of a row, as it is used."""
+"""Every column of a row in memory."""
 
 SAMPLES = tuple(
     name for name in SCHEMA.names
     if name.endswith("_rounds_s") or name in ("case_ran_first", "latency_calls_s")
 )  # fmt: skip
-"""Columns of raw samples, from which `bench.summary` follows: in a file they are in `samples`."""
+"""Columns of raw samples, which `bench.summary` reads; a file stores them in `samples`."""
 
 CORE = (
     *("schema_version", "run_id", "case_id", "study", "started_at", "budget", "replicate"),
@@ -120,10 +121,10 @@ CORE = (
     *("latency_p95_s", "baseline_latency_s", "host_s", "device_s", "pipelined_s", "dispatch_s"),
     *ESTIMATES["speedup"],
 )
-"""Columns that a file has as such."""
+"""Columns that are columns of a file, too."""
 
 DETAILS = tuple(name for name in SCHEMA.names if name not in {*CORE, *SAMPLES})
-"""Columns that a file has in `details`."""
+"""Columns that a file stores in `details`."""
 
 STORED = pa.schema(
     [
@@ -132,7 +133,7 @@ STORED = pa.schema(
         ("samples", pa.map_(pa.string(), pa.list_(pa.float64()))),
     ]
 )
-"""The columns of a file."""
+"""The columns of a file: CORE, `details` and `samples`."""
 
 # For single numbers, a dictionary and statistics cost more time than all the rest of reading, and
 # zstd alone makes joined files smaller than both. Arrow's copy of the schema says nothing that
@@ -147,9 +148,10 @@ FORMAT: dict[str, Any] = {
 
 
 def write(record: Record, folder: Path, summary: Mapping[str, Any] | None = None) -> Path:
-    """Writes `<folder>/<run_id>.parquet` with one row; the name appears once the file is complete.
+    """Writes `<folder>/<run_id>.parquet` with one row, atomically; returns its path.
 
-    `summary`: the columns `SUMMARY`, null without. Raises OSError if the folder cannot be written.
+    `summary` holds the columns SUMMARY, which are null if it is None. Raises OSError if the folder
+    cannot be written.
     """
     path = folder / f"{record.attempt.run_id}.parquet"
     table = pa.Table.from_pylist([row(record) | dict(summary or {})], schema=SCHEMA)
@@ -159,7 +161,7 @@ def write(record: Record, folder: Path, summary: Mapping[str, Any] | None = None
 
 
 def pack(table: pa.Table) -> pa.Table:
-    """Rows with the columns of SCHEMA as a file holds them: with those of STORED."""
+    """Rows with the columns of SCHEMA, turned into rows with the columns of STORED."""
     texts = map(_drop_nulls, table.select(DETAILS).to_pylist())
     rounds = map(_drop_nulls, table.select(SAMPLES).to_pylist())
     beside = {
@@ -173,9 +175,10 @@ def pack(table: pa.Table) -> pa.Table:
 
 
 def unpack(table: pa.Table, columns: Sequence[str]) -> pa.Table:
-    """`columns` of rows as a file holds them; those that are none of SCHEMA are kept as they are.
+    """Rows with the columns of STORED, turned into rows with these `columns`.
 
-    Raises ArrowInvalid or ValueError if `details` or `samples` hold something else.
+    A column of `table` itself is kept as it is. Raises ArrowInvalid or ValueError if `details` or
+    `samples` are not as `pack` writes them.
     """
     details = _objects(table, "details", json.loads)
     samples = _objects(table, "samples", dict)
@@ -193,7 +196,7 @@ def unpack(table: pa.Table, columns: Sequence[str]) -> pa.Table:
 
 
 def stored_columns(columns: Sequence[str]) -> list[str]:
-    """The columns of a file that `unpack` needs for these."""
+    """The columns of a file that `unpack` needs to return `columns`."""
     wanted = {*columns}
     packs = {"details": DETAILS, "samples": SAMPLES}
     needed = [name for name, inside in packs.items() if not wanted.isdisjoint(inside)]

@@ -1,4 +1,4 @@
-"""Files: where modescope's own lie and how to start it, and whether others are the user's."""
+"""Where modescope's files are, how its programs are started, and whose file a file is."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ import sysconfig
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-"""The folder of bench/, models/, analysis/ and conf/: a checkout, or site-packages/modescope."""
+"""The folder that contains bench/, analysis/ and conf/: a checkout, or site-packages/modescope."""
 
 CONF = ROOT / "conf"
 
 
 def program(module: str, *words: object) -> str:
-    """The command that starts a module, such as analysis.table, with these arguments.
+    """The command that starts `module`, such as analysis.table, with the arguments `words`.
 
-    In a checkout `python -m analysis.table`, elsewhere `modescope table`.
+    In a checkout it is `python -m analysis.table`, elsewhere `modescope table`.
     """
     start = ("python", "-m", module) if _in_checkout() else ("modescope", module.rpartition(".")[2])
     return shlex.join([*start, *map(str, words)])
 
 
 def runner() -> str:
-    """The command that measures: `python run.py` where it was typed, and in a checkout.
+    """The command that measures.
 
-    Elsewhere `modescope run`.
+    `python run.py` in a checkout, and where it was typed so; `modescope run` elsewhere.
     """
     typed = Path(sys.argv[0]).resolve() == ROOT / "run.py"
     return "python run.py" if typed or _in_checkout() else "modescope run"
@@ -38,7 +38,7 @@ def _in_checkout() -> bool:
 
 
 _PACKAGE = re.compile(r"[\\/](?:site|dist)-packages[\\/]")
-"""Of this environment, and of the Python that it was made with, whose packages it may share."""
+"""Matches the path of an installed package: of this environment, or of the Python below it."""
 
 _PYTHON = tuple(sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib"))
 

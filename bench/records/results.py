@@ -1,6 +1,7 @@
-"""The result of a case: a `Record`, one row of its Parquet file.
+"""The result of a case: a `Record`, which is one row of a Parquet file.
 
-The fields of its parts are the columns, in order; `bench.records.columns` has the measured ones.
+The fields of its parts are the columns, in order. Those that are measured are in
+`bench.records.columns`.
 """
 
 from __future__ import annotations
@@ -16,19 +17,19 @@ from modescope.bench.records.columns import column, nullable
 from modescope.bench.records.environment import Environment, Scheduling
 
 SCHEMA_VERSION = 5
-"""Increased when a column's name, unit or meaning changes, or what ids are made of. Rows of other
-versions are not read."""
+"""Increased when a column's name, unit or meaning changes, or what ids are hashed from. Rows of
+another version are not read."""
 
 REVISION = "git:"
-"""How `versus_state` of a revision begins."""
+"""How the column `versus_state` begins where a revision of a git repository was measured."""
 
 CACHE_FILLED = "cache_filled"
-"""Status of a `Result` after a first call that filled the compiler's cache; never of a row."""
+"""Status of a `Result` whose process only filled the compiler's cache; no row ever has it."""
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """Which run this is and how it ended."""
+    """Columns that identify a run, and say how it was asked for and how it ended."""
 
     schema_version: int = column("version of these columns")
     run_id: str = column("name of this attempt, and of its file")
@@ -61,7 +62,7 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Work:
-    """The case as columns; axes are resolved (never `natural` or `auto`)."""
+    """Columns that describe the case; values are resolved, so never `natural` or `auto`."""
 
     model: str = column(
         "name; library:architecture; custom:module:function; or what modescope.compare was given"
@@ -106,7 +107,7 @@ class Work:
 
 
 def work_of(case: Case, plan: Plan) -> Work:
-    """The columns that describe `case`."""
+    """The columns of `case`, measured by `plan`."""
     mode, baseline = case.variant.mode, case.baseline
     options = non_defaults(mode.options)
     return Work(
@@ -136,7 +137,7 @@ def work_of(case: Case, plan: Plan) -> Work:
 
 
 def _size(case: Case, name: str) -> int | None:
-    """The size with this name, or else the whole number that the model gets as that argument."""
+    """The size called `name`, or else the model's argument of that name if it is a whole number."""
     argument = json.loads(case.model.args_json).get(name)
     whole = isinstance(argument, int) and not isinstance(argument, bool)
     return case.shape.get(name, argument if whole else None)
@@ -164,13 +165,16 @@ class Findings(  # the last base class has the first columns
     columns.ModelsOwn,
     columns.Checks,
 ):
-    """All that was measured, and the flags raised meanwhile."""
+    """All measured columns, and the flags that were raised while measuring."""
 
     flags: tuple[str, ...] = column("diagnostics raised while measuring", default=())
 
 
 def add_columns(findings: Findings, *groups: object) -> Findings:
-    """`findings` with the columns of these groups of `bench.records.columns`, nulls included."""
+    """`findings` with the values of `groups`, which are instances of `bench.records.columns`.
+
+    A None in a group replaces the value, too.
+    """
     values = {name: value for group in groups for name, value in vars(group).items()}
     return replace(findings, **values)
 
@@ -181,7 +185,7 @@ def add_flag(findings: Findings, flag: str) -> Findings:
 
 
 def add_note(findings: Findings, names: Iterable[str], text: str | None) -> Findings:
-    """`findings` with `text` appended to these columns, which hold notes."""
+    """`findings` with `text`, unless it is None, appended to the columns of notes in `names`."""
     notes = {name: filter(None, (getattr(findings, name), text)) for name in names}
     texts: dict[str, Any] = {name: "; ".join(parts) or None for name, parts in notes.items()}
     return replace(findings, **texts)
@@ -189,16 +193,16 @@ def add_note(findings: Findings, names: Iterable[str], text: str | None) -> Find
 
 @dataclass(frozen=True)
 class Result:
-    """The outcome that a case's process reports; `reason` says why the status is not ok."""
+    """What the process that measures a case reports to its parent."""
 
     status: str
-    reason: str | None
+    reason: str | None  # why the status is not ok
     findings: Findings
-    lost: tuple[str, ...] = ()  # note columns to fill in if the process dies in what follows
+    lost: tuple[str, ...] = ()  # columns of notes that say why if the process dies from here on
 
 
 class Ended(Exception):
-    """Ends the case with a status other than ok."""
+    """Raised to end the measuring of a case with a status other than ok."""
 
     def __init__(self, status: str, reason: str, findings: Findings) -> None:
         self.result = Result(status, reason, findings)
@@ -206,7 +210,7 @@ class Ended(Exception):
 
 @dataclass(frozen=True)
 class Record:
-    """One attempt at one case."""
+    """All columns of one attempt at one case."""
 
     attempt: Attempt
     work: Work
@@ -219,5 +223,5 @@ PARTS = (Attempt, Work, Environment, Scheduling, Findings)
 
 
 def row(record: Record) -> dict[str, Any]:
-    """The record as one flat mapping from column to value."""
+    """All columns of `record` by name."""
     return {name: value for part in asdict(record).values() for name, value in part.items()}

@@ -1,7 +1,7 @@
-"""Reads the rows of a study: loose files with one row and joined ones with many, in one folder.
+"""Reads the rows of a study from one folder, which has files with one row and files with many.
 
-A row may be in a loose file and in a joined one, as after a killed compaction: it counts once, by
-its run_id. Files that are being written begin with a dot.
+A row may be in two files, as after a killed compaction; by its run_id it counts once. The name of a
+file that is still being written begins with a dot.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from modescope.bench.records.parquet import SCHEMA, STORED, stored_columns, unpa
 from modescope.bench.records.results import SCHEMA_VERSION
 
 ROWS = "rows"
-"""Folder of a study with its rows."""
+"""Name of the folder in a study that has its rows."""
 
 CONFIRMATIONS = "confirmations"
-"""Folder with the rows of processes that measured a run's case once more; see
-`bench.sweep.sweep.confirm`. They are in no table: a row's figures are those of its own process."""
+"""Name of the folder in a study with rows that confirm others (`bench.sweep.sweep.confirm`). They
+are in no table: the figures of a row are those of its own process."""
 
 JOINED = "part-"
 """How the name of a file with many rows begins."""
@@ -32,17 +32,17 @@ JOINED = "part-"
 FILE = "_file"
 """Column with the path of a row's file."""
 
-_ATTEMPTS = 10  # at reading what a compaction moves meanwhile; the second nearly always succeeds
+_ATTEMPTS = 10  # at reading while a compaction moves rows; the second nearly always succeeds
 _IDENTITY = ("schema_version", "run_id", "case_id", "status", "started_at")  # never null
 _AFTER_PATH = "': "  # in Arrow's messages
 
 
 @dataclass(frozen=True)
 class Read:
-    """Rows with the column FILE, and the path of each file that was left out, with the reason."""
+    """The rows of a folder."""
 
-    table: pa.Table
-    left_out: dict[str, str]
+    table: pa.Table  # with the column FILE
+    left_out: dict[str, str]  # path of a file that was not read -> why
 
 
 def read(
@@ -51,10 +51,11 @@ def read(
     change: Callable[[pa.Table, dict[str, str]], pa.Table] = lambda table, left_out: table,
     system: fs.FileSystem | None = None,
 ) -> Read | None:
-    """The rows of a folder, each once; None if there is no such folder.
+    """The rows of `folder`, each once; None if there is no such folder.
 
-    `columns` include run_id and schema_version. `change` gets all rows, of which one may be there
-    twice, and the files that were left out so far. Raises OSError if the folder cannot be listed.
+    `columns` must include run_id and schema_version. `change` is applied to the table, in which
+    rows may still be there twice; it also gets `left_out`, and may add to it. Raises OSError if the
+    folder cannot be listed.
     """
     system = system or fs.LocalFileSystem()
     for _ in range(_ATTEMPTS):
@@ -64,12 +65,12 @@ def read(
         left_out: dict[str, str] = {}
         with suppress(FileNotFoundError):  # a compaction has joined it since
             found = change(tables(paths, columns, system, left_out), left_out)
-            return Read(_once(found), left_out)
+            return Read(_drop_copies(found), left_out)
     raise OSError(f"{folder} changes all the time")
 
 
 def files(folder: str | Path, system: fs.FileSystem | None = None) -> list[str] | None:
-    """The paths of a folder's Parquet files; None if there is no such folder.
+    """The sorted paths of a folder's complete Parquet files; None if there is no such folder.
 
     Raises OSError if the folder cannot be listed.
     """
@@ -88,9 +89,10 @@ def files(folder: str | Path, system: fs.FileSystem | None = None) -> list[str] 
 def tables(
     paths: Sequence[str], columns: Sequence[str], system: fs.FileSystem, left_out: dict[str, str]
 ) -> pa.Table:
-    """The rows of these files; those that cannot be read are left out.
+    """The rows of the files `paths`, with `columns` and FILE.
 
-    Their details are read at once, unless some cannot be.
+    A file that cannot be read is added to `left_out`, with the reason. Raises FileNotFoundError for
+    one that is gone.
     """
     schema = pa.schema([STORED.field(name) for name in stored_columns(columns)])
     found = [schema.append(pa.field(FILE, pa.string())).empty_table()]
@@ -111,9 +113,9 @@ def tables(
 
 
 def groups(path: str, schema: pa.Schema, system: fs.FileSystem) -> Iterator[pa.Table]:
-    """The row groups of a file in these columns, null where absent, and FILE.
+    """Each row group of the file `path`, with the columns of `schema` (null where absent) and FILE.
 
-    Raises OSError and ArrowException for a file that cannot be read, or has columns of other types.
+    Raises OSError or ArrowException if the file cannot be read, or has columns of other types.
     """
     with pq.ParquetFile(path, filesystem=system, page_checksum_verification=True) as file:
         for number in range(file.num_row_groups):
@@ -130,12 +132,15 @@ def groups(path: str, schema: pa.Schema, system: fs.FileSystem) -> Iterator[pa.T
 
 
 def why_not(error: Exception) -> str:
-    """`cannot be read (Parquet file size is 0 bytes)`."""
+    """Why a file is left out: `cannot be read (Parquet file size is 0 bytes)`."""
     return f"cannot be read ({str(error).partition(chr(10))[0].rpartition(_AFTER_PATH)[2]})"
 
 
 def valid(table: pa.Table, left_out: dict[str, str]) -> pa.Table:
-    """The rows of this schema version; files with others are left out."""
+    """The rows that have this schema version and an identity.
+
+    Each file with other rows is added to `left_out`, with the reason.
+    """
     known = [name for name in _IDENTITY if name in table.column_names]
     good = pc.fill_null(pc.equal(table["schema_version"], SCHEMA_VERSION), False)
     for name in known:
@@ -152,8 +157,8 @@ def valid(table: pa.Table, left_out: dict[str, str]) -> pa.Table:
     return table.filter(good)
 
 
-def _once(table: pa.Table) -> pa.Table:
-    """The first of the rows of each run."""
+def _drop_copies(table: pa.Table) -> pa.Table:
+    """`table` with only the first row of each run_id."""
     if pc.count_distinct(table["run_id"]).as_py() == len(table):
         return table
     places = pa.table({"run_id": table["run_id"], "at": pa.array(range(len(table)), pa.int64())})

@@ -12,34 +12,43 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from modescope.bench.records import parquet, results, rows
+from modescope.bench.records import files, parquet, results, rows
+from modescope.bench.records.cases import Plan
 from modescope.bench.records.environment import Scheduling, scheduling
 from modescope.bench.records.results import Findings, Record, Result
 from modescope.bench.steps import backends
 from modescope.bench.summary import summary
 from modescope.bench.sweep import isolation
-from modescope.bench.sweep.isolation import Outcome
+from modescope.bench.sweep.isolation import ChildOutcome
 from modescope.bench.sweep.prepare import Job
 
 OnPhase = Callable[[str], None]
+"""Called with the name of each phase of measuring that begins, such as `first call`."""
 
 Row = dict[str, Any]
+"""The columns of a row by name."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a process stands in its sweep or versus; columns of its row. None outside of either."""
+    """The place of a process in its sweep or versus, as columns; None where there is neither."""
 
     case_order: str | None = None  # random | given
     position: int | None = None  # in that order, from 0
-    versus_block: int | None = None
+    versus_block: int | None = None  # when its block began, in ms since 1970
     versus_side: str | None = None  # old | new
-    versus_state: str | None = None
-    confirms: str | None = None  # the run that is measured once more
+    versus_state: str | None = None  # what is measured on that side
+    confirms: str | None = None  # id of the run whose case is measured once more
 
 
 ALONE = Place()
 """The place of a case that is measured alone."""
+
+
+def remove_abandoned_files(plan: Plan) -> None:
+    """Removes half-written files of killed processes from the study's folders, and their caches."""
+    study = plan.study_folder
+    files.remove_abandoned(study / rows.ROWS, study / "traces", Path(plan.results_dir))
 
 
 def attempt(
@@ -51,7 +60,8 @@ def attempt(
 ) -> Row:
     """Runs one job in its own process; writes and returns its row, whatever its status.
 
-    `where` None: as the environment variables tell. The row goes to `folder` of the study.
+    With `where` None the environment variables tell the scheduler. `folder` is the folder in the
+    study that the row is written to.
     """
     begin, started_at, load = monotonic(), datetime.now(UTC).isoformat(), os.getloadavg()[0]
     run_id, plan = new_run_id(), job.plan
@@ -89,7 +99,7 @@ def attempt(
 
 
 def describe_end(row: Row) -> str:
-    """How an attempt ended and how long it took: `faster, 12 s`."""
+    """The verdict, or else the status, of an attempt and its duration: `faster, 12 s`."""
     return f"{row['verdict'] or row['status']}, {row['duration_s']:.0f} s"
 
 
@@ -117,7 +127,10 @@ def _result(job: Job, run_id: str, on_phase: OnPhase) -> Result:
 
 
 def _tunes_nothing(job: Job, log: Path, on_phase: OnPhase) -> bool:
-    """Whether a trial finds nothing to tune; False where it fails, as then the case is measured."""
+    """Whether compiling the case once shows that there is nothing to autotune.
+
+    False if that fails, so that the case is measured.
+    """
     with isolation.compiler_caches("cold") as variables:
         outcome = isolation.call(
             "modescope.bench.case.tuning_trial:nothing_to_tune",
@@ -131,12 +144,12 @@ def _tunes_nothing(job: Job, log: Path, on_phase: OnPhase) -> bool:
     return outcome.value is True
 
 
-def _outcome(job: Job, run_id: str, log: Path, on_phase: OnPhase) -> Outcome:
+def _outcome(job: Job, run_id: str, log: Path, on_phase: OnPhase) -> ChildOutcome:
     """Measures the case in a process of its own.
 
-    With compile_cache=warm, a process whose first call had to fill the cache ends there, and
-    another one finds it filled. What is never cached is missing there, too: then it is measured as
-    it is, and `compiler_cache_misses` says so.
+    With compile_cache=warm, a process whose first call had to fill the compiler's cache ends after
+    it, and a second process measures with the filled cache. Some code is never cached; the second
+    process compiles it again, and `compiler_cache_misses` counts it.
     """
     with isolation.compiler_caches(job.plan.compile_cache) as variables:
         run = partial(

@@ -1,7 +1,7 @@
-"""What makes rows comparable: the machine, the software, and the source that measures.
+"""The fingerprint of a run: machine, software, and the source code that measures.
 
-Rows of one fingerprint may stand in for each other and be ranked together; all others may not. The
-fingerprint covers what can change a number. Imports no torch.
+It covers what can change a number. Only rows with equal fingerprints are ranked together, or are
+reused for each other. Imports no torch.
 """
 
 from __future__ import annotations
@@ -37,26 +37,27 @@ HARMLESS = {
     *(*VISIBLE, "CUDA_CACHE_PATH", "CUDA_VERSION"),
     *("PYTORCH_VERSION", "PYTORCH_BUILD_VERSION", "PYTORCH_BUILD_NUMBER"),
 }
-"""Exceptions that change no timing: file locations, and the device, which has its own column."""
+"""Variables with one of these prefixes that change no timing: file locations, and the choice of a
+device, which has its own column."""
 
 PTXAS, TORCHS_PTXAS = "TRITON_PTXAS_PATH", "/torch/bin/ptxas"
-"""A variable that torch sets when it compiles for a GPU, and how its value then ends."""
+"""A variable that torch itself sets when it compiles for a GPU, and how the value then ends."""
 
 OLDEST, NEWEST = (2, 11), (2, 15)
-"""Releases of torch that modescope was tested with, by `make test-oldest`, `make test` (the one in
-constraints.txt) and `make test-newest`.
+"""First and last release of torch that modescope is tested with, by `make test-oldest` and
+`make test-newest`; `make test` uses the release in constraints.txt.
 
 pyproject.toml has the same lower bound and no upper one, which would replace a user's newer torch.
 """
 
 
 def environment_id(environment: Environment) -> str:
-    """Hash of what makes rows comparable."""
+    """Hash of the columns FINGERPRINT of `environment`."""
     return short_hash({name: getattr(environment, name) for name in FINGERPRINT})
 
 
 def source_id(root: Path = ROOT) -> str:
-    """Hash of the files `MEASURING`, with their names."""
+    """Hash of the names and contents of all files in MEASURING below `root`."""
     places = [root / "bench" / name for name in MEASURING]
     files = [file for place in places for file in ([place], place.rglob("*.py"))[place.is_dir()]]
     return short_hash(
@@ -68,12 +69,12 @@ def source_id(root: Path = ROOT) -> str:
 
 
 def variables() -> str:
-    """The environment variables that change how torch runs, as the user set them, JSON."""
+    """The environment variables of this process that change how torch runs, with values, JSON."""
     return canonical_json({name: os.environ[name] for name in os.environ if changes_torch(name)})
 
 
 def changes_torch(name: str) -> bool:
-    """Whether an environment variable changes how torch runs."""
+    """Whether the environment variable `name` changes how torch runs."""
     if name == PTXAS and os.environ.get(name, "").endswith(TORCHS_PTXAS):
         return False
     return name.startswith(VARIABLES) and name not in HARMLESS

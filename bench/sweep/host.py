@@ -1,6 +1,6 @@
-"""Questions about the host that a child process answers, with torch: the machine, and the model.
+"""Functions that need torch and run in a child process: facts of the machine, trials of models.
 
-The machine is read once per command, and each model of it is built once.
+A command reads the machine once, and tries each of its models once.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from modescope.bench.sweep.fingerprint import source_id
 
 
 def read(progress: Progress, device_name: str) -> Host:
-    """Facts of a device and its machine. Raises UsageError where there is no such device."""
+    """Facts of the device `device_name` and its machine; raises UsageError if there is none."""
     hardware = find(device_name)
     device = hardware.facts()
     status = _git("status", "--porcelain", "--untracked-files=no")
@@ -68,11 +68,11 @@ def read(progress: Progress, device_name: str) -> Host:
 def try_model(
     progress: Progress, model: Model, device: str, tried: Sequence[tuple[str, PhaseOptions]]
 ) -> str | None:
-    """Builds the model for each shape and phase, so that a mistake shows before anything is timed.
+    """Builds the model for each pair of `tried` (shape as JSON, options of a phase).
 
-    Returns the hash of the source of the model and of the user's loss, None if it was never built.
-    Raises UsageError for a mistake of the user; what else goes wrong does so again in the case's
-    own run, which records it.
+    So a mistake shows before anything is timed. Returns the hash of the source of the model and of
+    the user's loss; None if the model was never built. Raises UsageError for a mistake of the user.
+    Any other error is only printed: the case's own run will meet and record it.
     """
     before = set(sys.modules)
     hardware = find(device)  # first, as a saved model may hold tensors on the GPU in use
@@ -91,10 +91,10 @@ def try_model(
 
 
 def _build(model: Model, shape: dict[str, int], options: PhaseOptions, hardware: Hardware) -> None:
-    """Tries whether the model can be built for the phase of `options`; raises UsageError if not.
+    """Builds the model for the phase of `options`; raises UsageError where it does not fit.
 
-    Described inputs and the sizes of a library's architecture are tried by a call on the device,
-    which a forward may need.
+    With inputs from model.inputs, or a library's architecture, the model is also called, on the
+    device, because only a call shows whether inputs and sizes fit.
     """
     subject = build(model, shape)
     phase = phase_of(options)
@@ -106,10 +106,10 @@ def _build(model: Model, shape: dict[str, int], options: PhaseOptions, hardware:
 
 
 def model_id(target: str, modules_before: Collection[str]) -> str:
-    """Hash of the file of `target` ("module:function") and of all that was imported with it.
+    """Hash of the source behind `target` ("module:function").
 
-    That is, of the modules imported since `modules_before`, without installed packages; of the
-    target's own package, where that is installed, the version counts.
+    It covers the target's file and the modules imported since `modules_before`, except installed
+    packages. If the target's own package is installed, its version is covered, too.
     """
     own = target.partition(":")[0]
     names = {own, *(set(sys.modules) - set(modules_before))}
@@ -126,9 +126,10 @@ def model_id(target: str, modules_before: Collection[str]) -> str:
 
 
 def _nvidia(nvidia_id: str) -> tuple[str | None, float | None]:
-    """Driver version and power limit in watts, as nvidia-smi gives them; None where unknown.
+    """Driver version and power limit in watts of a GPU, by nvidia-smi; None where unknown.
 
-    It does not know a part of a GPU (MIG) by this id, but all GPUs have one driver.
+    nvidia-smi does not take the id of a part of a GPU (MIG). Then only the driver is known, which
+    is the same for all GPUs.
     """
     query = ("--query-gpu=driver_version,power.limit", "--format=csv,noheader,nounits")
     text = _output("nvidia-smi", "-i", nvidia_id, *query)
@@ -144,7 +145,7 @@ def _git(*arguments: str) -> str | None:
 
 
 def _output(*command: str) -> str | None:
-    """What the command prints; None where it is missing or fails."""
+    """What `command` prints on stdout; None where it is not installed or fails."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
     except (OSError, subprocess.SubprocessError):

@@ -1,8 +1,8 @@
 """Calls a function in a fresh process and reports how it ended. Imports no torch.
 
-Children come from a forkserver that has imported torch, so that each costs milliseconds. Each child
-leads its own process group, compilers and workers included, which is killed as a whole when the
-child ends, runs out of time, or loses its parent.
+A forkserver that has imported torch starts the children, so that each costs milliseconds. A child
+leads its own process group, to which its compilers and workers belong. The whole group is killed
+when the child ends, runs out of time, or loses its parent.
 """
 
 from __future__ import annotations
@@ -32,28 +32,30 @@ from modescope.bench.records import files
 from modescope.bench.records.errors import UsageError, one_line
 
 STARTED = "MODESCOPE_FORKSERVER"
-"""Environment variable of the forkserver, JSON: the values of the variables that were changed for
-it, and what it imports. `_become_forkserver` removes it."""
+"""Environment variable that makes a new process a forkserver (`_become_forkserver`). JSON: what to
+import, and the original values of the variables that were changed to start it."""
 
 COMPILER = (
     "modescope.bench.steps.compiler:import_without_cuda",
     "modescope.bench.steps.evidence.generated_code",
     "modescope.bench.steps.evidence.graph_break_watch",
 )
-"""torch's compiler and what watches it, which take seconds to import."""
+"""Modules, and a function that imports some: torch's compiler and what watches it. They take
+seconds to import."""
 
 PRELOAD = ["torch", "numpy", *COMPILER, "modescope.bench.case.runner"]
-"""Imported, or called, once in the forkserver: none leaves a thread, a process or CUDA behind."""
+"""What the forkserver imports (or calls, if it has a colon). None of it starts a thread, a process
+or CUDA, which a fork would not survive."""
 
 EXIT_TIMEOUT_S = 5.0
 
 SERVER: Any = forkserver.ensure_running.__self__  # type: ignore[attr-defined]
-"""Python's one forkserver of this process."""
+"""Python's handle of this process's forkserver, of which there is one at a time."""
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """How a child ended."""
+class ChildOutcome:
+    """How a function called in a child process ended."""
 
     kind: str  # returned | usage | failed | oom | timeout | crashed
     value: Any = None  # what the function returned, or the last `keep` that it reported
@@ -67,7 +69,7 @@ def call(
     log: Path | None = None,
     variables: dict[str, str] | None = None,
     on_phase: Callable[[str], None] = lambda phase: None,
-) -> Outcome:
+) -> ChildOutcome:
     """Calls `function` ("module:name") with `arguments` in a fresh process and waits for it.
 
     The function's first parameter is a `Progress` through which it may report phases. What the
@@ -93,19 +95,19 @@ def call(
             kind, value, text = message
             if kind != "phase":
                 child.join(EXIT_TIMEOUT_S)  # its result is here: let it release its resources
-                return Outcome(kind, kept if value is None else value, text)
+                return ChildOutcome(kind, kept if value is None else value, text)
             kept, where = value, f", during {text}"
             on_phase(text)
-        return Outcome("timeout", kept, f"still running after timeout_s={timeout_s:g}{where}")
+        return ChildOutcome("timeout", kept, f"still running after timeout_s={timeout_s:g}{where}")
     finally:
         _end_group(child)
         ours.close()
 
 
 def start(compiler: bool) -> None:
-    """Starts the forkserver, unless it runs; it imports torch while this process goes on.
+    """Starts the forkserver, unless it runs. It imports torch while this process goes on.
 
-    Without `compiler` it does not import that, and each child that compiles does.
+    `compiler`: whether it imports torch's compiler, too; if not, each child that compiles does.
     """
     _start([name for name in PRELOAD if compiler or name not in COMPILER])
 
@@ -120,7 +122,11 @@ def _start(imports: Sequence[str]) -> None:
 
 @contextlib.contextmanager
 def compiler_caches(temperature: str) -> Iterator[dict[str, str]]:
-    """Variables of a child: `cold` names empty caches, which are removed afterwards."""
+    """Yields the variables that give a child its compiler caches.
+
+    `cold`: variables that name empty caches, which are removed afterwards. `warm`: none, so that
+    the child uses the user's caches.
+    """
     if temperature == "warm":
         yield {}
         return
@@ -131,11 +137,12 @@ def compiler_caches(temperature: str) -> Iterator[dict[str, str]]:
         }
 
 
-def renew(matters: Callable[[str], bool]) -> bool:
-    """Ends a forkserver for which variables had other values that `matters` selects by name.
+def end_outdated(matters: Callable[[str], bool]) -> bool:
+    """Ends the forkserver if an environment variable that matters was changed since its start.
 
-    Torch reads some when it is imported, which is once in the forkserver. The next call starts
-    another one. Returns whether it ended.
+    `matters` tells by a variable's name whether it does. torch reads some variables when it is
+    imported, so a change needs a new forkserver; the next `call` starts one. Returns whether the
+    forkserver was ended.
     """
     outdated = any(map(matters, _changed_variables()))
     if outdated:
@@ -144,13 +151,13 @@ def renew(matters: Callable[[str], bool]) -> bool:
 
 
 _environments: dict[int | None, dict[str, str]] = {}
-"""Environment variables of this process when it began to use a forkserver, by the latter's id."""
+"""Process id of a forkserver -> this process's environment variables when it began to use it."""
 
 
 def _changed_variables() -> dict[str, str | None]:
-    """Environment variables that were changed since the forkserver was started; None: removed.
+    """Environment variables that changed since the forkserver started, with values; None: removed.
 
-    Children have its environment, and should have this process's.
+    A child inherits the forkserver's environment. These are what it lacks of this process's.
     """
     before, now = _environments.get(SERVER._forkserver_pid, os.environ), os.environ
     return {name: now.get(name) for name in {*before, *now} if before.get(name) != now.get(name)}
@@ -158,10 +165,10 @@ def _changed_variables() -> dict[str, str | None]:
 
 @contextlib.contextmanager
 def _own_sources_first(imports: Sequence[str]) -> Iterator[None]:
-    """Makes a forkserver that is started within import the same modescope as this process.
+    """A forkserver that is started in the block imports the same modescope as this process.
 
-    Otherwise its path would begin with the current folder and end with the installed packages: a
-    folder named bench, or another checkout, would be used. Children have their parent's path.
+    Otherwise it would search the current folder and the installed packages first, and might find
+    another modescope there. `imports` is what the forkserver imports.
     """
     before = {name: os.environ.get(name) for name in ("PYTHONPATH", "PYTHONSAFEPATH")}
     ours = str(Path(modescope.__file__).absolute().parents[1])  # versus has a link to it alone
@@ -172,11 +179,11 @@ def _own_sources_first(imports: Sequence[str]) -> Iterator[None]:
         yield
     finally:
         del os.environ[STARTED]
-        restore(before)
+        set_variables(before)
 
 
-def restore(variables: Mapping[str, str | None]) -> None:
-    """Sets environment variables, and removes those that are None."""
+def set_variables(variables: Mapping[str, str | None]) -> None:
+    """Sets environment variables, and removes those whose value is None."""
     for name, value in variables.items():
         if value is None:
             os.environ.pop(name, None)
@@ -185,7 +192,7 @@ def restore(variables: Mapping[str, str | None]) -> None:
 
 
 def _receive(pipe: Any) -> tuple[str, Any, Any] | None:
-    """The child's next message; None at the end of the pipe."""
+    """The child's next message (kind, value, text); None if the child has closed the pipe."""
     try:
         message: tuple[str, Any, Any] = pipe.recv()
     except (EOFError, OSError):
@@ -195,18 +202,18 @@ def _receive(pipe: Any) -> tuple[str, Any, Any] | None:
 
 def _describe_death(
     child: BaseProcess, kills_before: str | None, kept: object, where: str, log: Path | None
-) -> Outcome:
+) -> ChildOutcome:
     child.join()
     code = child.exitcode or 0
     if code == -signal.SIGKILL and _oom_kills() != kills_before:
         reason = f"the kernel's out-of-memory killer ended the process{where}"
-        return Outcome("oom", kept, reason)
+        return ChildOutcome("oom", kept, reason)
     output = f"; its output is in {log}" if log else ""
-    return Outcome("crashed", kept, f"the process ended {describe_exit(code)}{where}{output}")
+    return ChildOutcome("crashed", kept, f"the process ended {describe_exit(code)}{where}{output}")
 
 
 def describe_exit(code: int) -> str:
-    """An exit code of Python's in words: `by SIGKILL`, `with exit status 1`."""
+    """An exit code (negative for a signal) in words: `by SIGKILL`, `with exit status 1`."""
     if code >= 0:
         return f"with exit status {code}"
     names = {int(known): known.name for known in signal.Signals}  # not all real-time signals
@@ -214,7 +221,7 @@ def describe_exit(code: int) -> str:
 
 
 def _oom_kills() -> str | None:
-    """The kernel's line about out-of-memory kills since boot; None where it has none."""
+    """The kernel's count of out-of-memory kills since boot, as a line; None where it has none."""
     with contextlib.suppress(OSError):
         lines = Path("/proc/vmstat").read_text().splitlines()
         return next((line for line in lines if line.startswith("oom_kill ")), None)
@@ -222,7 +229,7 @@ def _oom_kills() -> str | None:
 
 
 def _end_group(child: BaseProcess) -> None:
-    """Kills all remaining processes of the child's group, the child included."""
+    """Kills the child and all other processes of its group that are left."""
     assert child.pid is not None
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(child.pid, signal.SIGKILL)
@@ -240,7 +247,7 @@ def _child(
 ) -> None:
     gc.freeze()  # what the forkserver imported: collecting it takes 0.2 s and copies its pages
     os.setsid()
-    restore(variables)
+    set_variables(variables)
     output = os.open(log or os.devnull, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     os.dup2(output, 1)
     os.dup2(output, 2)
@@ -269,7 +276,7 @@ def _child(
 
 
 def _exit_with_parent(pipe: Any) -> None:
-    """Kills the group at the end of the pipe: the parent, which never sends, is gone."""
+    """Waits until the parent, which never sends anything, closes its pipe; then kills the group."""
     with contextlib.suppress(EOFError, OSError):
         pipe.recv_bytes()
     os.killpg(0, signal.SIGKILL)
@@ -277,7 +284,7 @@ def _exit_with_parent(pipe: Any) -> None:
 
 @contextlib.contextmanager
 def ignore_interrupts() -> Iterator[None]:
-    """Processes started within ignore Ctrl-C, which reaches them too; this process ends them."""
+    """Processes started in the block ignore Ctrl-C, which reaches them, too: this one ends them."""
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread may change signal handlers
         return
@@ -290,7 +297,7 @@ def ignore_interrupts() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _hide_main() -> Iterator[None]:
-    """Keeps children started within from running this program's main module again.
+    """Children started in the block do not run this program's main module again.
 
     They import what they need by name. Running the user's script again would cost time, and a
     script without a `__main__` guard would start children of its own.
@@ -304,9 +311,9 @@ def _hide_main() -> Iterator[None]:
 
 
 def _become_forkserver() -> None:
-    """Imports what children need, in the forkserver, which imports this module first."""
+    """Runs in the forkserver, when it imports this module: imports what children will need."""
     started = json.loads(os.environ.pop(STARTED))
-    restore(started["variables"])  # for children, and what a model starts
+    set_variables(started["variables"])  # for children, and what a model starts
     for name in started["imports"]:
         with contextlib.suppress(ImportError):  # which the child that needs it says
             module, _, function = name.partition(":")
@@ -320,10 +327,10 @@ def _become_forkserver() -> None:
 
 
 def _show_error(kind: type[BaseException], *more: Any) -> None:
-    """Nothing if the parent was killed while it started a child.
+    """Prints an uncaught error of the forkserver, except EOFError.
 
-    The forkserver and the child then read the end of a pipe (multiprocessing.reduction.recvfds,
-    multiprocessing.spawn._main).
+    Forkserver and child raise EOFError if the parent is killed while it starts a child
+    (multiprocessing.reduction.recvfds, multiprocessing.spawn._main).
     """
     if kind is not EOFError:
         sys.__excepthook__(kind, *more)

@@ -1,4 +1,4 @@
-"""Runs a command: composes all its cases, measures them, shows them; sets the exit status."""
+"""Runs `python run.py`: reads its cases, measures them, and prints the results."""
 
 from __future__ import annotations
 
@@ -14,14 +14,18 @@ from modescope.bench.resolve import Request
 from modescope.bench.sweep.prepare import start_torch
 
 Show = Callable[[Path, Sequence[str], bool], int]
-"""Prints these runs of a study, measured by a sweep or not; returns the exit status."""
+"""Prints runs (study's folder, run ids, whether they are a sweep); returns the exit status."""
 
 Unconfirmed = Callable[[Path, Sequence[str]], Sequence[str]]
-"""Those of these runs of a study that have to be confirmed before one of them is recommended."""
+"""Of runs (study's folder, run ids), the ids to confirm before one of them is recommended."""
 
 
 def main(show: Show, unconfirmed: Unconfirmed) -> int:
-    """Exit status: 0 all ok or skipped, 1 any other, 2 nothing measured, 128 + n by a signal."""
+    """Runs the command in sys.argv; returns the exit status.
+
+    0 if all cases are ok or skipped, 1 if any is not, 2 if nothing was measured, 128 + n after
+    signal n.
+    """
     signal.signal(signal.SIGTERM, terminate)
     replace_unprintable()
     try:
@@ -44,21 +48,21 @@ def main(show: Show, unconfirmed: Unconfirmed) -> int:
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM: ends a sweep as cleanly as Ctrl-C does."""
+    """Raised on SIGTERM, so that it ends a sweep as cleanly as Ctrl-C does."""
 
 
 def terminate(signum: int, frame: object) -> None:
-    """Handles SIGTERM."""
+    """Signal handler for SIGTERM; raises Terminated."""
     raise Terminated
 
 
 def exit_status(by: KeyboardInterrupt) -> int:
-    """Exit status after a signal: 128 and its number, as shells count."""
+    """Exit status after SIGTERM or Ctrl-C: 128 plus the signal's number, as in shells."""
     return 128 + (signal.SIGTERM if isinstance(by, Terminated) else signal.SIGINT)
 
 
 def measure(requests: Sequence[Request], show: Show, unconfirmed: Unconfirmed) -> int:
-    """Measures the cases without a reusable row, then shows the table and the files' places."""
+    """Measures the cases that have no reusable row, then shows all; returns the exit status."""
     if requests[0].settings.cluster["engine"] == "none":
         start_torch(requests)
     # The import takes a second, in which a process imports torch.

@@ -1,4 +1,4 @@
-"""Turns requests into validated jobs. Imports no torch: child processes read what needs it."""
+"""Turns requests into validated jobs. Imports no torch: child processes do what needs it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from modescope.bench.records.cases import Case, Model, PhaseOptions, Plan
 from modescope.bench.records.environment import Environment, Host
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.paths import runner
-from modescope.bench.refusals import refusal, same_kernels, untuned
+from modescope.bench.refusals import equal_if_untuned, refusal, same_kernels
 from modescope.bench.resolve import Request, resolve
 from modescope.bench.settings import PHASE_SETTINGS
 from modescope.bench.sweep import isolation
@@ -20,23 +20,23 @@ from modescope.bench.sweep.fingerprint import VISIBLE, changes_torch, environmen
 PROBE_TIMEOUT_S = 300
 
 SLOW_HALF_WIDTHS = {"quick": 0.05, "standard": 0.05}
-"""By budget: how precisely a sweep measures a mode that its pilot shows to be clearly slower. The
-question of a sweep is which mode to use; a fifth of its time went into modes that are no answer."""
+"""Budget -> relative half-width to which a sweep measures a mode that its pilot shows to be clearly
+slower. A sweep asks which mode to use, and spent a fifth of its time on such modes."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """One process to start: what it measures, how and where; or the reason to skip it."""
+    """A case that one process is to measure, and how."""
 
     case: Case
     plan: Plan
     environment: Environment
-    refusal: str | None
-    command: str
+    refusal: str | None  # why the case is skipped instead
+    command: str  # measures this case alone
 
     @property
     def label(self) -> str:
-        """The case in a few words."""
+        """Model, sizes, mode and dtype of the case: `mlp batch=8 compile fp32`."""
         sizes = " ".join(f"{key}={value}" for key, value in self.case.shape.items())
         variant = self.case.variant
         words = (self.case.model.name, sizes, variant.mode.name, variant.dtype)
@@ -44,7 +44,7 @@ class Job:
 
 
 def start_torch(requests: Iterable[Request]) -> None:
-    """Starts the processes' forkserver, which imports torch while this process goes on."""
+    """Starts the forkserver, with what `requests` need; it imports torch in the background."""
     phases = {request.settings.phase for request in requests}
     modes = [mode for each in requests for mode in (each.settings.mode, each.baseline) if mode]
     compiles = any(mode.compile != "none" for mode in modes)
@@ -52,7 +52,7 @@ def start_torch(requests: Iterable[Request]) -> None:
 
 
 def prepare(requests: Sequence[Request]) -> list[Job]:
-    """Validates every request; raises UsageError for the first mistake."""
+    """The jobs of all requests, without repetitions; raises UsageError for the first mistake."""
     jobs = list(chain(*prepare_each(requests, range(len(requests)))))
     check_study(job.plan for job in jobs)
     same = {(job.case.case_id, job.case.device, job.plan): job for job in reversed(jobs)}
@@ -60,10 +60,10 @@ def prepare(requests: Sequence[Request]) -> list[Job]:
 
 
 def prepare_each(requests: Sequence[Request], chosen: Collection[int]) -> list[list[Job]]:
-    """The jobs of each request, one for each replicate; raises UsageError for the first mistake.
+    """The jobs of each request, one per replicate; raises UsageError for the first mistake.
 
-    `chosen`: positions of the requests that are validated. Another one counts only as a part of the
-    sweep, and has no jobs if this machine cannot measure it.
+    Only requests at the positions `chosen` are validated. The others tell which modes are in the
+    sweep; one that this machine cannot measure has no jobs.
     """
     start_torch(requests)
     cases: dict[int, tuple[Case, Plan]] = {}
@@ -86,7 +86,7 @@ def prepare_each(requests: Sequence[Request], chosen: Collection[int]) -> list[l
 
 
 def check_study(plans: Iterable[Plan]) -> None:
-    """Raises UsageError unless all plans write one study."""
+    """Raises UsageError unless all plans write to the same study."""
     studies = dict.fromkeys(str(plan.study_folder) for plan in plans)
     if len(studies) > 1:
         raise UsageError(f"a sweep writes one study, not {' and '.join(studies)}; run one for each")
@@ -107,12 +107,12 @@ def host(device: str) -> Host:
 
 
 _hosts: dict[str, Host] = {}
-"""What was read of the host, by the name of a device."""
+"""Name of a device -> the facts that a child has read."""
 
 
 def forget_changed_host() -> None:
-    """Reads the host anew where variables that change torch were changed since the last command."""
-    if isolation.renew(lambda name: changes_torch(name) or name in VISIBLE):
+    """Forgets the facts of the host if a variable that changes torch has changed since."""
+    if isolation.end_outdated(lambda name: changes_torch(name) or name in VISIBLE):
         _hosts.clear()
 
 
@@ -131,10 +131,11 @@ def _case_and_plan(request: Request) -> tuple[Case, Plan]:
 
 
 def _sources(cases: Sequence[tuple[Case, Plan]]) -> dict[tuple[Model, str], str | None]:
-    """Hash of the source of each model on its device, None if unknown; raises UsageError.
+    """(model, device) -> hash of the model's source, None if unknown.
 
-    A child builds each model in all its shapes and phases. If it crashes or hangs, the cases are
-    measured all the same, and their rows say what went wrong.
+    A child builds each model in all its shapes and phases; raises UsageError for a mistake that
+    shows. If the child crashes or hangs, the cases are measured all the same, and their rows say
+    what went wrong.
     """
     tried: dict[tuple[Model, str], dict[tuple[str, PhaseOptions], None]] = {}
     for case, _ in cases:
@@ -164,7 +165,10 @@ def _jobs(request: Request, case: Case, plan: Plan, source: str | None) -> list[
 
 
 def _add_to_sweep(job: Job, modes: Mapping[str, str]) -> Job:
-    """The job as part of a sweep of these modes, whose kernels it need not measure again."""
+    """`job` as a part of a sweep: skipped, or marked, if it may repeat another mode's kernels.
+
+    `modes` has the names of the sweep's modes by case id.
+    """
     device = host(job.case.device).device
-    plan = replace(job.plan, untuned=untuned(job.case, device, modes))
+    plan = replace(job.plan, untuned=equal_if_untuned(job.case, device, modes))
     return replace(job, plan=plan, refusal=job.refusal or same_kernels(job.case, device, modes))

@@ -1,4 +1,4 @@
-"""How much of a sweep is measured: a bar on a terminal or in a notebook, elsewhere lines."""
+"""Shows how much of a sweep is measured: a bar on a terminal or in a notebook, lines elsewhere."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def progress_bar(total: int, unit: str) -> tqdm[NoReturn]:
 
 
 def describe(bar: tqdm[NoReturn], label: str) -> Callable[[str], None]:
-    """Shows what is measured and the phase that it enters."""
+    """A function that shows in the bar `label` and the phase that it is called with."""
     return lambda phase: bar.set_description(f"{label}: {phase}")
 
 
 def advance(bar: tqdm[NoReturn], number: int, finished: str) -> None:
-    """Moves the bar by one; where none can be shown, prints a line about what has finished.
+    """Moves the bar by one. Where no bar is shown, prints a line such as `3/8  finished`.
 
-    `number`: of what has finished, from 1, as a disabled bar does not count.
+    `number` counts what has finished, from 1, because a disabled bar does not count.
     """
     bar.update()
     if bar.disable and bar.total != 1 and _shown.get():
@@ -38,7 +38,7 @@ def advance(bar: tqdm[NoReturn], number: int, finished: str) -> None:
 
 @contextmanager
 def show(wanted: bool) -> Iterator[None]:
-    """Progress within is shown, or not at all."""
+    """`wanted`: whether progress is shown at all in the block."""
     token = _shown.set(wanted)
     try:
         yield

@@ -1,4 +1,4 @@
-"""Reuse of earlier rows, so that a sweep continues where it stopped, and reasons against it."""
+"""Finds earlier rows that can be reused, so that a sweep continues where it stopped."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from modescope.bench.resolve import Request
 from modescope.bench.sweep.prepare import Job
 
 COMPARED = FINGERPRINT | {"model_source_id": "the model's source"}
-"""Columns in which an earlier row must be equal, and their names in messages."""
+"""Column that must be equal in an earlier row -> what messages call it."""
 
 FINAL = ("ok", "skipped")
-"""Statuses that are not measured again; cases with others are, unless retry=false."""
+"""Statuses of rows that are reused. Cases with others are measured again, unless retry=false."""
 
 CHANGED = "["
-"""Marks the name of a budget with overridden values, which matches only itself."""
+"""Part of the name of a budget with overridden values. Such a budget matches only itself."""
 
 COLUMNS = (
     *("schema_version", "run_id", "case_id", "status", "replicate", "environment_id"),
@@ -33,16 +33,16 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class Reuse:
-    """The run id of the reusable row; or None, and why the newest row of the case is not reused."""
+    """Whether a job can reuse an earlier row."""
 
-    run_id: str | None
-    why_not: str | None = None
+    run_id: str | None  # of the row; None: none can be reused
+    why_not: str | None = None  # why the newest row of the case cannot; None: there is none
 
 
 def find_earlier(jobs: Sequence[Job], request: Request, taken: Collection[str] = ()) -> list[Reuse]:
-    """What the study holds of each of `jobs`, with resume and retry of `request`.
+    """For each job, whether it can reuse a row of the study; `request` has resume and retry.
 
-    Each row stands for one case; `taken`: run ids of rows that other cases have reused.
+    A row is reused by one job only. `taken` are the run ids of rows that are no longer free.
     """
     found = read(jobs[0].plan.study_folder / ROWS, COLUMNS) if request.resume else None
     rows: dict[tuple[str, int], list[dict[str, Any]]] = {}
@@ -60,7 +60,10 @@ def find_earlier(jobs: Sequence[Job], request: Request, taken: Collection[str] =
 
 
 def _find(job: Job, newest_first: list[dict[str, Any]], retry: bool) -> Reuse:
-    """The newest row that `job` can reuse, which is removed; with `retry` no failed one."""
+    """Whether `job` can reuse one of the rows, which is then removed from the list.
+
+    With `retry` a failed row is not reused.
+    """
     # others were skipped beside another case of their sweep
     skipped_too = bool(job.refusal or job.plan.untuned)
     why_not = None
@@ -78,7 +81,7 @@ def _find(job: Job, newest_first: list[dict[str, Any]], retry: bool) -> Reuse:
 
 
 def _difference(row: dict[str, Any], plan: Plan, environment: Environment) -> str | None:
-    """How `row` was measured differently, in a few words, or None."""
+    """In what respect `row` was not measured as `plan` asks, in a few words; None if in none."""
     budget = plan.budget
     differing = [
         name for column, name in COMPARED.items() if row[column] != getattr(environment, column)
@@ -104,9 +107,9 @@ def _difference(row: dict[str, Any], plan: Plan, environment: Environment) -> st
 
 
 def _status_may_differ(row: dict[str, Any], max_error: float | None) -> bool:
-    """Whether the row's status might differ with this `max_error`.
+    """Whether the row might have another status if it were measured with this `max_error`.
 
-    A smaller one may refuse what was accepted; a larger one may accept what was refused.
+    A smaller limit may refuse what was accepted, a larger one accept what was refused.
     """
     before, now = row["max_error"] or 0.0, max_error or 0.0
     if row["status"] == "skipped" or before == now:

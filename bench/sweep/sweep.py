@@ -1,6 +1,6 @@
 """Measures the cases of a command on this machine, or hands them to the engine of `cluster=NAME`.
 
-On this machine each case is measured after the other, each in its own process.
+On this machine cases are measured one after another, each in its own process.
 """
 
 from __future__ import annotations
@@ -17,12 +17,18 @@ from pathlib import Path
 
 from modescope.bench.records import files, joining
 from modescope.bench.records.cases import Budget
-from modescope.bench.records.environment import place
+from modescope.bench.records.environment import describe_machine
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.rows import CONFIRMATIONS, ROWS
 from modescope.bench.resolve import Request
 from modescope.bench.settings import preset, usage_error
-from modescope.bench.sweep.attempt import ALONE, Place, attempt, describe_end
+from modescope.bench.sweep.attempt import (
+    ALONE,
+    Place,
+    attempt,
+    describe_end,
+    remove_abandoned_files,
+)
 from modescope.bench.sweep.fingerprint import untested_warning
 from modescope.bench.sweep.prepare import Job, prepare
 from modescope.bench.sweep.progress_bar import advance, describe, progress_bar
@@ -31,25 +37,25 @@ from modescope.bench.sweep.resume import find_earlier
 
 @dataclass(frozen=True)
 class Submission:
-    """The cases of one command, as they are being measured.
+    """The running measurement of one command's cases.
 
-    Iterating `finished` shows progress on stderr. A KeyboardInterrupt ends what was started and is
-    raised again; written rows stay, so that the same command resumes.
+    Iterating `finished` measures, or waits, and shows progress on stderr. Ctrl-C meanwhile ends
+    what was started and raises KeyboardInterrupt; rows on disk stay, so the same command resumes.
     """
 
     study_folder: Path
     runs: int  # how many run ids `finished` yields
     finished: Iterator[str]  # run ids, each once its row is on disk, in any order
-    detaches: bool = False  # cases are measured on after an interruption
+    detaches: bool = False  # whether measuring goes on elsewhere after an interruption
     confirm: Callable[[Sequence[str]], None] | None = None  # measures these runs' cases once more
 
 
 class Incomplete(Exception):
-    """Raised by `Submission.finished` where cases are left that cannot be measured now."""
+    """Raised while iterating `Submission.finished`: some cases cannot be measured now."""
 
     def __init__(self, reason: str, refused: bool = False) -> None:
         super().__init__(reason)
-        self.refused = refused  # nothing was measured, by a mistake of the user
+        self.refused = refused  # whether nothing was measured, because of a mistake of the user
 
 
 ENGINES = {
@@ -58,19 +64,23 @@ ENGINES = {
     "slurm": "modescope.bench.cluster.slurm:submit",
     "ray": "modescope.bench.cluster.ray:submit",
 }
-"""Functions by the value of cluster.engine, each imported only where it measures.
+"""cluster.engine -> the function that measures with it, imported only if it is chosen.
 
-One takes the requests of a command, which can be pickled. It raises UsageError for requests that it
-cannot measure, prints what will be measured where, and returns a `Submission`; None with dry_run,
-when that was all.
+The function takes the requests of a command. It raises UsageError for requests that it cannot
+measure, and prints what will be measured where. Then it returns a `Submission`; with dry_run it
+returns None.
 """
 
 PACKAGES = {"slurm": "submitit", "ray": "ray"}
-"""What engines import beside modescope's requirements."""
+"""Engine -> the package that it needs and that modescope does not require."""
 
 
 def submit(requests: Sequence[Request]) -> Submission | None:
-    """Gives the requests of one command to their engine."""
+    """Gives the requests of one command to the engine that cluster.engine names.
+
+    None with dry_run. Raises UsageError for an engine that is unknown or not installed, and for
+    requests that it cannot measure.
+    """
     name = requests[0].settings.cluster["engine"]
     if name not in ENGINES:
         raise usage_error(f"cluster.engine={name}", "no such engine", ENGINES)
@@ -81,7 +91,7 @@ def submit(requests: Sequence[Request]) -> Submission | None:
 
 
 def submit_here(requests: Sequence[Request]) -> Submission | None:
-    """Measures all cases without a reusable row on this machine."""
+    """The engine `none` (see ENGINES): measures on this machine."""
     jobs = prepare(requests)
     first = jobs[0]
     if not requests[0].sweep and first.refusal:
@@ -90,7 +100,8 @@ def submit_here(requests: Sequence[Request]) -> Submission | None:
         print(warning)  # to stdout, so that a saved table includes it
     what = f"{len(jobs)} cases" if len(jobs) > 1 else first.label
     machines = [
-        place(job.environment, job.environment.device_name, job.case.threads) for job in jobs
+        describe_machine(job.environment, job.environment.device_name, job.case.threads)
+        for job in jobs
     ]
     where = " and ".join(dict.fromkeys(machines))
     torch = f"torch {first.environment.torch_version}"
@@ -108,16 +119,14 @@ def submit_here(requests: Sequence[Request]) -> Submission | None:
 
 
 def _measure(jobs: list[Job], request: Request, by_run: dict[str, Job]) -> Iterator[str]:
-    """Measures each job without a reusable row; yields the run ids of reused and new rows.
+    """Measures each job that has no reusable row; yields the run ids of reused and new rows.
 
-    Each is added to `by_run` before.
-
-    order=random shuffles the jobs by the first one's seed, so that a drift of the machine does not
-    become a difference between modes; order=given keeps their order.
+    Before a run id is yielded, `by_run` gets its job. order=random shuffles the jobs by the first
+    one's seed, so that a drift of the machine does not look like a difference between modes;
+    order=given keeps their order.
     """
     plan, order = jobs[0].plan, request.settings.order
-    folder = plan.study_folder / ROWS
-    files.remove_abandoned(folder, plan.study_folder / "traces", Path(plan.results_dir))
+    remove_abandoned_files(plan)
     if order == "random":
         random.Random(plan.seed).shuffle(jobs)
     reuses = find_earlier(jobs, request)
@@ -139,11 +148,11 @@ def _measure(jobs: list[Job], request: Request, by_run: dict[str, Job]) -> Itera
             yield row["run_id"]
             advance(bar, number, f"{job.label}: {describe_end(row)}")
     if request.sweep and missing:
-        join_rows(folder)
+        join_rows(plan.study_folder / ROWS)
 
 
 def join_rows(folder: Path) -> None:
-    """Joins the rows in a study's `folder` of them; on a full disk they stay as they are."""
+    """Joins the files of rows in `folder` into one; if that fails, prints a warning."""
     try:
         joining.join(folder)
     except OSError as error:
@@ -151,19 +160,19 @@ def join_rows(folder: Path) -> None:
 
 
 def confirm(run_ids: Sequence[str], jobs: Mapping[str, Job]) -> None:
-    """Measures once more, in fresh processes, the cases of these runs; `jobs`: those of a sweep.
+    """Measures the cases of these runs once more, each in a fresh process.
 
-    Intervals hold within a process, and a tight one can be wrong between processes: of five studies
-    of one chain of operators one called compile 1.13 times as fast as eager, four 0.9. A confirming
-    process reads the paired latency alone. Its row lies in `<study>/confirmations/`, where no
-    table, resume, comparison or compaction counts it; `analysis.load` puts its speedup beside the
-    row that it confirms. Replicates have several processes already, and need none.
+    `jobs` are the sweep's, by run id. An interval holds within one process, and another process may
+    differ by more: in five studies of the same chain of operators, one found compile 1.13 times as
+    fast as eager, and four found 0.9. A confirming process times only the paired rounds. Its row
+    goes to `<study>/confirmations/`, which no table, resume, comparison or compaction reads;
+    `analysis.load` puts its speedup beside the row that it confirms.
     """
     todo = {run_id: jobs[run_id] for run_id in run_ids if run_id in jobs}
     if not todo:
         return
-    plan = next(iter(todo.values())).plan
-    files.remove_abandoned(plan.study_folder / CONFIRMATIONS)
+    study_folder = next(iter(todo.values())).plan.study_folder
+    files.remove_abandoned(study_folder / CONFIRMATIONS)
     print("measuring once more, in fresh processes, what would be recommended", flush=True)
     with progress_bar(len(todo), "process") as bar:
         for number, (run_id, job) in enumerate(todo.items(), 1):

@@ -1,1 +1,1 @@
-"""Text for readers: numbers with units, tables, pages from templates."""
+"""Formats text for readers: tables, durations, and pages from templates."""

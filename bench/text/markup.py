@@ -1,4 +1,4 @@
-"""Pages from templates: printed values are escaped for HTML or for Markdown."""
+"""Escapes text for Markdown, and loads templates whose values are escaped."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import jinja2
 from markupsafe import Markup
 
 _SPECIAL = re.compile(r"[|`*\\]|~(?=~)|(?<=~)~|_(?=_)|(?<=_)_|\](?=[(\[])|^\[")
-"""Characters with a meaning in Markdown within a line; an underscore within a word has none."""
+"""Characters that have a meaning in Markdown within a line; an underscore in a word has none."""
 
 _SPACES = re.compile(r"\s+")
 _CODE = re.compile(r"(`[^`]*`)")
 
 
 def escape(text: str) -> str:
-    """Text that Markdown shows unchanged, on one line."""
+    """`text` on one line, escaped so that Markdown shows it unchanged."""
     return _escape_marks(_line(text))
 
 
 def prose(text: str) -> str:
-    """The same, but text in backticks is code, in which only `|` is escaped, for tables."""
+    """As `escape`, but what is in backticks stays code; in code only `|` is escaped, for tables."""
     parts = _CODE.split(_line(text))
     return "".join(
         part.replace("|", r"\|") if i % 2 else _escape_marks(part) for i, part in enumerate(parts)
@@ -31,12 +31,15 @@ def prose(text: str) -> str:
 
 
 def html_engine(*packages: str) -> jinja2.Environment:
-    """The engine for HTML templates; they are looked for in these packages, in this order."""
+    """Jinja's environment for HTML templates, which are searched in `packages` in this order."""
     return _engine(packages, autoescape=True)
 
 
 def markdown_engine(package: str) -> jinja2.Environment:
-    """The engine for Markdown templates; all but Markup is `escape`."""
+    """Jinja's environment for the package's Markdown templates.
+
+    It applies `escape` to every value that is not Markup.
+    """
     return _engine(
         [package],
         autoescape=False,
@@ -57,5 +60,5 @@ def _escape_marks(text: str) -> str:
 
 
 def _line(text: str) -> str:
-    """On one line; spaces at the ends stay, as they may separate the text from its neighbours."""
+    """`text` on one line. A space at either end stays, as it may separate `text` from others."""
     return _SPACES.sub(" ", text)

@@ -1,4 +1,4 @@
-"""Pages of sections with tables, as Markdown and for a terminal."""
+"""Tables and pages of tables, as Markdown and as plain text."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from dataclasses import dataclass
 from modescope.bench.text.markup import prose
 
 UNKNOWN = "–"
+"""What a cell shows for an unknown value."""
 
 NUMBER = re.compile(rf"[-+]?\d[\d,]*(\.\d+)? ?%?|{UNKNOWN}")
-"""Cells of a right-aligned column: numbers and shares, or unknown."""
+"""A column is right-aligned if this matches all its cells: numbers, shares or UNKNOWN."""
 
 
 @dataclass(frozen=True)
 class Section:
-    """A table, and what to know to read it."""
+    """A table with a title and a note that explains it."""
 
     title: str
     note: str  # may be empty
@@ -25,7 +26,7 @@ class Section:
 
 
 def page(title: str, head: Sequence[str], sections: Sequence[Section]) -> str:
-    """The page as Markdown; `head` becomes a list."""
+    """A page in Markdown: the title, the lines of `head` as a list, then the sections."""
     parts = [f"# {title}", "\n".join(f"- {line}" for line in head)]
     for each in sections:
         parts += [f"## {each.title}", each.note, markdown(each.headers, each.rows)]
@@ -33,27 +34,27 @@ def page(title: str, head: Sequence[str], sections: Sequence[Section]) -> str:
 
 
 def plain_section(section: Section) -> str:
-    """A section in plain text."""
+    """`section` as plain text: title, note and table."""
     lead = "\n".join(filter(None, (section.title, section.note)))
     return f"{lead}\n\n{plain(section.headers, section.rows)}"
 
 
 def markdown(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table with numbers right-aligned; cells are prose (`bench.text.markup`)."""
+    """A Markdown table with numbers right-aligned; cells go through `markup.prose`."""
     ruler = ["--:" if right else "---" for right in _numeric(headers, rows)]
     cells = (list(map(prose, line)) for line in (headers, ruler, *rows))
     return "\n".join(f"| {' | '.join(line)} |" for line in cells)
 
 
 def seconds(value: float) -> str:
-    """`31.4 µs`, `3.21 ms`, `1.25 s`: three digits."""
+    """A time `value` in seconds as text with three digits: `31.4 µs`, `3.21 ms`, `1.25 s`."""
     scales = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
     scale, unit = next((each for each in scales if abs(value) >= 0.9995 * each[0]), scales[0])
     return f"{value / scale:.3g} {unit}"
 
 
 def plain(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table in plain text, in columns."""
+    """A table as plain text with aligned columns."""
     columns = zip(headers, *rows, strict=True)
     padded = [
         [cell.rjust(width) if right else cell.ljust(width) for cell in column]
@@ -64,5 +65,6 @@ def plain(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def _numeric(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> list[bool]:
+    """Whether all cells of each column are numbers."""
     columns = list(zip(headers, *rows, strict=True))
     return [all(NUMBER.fullmatch(cell) for cell in column[1:]) for column in columns]

@@ -1,1 +1,1 @@
-"""Further programs: self-check and claims."""
+"""The parts of two programs, `bench.selfcheck` and `bench.claims`, and what programs share."""

@@ -1,4 +1,4 @@
-"""Shared by the command lines of the tools: error messages and exit statuses."""
+"""Parsing, error messages and exit statuses that selfcheck, claims and instructions share."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ INTERRUPTED = 128 + signal.SIGINT
 
 
 def command(main: Callable[[Sequence[str]], int]) -> Callable[[Sequence[str]], int]:
-    """`main`, with a UsageError or OSError as a line and status 2, and Ctrl-C as status 130."""
+    """Decorates `main`: UsageError and OSError become a line and status 2, Ctrl-C status 130."""
 
     @functools.wraps(main)
     def guarded(words: Sequence[str]) -> int:
@@ -35,7 +35,7 @@ def command(main: Callable[[Sequence[str]], int]) -> Callable[[Sequence[str]], i
 
 
 class ToolParser(argparse.ArgumentParser):
-    """Reports a mistake as a UsageError of one sentence."""
+    """An argument parser that raises UsageError for a mistake, instead of exiting."""
 
     def __init__(self, program: str, description: str | None) -> None:
         super().__init__(
@@ -46,5 +46,5 @@ class ToolParser(argparse.ArgumentParser):
         )
 
     def error(self, message: str) -> NoReturn:
-        """Raises UsageError."""
+        """Raises UsageError with argparse's message."""
         raise UsageError(f"{message}; {self.prog} --help lists the options")

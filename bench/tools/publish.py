@@ -14,14 +14,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from modescope.bench.records import parquet
-from modescope.bench.records.environment import Processor, place
+from modescope.bench.records.environment import Processor, describe_machine
 from modescope.bench.sweep import host
 from modescope.bench.sweep.fingerprint import untested_warning
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunContext(Processor):
-    """The values shared by all rows of one run of a tool."""
+    """Columns with the same values in all rows of one run of a tool: machine, time, command."""
 
     started_at: str  # ISO 8601, UTC
     device: str  # cpu | cuda | cuda:<index>
@@ -36,7 +36,10 @@ class RunContext(Processor):
 
 
 def run_context(device: str, program: str, words: Sequence[str]) -> RunContext:
-    """The context of this run; `device` may be auto. Raises UsageError for a missing device."""
+    """The context of this run of `program` with the arguments `words`.
+
+    `device` may be auto. Raises UsageError if there is no such device.
+    """
     load_1min = os.getloadavg()[0]
     read = host.read(lambda phase, keep=None: None, device)
     known = asdict(read.environment) | {
@@ -51,7 +54,7 @@ def run_context(device: str, program: str, words: Sequence[str]) -> RunContext:
 
 def heading(context: RunContext) -> list[str]:
     """The lines above the tables: machine, time and command."""
-    where = place(context, context.device_name, context.threads)
+    where = describe_machine(context, context.device_name, context.threads)
     if context.power_limit_w is not None:
         where += f", power limit {context.power_limit_w:g} W"
     return [
@@ -63,10 +66,11 @@ def heading(context: RunContext) -> list[str]:
 
 
 def publish(folder: Path, context: RunContext, page: str, rows: Sequence[Any]) -> tuple[Path, Path]:
-    """Writes the page (Markdown) and the rows (Parquet), named by the start time.
+    """Writes `page` (Markdown) and `rows` (Parquet), named by the start time; returns both paths.
 
-    `rows` are frozen records. Columns are the fields of all their classes, null in rows of another
-    class, then those of the context, equal in every row. Raises OSError.
+    `rows` are dataclass instances, possibly of several classes. Every field of these classes is a
+    column, null in rows of other classes. The fields of `context` are further columns. Raises
+    OSError.
     """
     name = context.started_at.replace("-", "").replace(":", "")
     page_path, rows_path = folder / f"{name}.md", folder / f"{name}.parquet"

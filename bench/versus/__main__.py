@@ -1,4 +1,4 @@
-"""`python -m bench.versus`."""
+"""Runs `python -m bench.versus`; see `bench.versus.command`."""
 
 import sys
 

@@ -42,7 +42,7 @@ SIDES = ("old", "new")
 
 
 def main(words: Sequence[str]) -> int:
-    """The command line; returns the exit status."""
+    """Runs the command line `words`; returns the exit status."""
     if {"-h", "--help"} & {*words}:
         print(f"{__doc__}\nThe comparison's own options: {program('analysis.compare')} --help")
         return 0
@@ -86,8 +86,8 @@ def _run(words: Sequence[str]) -> int:
 def _measure(typed: Mapping[str, str], requests: Sequence[Request]) -> list[Path]:
     """Measures the pairs that are missing; returns the folders of both studies.
 
-    The two processes of a case in one block are a pair: only as a pair are they reused, as rows
-    that were measured at different times did not take turns.
+    `typed` has what was typed for each side. A pair is two processes of one case and block, one for
+    each side. An earlier pair is reused only as a whole: rows from different times took no turns.
     """
     with ExitStack() as stack:
         states = [state(side, typed[side], stack) for side in SIDES]
@@ -128,9 +128,10 @@ def _take(
     sides: Mapping[str, Side],
     order: str,
 ) -> None:
-    """Measures these turns, by their position, and shows progress on stderr.
+    """Measures the turns `missing` (position -> number of the job, side); shows progress on stderr.
 
-    The number of a block is the time at which it began, so that no other command has given it.
+    A block's number is the time at which it began, so that it differs from those of all other
+    commands.
     """
     begun: dict[int, int] = {}  # by replicate
     with progress_bar(len(missing), "process") as bar:
@@ -144,7 +145,7 @@ def _take(
 
 
 def _side_request(request: Request, side: str) -> Request:
-    """The request for the study of a side; it reuses earlier rows unless resume=false."""
+    """`request` for the study of `side`; it reuses earlier rows unless resume=false."""
     settings = request.settings
     study, resume = f"{settings.study}-{side}", settings.resume is not False
     others = [word for word in request.overrides if not word.startswith("study=")]
@@ -158,12 +159,12 @@ def _side_request(request: Request, side: str) -> Request:
 def turns(
     cases: Sequence[Hashable], replicates: Sequence[int], seed: int, order: str
 ) -> list[tuple[int, str]]:
-    """All processes of both sides, in order: the number of a job, and its side.
+    """All processes of both sides in order, each as (number of its job, side).
 
-    A block holds one process per case and side, those of equal replicate. The two sides of a case
-    follow each other, so that a drift of the machine meets both. In every block half of the cases
-    begin with the old side, chosen at random; in the next block they begin with the other one.
-    With order=random cases are in random order within blocks.
+    Job n measures `cases[n]` as its replicate `replicates[n]`. A block holds the processes of one
+    replicate. In it, the two sides of a case follow each other, so that a drift of the machine
+    meets both. A random half of the cases begin with the old side; in the next block the other half
+    do. With order=random the cases of a block are shuffled.
     """
     source = random.Random(seed)
     distinct = list(dict.fromkeys(cases))

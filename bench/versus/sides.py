@@ -1,7 +1,7 @@
-"""The process of a side, as its parent sees it (`Side`) and as it runs (`Worker`).
+"""The process of a side: how its parent uses it (`Side`), and what runs in it (`Worker`).
 
-It is started by the side's interpreter and has its own forkserver, so that all of a side's
-processes run by one interpreter and search one path. It ends with its parent. Imports no torch.
+The side's interpreter runs it. It has a forkserver of its own, so that all processes of the side
+have the same interpreter and import path. It ends with its parent. Imports no torch.
 """
 
 from __future__ import annotations
@@ -24,35 +24,39 @@ from typing import Any, NoReturn
 
 import modescope
 from modescope.bench.records.errors import Progress, UsageError
-from modescope.bench.records.files import remove_abandoned, temporary_folder
+from modescope.bench.records.files import temporary_folder
 from modescope.bench.records.paths import is_installed
 from modescope.bench.records.rows import ROWS, read
 from modescope.bench.resolve import Request
 from modescope.bench.sweep import isolation
-from modescope.bench.sweep.attempt import Place, attempt, describe_end
+from modescope.bench.sweep.attempt import Place, attempt, describe_end, remove_abandoned_files
 from modescope.bench.sweep.isolation import ignore_interrupts
 from modescope.bench.sweep.prepare import Job, prepare
 from modescope.bench.sweep.resume import find_earlier
 from modescope.bench.versus.states import State
 
 START = "from modescope.bench.versus.sides import main; import sys; main(int(sys.argv[1]))"
+"""Code of the process of a side."""
 
 END_TIMEOUT_S = 10.0
 
 
 class Side:
-    """The process of a state, which answers one question at a time."""
+    """The parent's handle of the process that measures `state`, with one question at a time."""
 
     def __init__(self, state: State, pipe: Connection, process: subprocess.Popen[bytes]) -> None:
         self.state, self._pipe, self._process = state, pipe, process
 
     def ask(self, method: str, *arguments: Any) -> None:
-        """Calls a method of `Worker` there; `answer` waits for what it returns."""
+        """Makes the process call a method of `Worker`; `answer` waits for the result."""
         with suppress(OSError):  # it has ended, which `answer` reports
             self._pipe.send((method, arguments))
 
     def answer(self) -> Any:
-        """What the method returned, or raises what it raised."""
+        """Waits for the method that `ask` named; returns its result, or raises its error.
+
+        Raises UsageError if the process has ended.
+        """
         try:
             answer = self._pipe.recv()
         except (EOFError, OSError):
@@ -65,7 +69,7 @@ class Side:
         return answer
 
     def end(self) -> None:
-        """Ends the process and what it is measuring."""
+        """Ends the process, and whatever it is measuring."""
         self._pipe.close()
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(END_TIMEOUT_S)
@@ -75,7 +79,7 @@ class Side:
 
 @contextmanager
 def start(state: State) -> Iterator[Side]:
-    """The process of a side, started by its interpreter with its search path."""
+    """Starts the process that measures `state`; ends it after the block."""
     ours, theirs = Pipe()
     with temporary_folder() as folder:
         # First on the path, so that this checkout measures whatever modescope the interpreter has;
@@ -98,12 +102,12 @@ def start(state: State) -> Iterator[Side]:
 
 
 class Worker:
-    """Answers the parent's questions."""
+    """Runs in the process of a side: the parent calls its methods by `Side.ask`."""
 
     def prepare(
         self, state: State, requests: Sequence[Request]
     ) -> tuple[tuple[Job, ...], list[int | None]]:
-        """The jobs, and the block of the row that each can reuse; None without one.
+        """The jobs of `requests`, and for each the block of the row that it can reuse, or None.
 
         Raises UsageError for a mistake of the user.
         """
@@ -113,9 +117,10 @@ class Worker:
         if first.refusal and not requests[0].sweep:  # in a sweep, its row says so
             raise UsageError(f"mode={first.case.variant.mode.name}: {first.refusal}")
         _check_sources(state, self._jobs)
-        folder = plan.study_folder / ROWS
-        remove_abandoned(folder, plan.study_folder / "traces", Path(plan.results_dir))
-        found = read(folder, ("run_id", "schema_version", "versus_block", "versus_state"))
+        remove_abandoned_files(plan)
+        found = read(
+            plan.study_folder / ROWS, ("run_id", "schema_version", "versus_block", "versus_state")
+        )
         blocks = {row["run_id"]: row["versus_block"]
                   for row in (found.table.to_pylist() if found else ())
                   if row["versus_state"] == state.name}  # fmt: skip
@@ -123,21 +128,22 @@ class Worker:
         return self._jobs, [blocks.get(reuse.run_id) for reuse in reuses]
 
     def measure(self, number: int, place: Place) -> str:
-        """Measures a job by its number; returns how it ended, in a few words."""
+        """Measures the job with this number; returns how it ended, such as `faster, 12 s`."""
         return describe_end(attempt(self._jobs[number], place=place))
 
 
 def _check_sources(state: State, jobs: Sequence[Job]) -> None:
-    """UsageError if the user's code is not that of the state.
+    """Raises UsageError if a job would not import the user's code from the folder of `state`.
 
-    Of each case some must be: its model may be another package's, its loss the user's.
+    For each job, at least one imported file must be there: the model may come from an installed
+    package and only the loss be the user's.
     """
     if state.source is None:
         return
     cases = {(job.case.model.target, getattr(job.case.options, "loss", "")) for job in jobs}
     for targets in sorted(cases):
         outcome = isolation.call(
-            "modescope.bench.versus.sides:files", targets, timeout_s=jobs[0].plan.timeout_s
+            "modescope.bench.versus.sides:imported_files", targets, timeout_s=jobs[0].plan.timeout_s
         )
         if outcome.kind != "returned":
             raise UsageError(outcome.reason or f"{targets[0]} cannot be imported")
@@ -152,8 +158,12 @@ def _check_sources(state: State, jobs: Sequence[Job]) -> None:
             )
 
 
-def files(progress: Progress, targets: Sequence[str]) -> list[str]:
-    """Runs in a child: the files of the user's that are imported with functions ("module:name")."""
+def imported_files(progress: Progress, targets: Sequence[str]) -> list[str]:
+    """Runs in a child: the user's files that are imported with the functions `targets`.
+
+    A target is "module:function"; a text without a colon is left out. Files of modescope, Python
+    and installed packages are not the user's.
+    """
     find = pkgutil.resolve_name("modescope.bench.steps.building:find")  # which imports torch
     before = set(sys.modules)
     for target in targets:
@@ -168,7 +178,10 @@ def files(progress: Progress, targets: Sequence[str]) -> list[str]:
 
 
 def main(descriptor: int) -> NoReturn:
-    """Answers what comes through this pipe, a method of `Worker` and its arguments each time."""
+    """The process of a side: answers questions that come through the pipe with this descriptor.
+
+    A question is the name of a method of `Worker`, with its arguments.
+    """
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # ends children
     parent, worker = Connection(descriptor), Worker()
     questions: SimpleQueue[tuple[str, tuple[Any, ...]]] = SimpleQueue()
@@ -185,7 +198,7 @@ def main(descriptor: int) -> NoReturn:
 
 
 def _receive(parent: Connection, questions: SimpleQueue[tuple[str, tuple[Any, ...]]]) -> None:
-    """Passes questions on; ends this process, and the one that measures, with the parent."""
+    """Puts the parent's questions into the queue; ends this process when the parent has ended."""
     try:
         while True:
             questions.put(parent.recv())

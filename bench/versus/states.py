@@ -1,6 +1,6 @@
-"""What is measured on a side: an interpreter with its packages, a revision, or a folder.
+"""What a side of versus measures: an interpreter with its packages, a git revision, or a folder.
 
-Both sides are measured by this checkout of modescope.
+Both sides are measured by this modescope.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from modescope.bench.records.errors import UsageError
 from modescope.bench.records.results import REVISION
 
 FOLDER = "dir:"
+"""How a state that is a folder begins."""
 
 PROBE = """
 import sys
@@ -26,33 +27,35 @@ assert sys.version_info >= (3, 11), sys.version
 for name in ("torch", "hydra-core", "numpy", "pyarrow"):
     version(name)
 """
-"""Whether an interpreter can run the process of a side. modescope itself need not be there."""
+"""A program that fails in an interpreter that cannot run the process of a side. modescope itself
+need not be installed there."""
 
 
 @dataclass(frozen=True)
 class State:
     """How the process of a side is started, and what it may import.
 
-    Folders are text: a Path that Python 3.13 pickled cannot be read by 3.12.
+    Folders are texts, because Python 3.12 cannot unpickle a Path of Python 3.13.
     """
 
     side: str  # old | new
-    typed: str
-    name: str  # in the rows: as typed, and of a revision the commit
-    python: str
-    search: tuple[str, ...]  # PYTHONPATH
+    typed: str  # the state as the user typed it
+    name: str  # value of the column `versus_state`: as typed, with the commit of a revision
+    python: str  # path of the interpreter
+    search: tuple[str, ...]  # folders of PYTHONPATH
     source: str | None = None  # folder that must hold the user's model; None: anywhere
     hidden: str | None = None  # working tree of a revision; nothing may be imported from there
 
     def __str__(self) -> str:
-        """`old=git:main`."""
+        """The state as on the command line: `old=git:main`."""
         return f"{self.side}={self.typed}"
 
 
 def state(side: str, typed: str, stack: ExitStack) -> State:
-    """What `side=typed` names; `stack` removes what is made for it.
+    """The state that the argument `side=typed` names.
 
-    Raises UsageError where there is no such interpreter, revision or folder.
+    Temporary files that it needs are removed when `stack` closes. Raises UsageError where there is
+    no such interpreter, revision or folder.
     """
     try:
         if typed.startswith(REVISION):
@@ -87,9 +90,9 @@ def _folder(side: str, typed: str) -> State:
 
 
 def _revision(side: str, typed: str, stack: ExitStack) -> State:
-    """A folder with the files of a commit, written by an index of its own.
+    """The state of a git revision: its files are written to a temporary folder.
 
-    So nothing in the user's repository has to be removed.
+    git uses a temporary index for it, so the user's repository stays as it is.
     """
     folder = stack.enter_context(files.temporary_folder()).resolve()
     tree = folder / "tree"
@@ -111,20 +114,20 @@ def _revision(side: str, typed: str, stack: ExitStack) -> State:
 
 
 def _move(folder: str, top: Path, tree: Path) -> str:
-    """The same folder in `tree` in place of `top`, where that has it."""
+    """`folder`, but in `tree` if it lies in `top` and `tree` has the same folder."""
     path = Path(folder).resolve()
     there = tree / path.relative_to(top) if path.is_relative_to(top) else path
     return str(there if there.is_dir() else path)
 
 
 def _python_path() -> tuple[str, ...]:
-    """The folders of PYTHONPATH, absolute."""
+    """The folders of PYTHONPATH as absolute paths."""
     folders = os.environ.get("PYTHONPATH", "")
     return tuple(os.path.abspath(each) for each in folders.split(os.pathsep) if folders)
 
 
 def _git(folder: Path, *words: str, **variables: str) -> str:
-    """What git prints; UsageError with its message where it fails."""
+    """What `git` prints when it is run in `folder`; raises UsageError with its message."""
     if shutil.which("git") is None:
         raise UsageError("git is not installed")
     done = subprocess.run(

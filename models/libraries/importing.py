@@ -1,4 +1,4 @@
-"""Imports a library without its hub, and says in one sentence what is missing or does not fit."""
+"""Imports a library without access to its hub; says in one sentence what is missing or wrong."""
 
 from __future__ import annotations
 
@@ -10,14 +10,17 @@ from contextlib import contextmanager
 from types import ModuleType
 
 OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "USE_HUB_KERNELS": "0"}
-"""Variables that libraries read when they are imported; with these they ask no hub."""
+"""Environment variables with which libraries, when they are imported, decide to ask no hub."""
 
 UNRELATED = (ImportError, MemoryError, OSError, RuntimeError)
-"""What a library raises for reasons other than sizes; torch's lack of memory is a RuntimeError."""
+"""Errors that do not come from wrong sizes; torch raises RuntimeError when it has no memory."""
 
 
 def library(name: str, extra: str) -> ModuleType:
-    """The imported library; raises ValueError where it, or anything it imports, does not work."""
+    """Imports and returns the package `name`; raises ValueError where that fails.
+
+    `extra` is the extra of modescope that installs it.
+    """
     os.environ.update(OFFLINE)
     try:
         return importlib.import_module(name)
@@ -36,9 +39,9 @@ def library(name: str, extra: str) -> ModuleType:
 
 
 def check_name(library: str, name: str, known: Collection[str]) -> None:
-    """Raises ValueError unless `name` is one of the `known` architectures of the library.
+    """Raises ValueError unless `name` is one of the library's `known` architectures.
 
-    So no hub is asked for a name, and nothing is downloaded.
+    So no unknown name gets to the library, which might look it up in a hub and download it.
     """
     if name not in known:
         meant = difflib.get_close_matches(name, known, n=3) or sorted(known)[:12]
@@ -62,7 +65,7 @@ def check_heads(width: int, heads: int) -> None:
 
 @contextmanager
 def refusals(library: str, name: str, sizes: dict[str, int]) -> Iterator[None]:
-    """Turns what a library raises for sizes that do not fit into a ValueError with one sentence."""
+    """Turns an error that the library raises in the block, for unfit `sizes`, into a ValueError."""
     try:
         yield
     except UNRELATED:

@@ -1,4 +1,4 @@
-"""Denoising networks of diffusers. A further one is a function and a line of `ARCHITECTURES`."""
+"""Denoising networks of diffusers. A new one is a function and a line of `ARCHITECTURES`."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from modescope.models.libraries.importing import check_heads, check_name, library, refusals
 
 LATENT = 4  # channels of a latent image
-STEPS = 1000  # of the noise
-CLASSES = 1000
+STEPS = 1000  # of adding noise; a network is told the number of the step
+CLASSES = 1000  # of images
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ Built = tuple[nn.Module, dict[str, Tensor]]
 
 
 def _unet(diffusers: Any, sizes: Sizes) -> Built:
-    """Two levels, the lower half as large and twice as wide; attention in the lower."""
+    """A U-Net of two levels; the lower has half the resolution, twice the width, and attention."""
     module = diffusers.UNet2DModel(
         sample_size=sizes.pixels,
         in_channels=LATENT,
@@ -47,7 +47,7 @@ def _unet(diffusers: Any, sizes: Sizes) -> Built:
 
 
 def _dit(diffusers: Any, sizes: Sizes) -> Built:
-    """A transformer over patches of 2 by 2 that is told the class of the image."""
+    """A transformer (DiT) over patches of 2 × 2; the class of the image is an input."""
     module = diffusers.DiTTransformer2DModel(
         num_attention_heads=sizes.heads,
         attention_head_dim=sizes.width // sizes.heads,

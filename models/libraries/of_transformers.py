@@ -1,4 +1,4 @@
-"""Language models of transformers. A further one is a line of `ARCHITECTURES`."""
+"""Language models of transformers. A new one is a line of `ARCHITECTURES`."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Architecture:
-    """The class of a model, that of its configuration, and the latter's numbers.
+    """How an architecture is built.
 
-    All get the usual numbers of `_common` as well; transformers knows those by the same names in
-    every configuration.
+    Its configuration gets `numbers`, and those of `_common`, which have the same names in every
+    configuration of transformers.
     """
 
-    model: str
-    config: str
-    numbers: Callable[[Sizes], dict[str, Any]]
+    model: str  # name of the model's class
+    config: str  # name of its configuration's class
+    numbers: Callable[[Sizes], dict[str, Any]]  # further arguments of the configuration
     inputs: tuple[str, ...] = ("input_ids",)
 
 
@@ -64,7 +64,11 @@ def _bert(sizes: Sizes) -> dict[str, Any]:
 
 
 def _gated(sizes: Sizes) -> dict[str, Any]:
-    """Gated MLPs have three matrices: at two thirds of the usual width, as many weights as two."""
+    """Sizes of models with gated MLPs.
+
+    A gated MLP has three matrices. With two thirds of the usual hidden width it has as many weights
+    as an MLP with two.
+    """
     return {
         "max_position_embeddings": sizes.seq,
         "intermediate_size": 2 * FEED_FORWARD * sizes.width // 3,
@@ -97,7 +101,7 @@ def build(
 ) -> tuple[nn.Module, dict[str, Tensor]]:
     """A language model with its default dropouts, and random token ids, (batch, seq) each.
 
-    An encoder-decoder has `depth` layers in each half, and as many ids for each.
+    An encoder-decoder has `depth` layers, and ids of this shape, for each of its halves.
 
     Raises:
         ValueError: no such architecture, transformers is missing, or sizes do not fit.

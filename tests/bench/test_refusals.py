@@ -9,7 +9,7 @@ import pytest
 
 from modescope.bench.records.cases import CompileOptions, Mode, Training, Variant
 from modescope.bench.records.environment import DeviceFacts
-from modescope.bench.refusals import refusal, same_kernels, untuned
+from modescope.bench.refusals import equal_if_untuned, refusal, same_kernels
 from tests.helpers.made_up_records import AMP, COMPILE, CPU, EAGER, H100, V100, case
 
 GRAPH = Mode("cuda-graph", "inference_mode", autocast=False, compile="none", graph=True)
@@ -114,9 +114,12 @@ def test_a_mode_that_tunes_nothing_repeats_the_one_without_tuning(
     asked, without = (
         case(variant=Variant(replace(TUNED, compile=each), "fp32")) for each in (compile_, other)
     )
-    assert untuned(asked, device, {without.case_id: "that", asked.case_id: "itself"}) == "that"
-    assert untuned(asked, device, {asked.case_id: "itself"}) is None
-    assert untuned(without, device, {without.case_id: "that"}) is None
+    assert (
+        equal_if_untuned(asked, device, {without.case_id: "that", asked.case_id: "itself"})
+        == "that"
+    )
+    assert equal_if_untuned(asked, device, {asked.case_id: "itself"}) is None
+    assert equal_if_untuned(without, device, {without.case_id: "that"}) is None
 
 
 # Training, for which gradients are enabled

@@ -9,8 +9,13 @@ import pytest
 from modescope.bench.devices.devices import Hardware
 from modescope.bench.stats import estimates
 from modescope.bench.tools.selfcheck import exact, races
-from modescope.bench.tools.selfcheck.check import Check, CheckRow, Setting, most, open_device
-from modescope.bench.tools.selfcheck.races import FALSE_ALARMS, FALSE_VERDICTS, adaptive, race
+from modescope.bench.tools.selfcheck.check import Check, CheckRow, Setting, most_wrong, open_device
+from modescope.bench.tools.selfcheck.races import (
+    FALSE_ALARMS,
+    FALSE_VERDICTS,
+    adaptive_budget,
+    race,
+)
 from modescope.bench.tools.selfcheck.workloads import build
 
 pytestmark = [pytest.mark.cuda, pytest.mark.usefixtures("one_thread")]
@@ -48,13 +53,15 @@ def test_device_time_agrees_with_triton(device: Hardware) -> None:
 
 def test_equal_steps_show_no_difference(device: Hardware) -> None:
     found = [
-        race(build(races.STEP, device), build(races.STEP, device), device, adaptive(2.0), seed)
+        race(
+            build(races.STEP, device), build(races.STEP, device), device, adaptive_budget(2.0), seed
+        )
         for seed in range(PAIRS)
     ]
-    assert sum(trial.sign != 0 for trial in found) <= most(PAIRS, FALSE_ALARMS)
+    assert sum(trial.sign != 0 for trial in found) <= most_wrong(PAIRS, FALSE_ALARMS)
     verdicts = [estimates.verdict(trial.speedup) for trial in found]
     wrong = verdicts.count("faster") + verdicts.count("slower")
-    assert wrong <= most(PAIRS, FALSE_VERDICTS)
+    assert wrong <= most_wrong(PAIRS, FALSE_VERDICTS)
 
 
 @pytest.fixture

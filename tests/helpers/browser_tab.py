@@ -20,7 +20,7 @@ class Tab:
     driver: Chrome
 
     def reset(self) -> None:
-        """Light, on a screen, as wide as a desktop, with scripts, and with an empty console."""
+        """Undoes what tests change: light scheme, screen, desktop width, scripts, empty console."""
         self.look(scheme="light")
         self.resize(DESKTOPS[0])
         self.scripts(allowed=True)
@@ -28,7 +28,7 @@ class Tab:
         self.console()
 
     def open(self, page: Path) -> None:
-        """Loads a file; `get` alone may return while the page before it is still the tab's."""
+        """Loads a file and waits until it is shown; Selenium's `get` may return before that."""
         self.driver.get(page.resolve().as_uri())
         is_there = "return document.URL === arguments[0] && document.readyState === 'complete'"
         WebDriverWait(self.driver, 30).until(lambda _: self.js(is_there, page.resolve().as_uri()))
@@ -46,7 +46,7 @@ class Tab:
         )
 
     def scripts(self, allowed: bool) -> None:
-        """Enables or disables scripts of the next page."""
+        """Enables or disables scripts in pages that are loaded from now on."""
         self.driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": not allowed})
 
     def js(self, code: str, *arguments: Any) -> Any:
@@ -54,16 +54,16 @@ class Tab:
         return self.driver.execute_script(code, *arguments)
 
     def all(self, selector: str) -> list[WebElement]:
-        """The elements of a CSS selector."""
+        """The elements that match a CSS selector."""
         return self.driver.find_elements("css selector", selector)
 
     def one(self, selector: str) -> WebElement:
-        """The only element of a CSS selector."""
+        """The only element that matches a CSS selector; fails if there is not exactly one."""
         (found,) = self.all(selector)
         return found
 
     def shown(self, selector: str) -> list[WebElement]:
-        """The visible elements of `all`."""
+        """The visible elements that match a CSS selector."""
         found: list[WebElement] = self.js(
             "return [...document.querySelectorAll(arguments[0])]"
             ".filter((one) => one.checkVisibility() && one.getClientRects().length)",
@@ -72,6 +72,6 @@ class Tab:
         return found
 
     def console(self) -> list[str]:
-        """Messages of the console since the last call, from warnings on."""
+        """The console's warnings and errors since the last call."""
         told = self.driver.get_log("browser")
         return [entry["message"] for entry in told if entry["level"] in ("WARNING", "SEVERE")]

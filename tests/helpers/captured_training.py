@@ -1,4 +1,4 @@
-"""Properties of steps that train in CUDA graphs, on a GPU and emulated on a CPU."""
+"""Checks of training steps in CUDA graphs, for tests on a GPU and with emulated graphs on a CPU."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ from tests.helpers.probe_models import variant
 BATCH, WIDTH, HIDDEN, OUT = 8, 16, 64, 4
 WEIGHTS_BYTES = 4 * (WIDTH * HIDDEN + HIDDEN + HIDDEN * OUT + OUT)
 SAVED_BYTES = 4 * BATCH * (2 * HIDDEN + OUT)
-"""GELU's input and output, and the output that the loss compares with targets."""
+"""Bytes saved for backward: GELU's input and output, and the output that the loss reads."""
 
 STEPS = 10
 LR = {"sgd": 0.1, "adamw": 0.01}
-"""Large, so that a step on an old batch or old weights is far from what it should be."""
+"""Learning rates. They are large, so that a step on an old batch or old weights is clearly wrong.
+"""
 
 ASKED = [
     pytest.param(variant("fp32"), {}, id="fp32"),
@@ -41,7 +42,7 @@ ASKED = [
 
 @dataclass(frozen=True)
 class Tolerance:
-    """How far two ways to the same step may be apart."""
+    """How much the results of two implementations of the same step may differ."""
 
     relative: float
     absolute: float
@@ -55,7 +56,7 @@ def two_layers() -> nn.Module:
 
 
 class Unused(nn.Module):
-    """One of its parameters is not used in forward, so it never gets a gradient."""
+    """A model with a parameter that forward does not use, so it never gets a gradient."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -76,7 +77,10 @@ def subject_of(module: nn.Module, device: Hardware) -> Subject:
 
 
 def training(optimizer: str, **options: Any) -> Training:
-    """A capturable AdamW computes in another order, so eager uses it as well."""
+    """Options of training with `optimizer` and its learning rate of LR.
+
+    AdamW is capturable in eager, too, because a capturable one computes in another order.
+    """
     capturable = True if optimizer == "adamw" else None
     return Training(optimizer, lr=LR[optimizer], **{"capturable": capturable, **options})
 
@@ -84,7 +88,7 @@ def training(optimizer: str, **options: Any) -> Training:
 def built(
     asked: Variant, how: Training, device: Hardware, of: Callable[[], nn.Module] = two_layers
 ) -> Built:
-    """At the start of its training, however many steps a capture took."""
+    """Builds a step of `asked` and resets it to the start of training, as capturing takes steps."""
     own = subject_of(of(), device).cast(modes.weight_dtype(asked))
     made = modes.build(own, asked, True, device, TrainingPhase(how))
     trainer_of(made).adjust_start(made.step)
@@ -97,7 +101,7 @@ def in_graphs(asked: Variant, **axes: Any) -> Variant:
 
 
 def step(made: Built, seed: int) -> Tensor:
-    """The loss of a step on the batch with this number."""
+    """Trains one step on a batch drawn with `seed`; returns its loss."""
     generator = torch.Generator().manual_seed(seed)
     inputs = made.subject.inputs
     with torch.no_grad():
@@ -113,7 +117,7 @@ def addresses(made: Built) -> list[int]:
 
 
 def values(made: Built) -> list[Tensor]:
-    """All that a step changes."""
+    """Copies of all tensors that a step changes, and GradScaler's scale."""
     scaler = trainer_of(made).scaler
     scale = [torch.tensor(scaler.get_scale())] if scaler else []
     return [
@@ -122,7 +126,7 @@ def values(made: Built) -> list[Tensor]:
 
 
 def trains_alike(one: Built, other: Built, tolerance: Tolerance) -> None:
-    """The same losses, gradients and weights over steps that each have a batch of their own."""
+    """Asserts equal losses, gradients and weights over STEPS steps, each with a new batch."""
     losses = []
     for seed in range(1, STEPS + 1):
         losses.append(step(one, seed))
@@ -138,7 +142,7 @@ def trains_alike(one: Built, other: Built, tolerance: Tolerance) -> None:
 
 
 def restores_its_start(made: Built) -> None:
-    """Restored, it trains as before, and every tensor has its address."""
+    """Asserts that after `restore` it trains as before, and that no tensor has moved."""
     first, where = values(made), addresses(made)
     losses = [step(made, seed) for seed in range(1, 4)]
     after = values(made)

@@ -19,7 +19,7 @@ Kernel = tuple[str, float, float]  # name, count, seconds
 
 
 def profiled(span_s: float, *kernels: Kernel, overhead: float = 1.1, **columns: Any) -> Any:
-    """The columns of a profile with these kernels, which take part of `span_s`."""
+    """The columns of a profiled call that takes `span_s`, with these kernels in it."""
     listed = [{"name": name, "count": count, "seconds": s} for name, count, s in kernels]
     return {
         "heaviest_kernels": json.dumps(listed),
@@ -37,7 +37,7 @@ _known: dict[str, list[Row]] = {}  # the tests of a file derive the same few stu
 
 
 def rows_of(records: Iterable[Record], study: Path) -> list[Row]:
-    """The derived rows of a study with these records, in their order."""
+    """The derived rows of these records, saved as the study `study`, in their order."""
     kept = list(records)
     if (text := content(kept)) not in _known:
         by_id = {row["run_id"]: row for row in phrases.as_rows(derived(save(kept, study)))}
@@ -46,7 +46,7 @@ def rows_of(records: Iterable[Record], study: Path) -> list[Row]:
 
 
 def of_last(rows: Sequence[Row], **columns: Any) -> tuple[Finding, ...]:
-    """The causes of the last row with these columns changed, or added if they are not stored."""
+    """The causes of the last row after these columns of it were changed or added."""
     return findings([*rows[:-1], {**rows[-1], **columns}])[-1]
 
 

@@ -34,7 +34,7 @@ def imports(progress: Progress, module: str) -> bool:
 
 
 def moment(progress: Progress) -> float:
-    """Now, on a clock that all processes of a Linux machine share."""
+    """The time now, on a clock that all processes of a Linux machine share."""
     return time.monotonic()
 
 
@@ -89,7 +89,7 @@ def sleeps(progress: Progress) -> None:
 
 
 def lingers(progress: Progress) -> str:
-    """Returns, but a thread keeps the process from ending."""
+    """Returns, but leaves a thread that keeps the process from ending."""
     import threading
 
     threading.Thread(target=time.sleep, args=(60,)).start()
@@ -102,7 +102,7 @@ def talks(progress: Progress) -> None:
 
 
 def with_grandchild(progress: Progress, marker: str, ending: str) -> None:
-    """Starts a `sleep` that carries the marker, and ends in the given way."""
+    """Starts `sleep <marker>`, then ends as ENDINGS[ending] does."""
     subprocess.Popen(["sleep", marker])
     assert soon(lambda: alive(marker))  # Popen returns before /proc shows the new command line
     progress("started")

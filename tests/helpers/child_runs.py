@@ -1,4 +1,4 @@
-"""A case measured in a process of its own, as `run.py` does it."""
+"""Measures a case in a process of its own, as `run.py` does."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from modescope.bench.sweep import isolation
 
 
 def findings_in_child(asked: Case, plan: Plan, caches: Path | None = None) -> Findings:
-    """Findings of a run that ends ok; `caches` is where the compiler finds its caches empty."""
+    """Measures `asked`, asserts that it ends ok, and returns its findings.
+
+    `caches` is an empty folder for the compiler's caches; None: the user's caches.
+    """
     variables = {} if caches is None else {
         "TORCHINDUCTOR_CACHE_DIR": str(caches),
         "TRITON_CACHE_DIR": str(caches / "triton"),

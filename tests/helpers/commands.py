@@ -25,23 +25,23 @@ TINY = [*QUICKLY, "model=pointwise", "shape=small"]
 Row = dict[str, Any]
 
 PROGRESS = re.compile(r"\d+/\d+  .+")
-"""A line on stderr about a case of a sweep that has finished."""
+"""Matches a line on stderr that says that a case of a sweep has finished."""
 
 
 def beside_progress(printed: str) -> str:
-    """The lines of stderr that are none of a sweep's progress."""
+    """The lines of stderr without those that match PROGRESS."""
     return "\n".join(line for line in printed.splitlines() if not PROGRESS.fullmatch(line))
 
 
 def last_of_each(*arguments: str) -> list[str]:
-    """The arguments without settings that a later one repeats, which a command line refuses."""
+    """The arguments without settings that a later one sets again: run.py refuses repetitions."""
     keys = [argument.lstrip("+~").partition("=")[0] for argument in arguments]
     return [each for n, each in enumerate(arguments) if keys[n] not in keys[n + 1 :]]
 
 
 @dataclass(frozen=True)
 class Answer:
-    """Exit status and output."""
+    """Exit status and output of a command."""
 
     status: int
     out: str
@@ -55,7 +55,7 @@ Ask = Callable[..., list[Request]]
 
 
 def rows(results: Path, study: str = "main") -> list[Row]:
-    """Every stored row, oldest first; none may be unreadable."""
+    """Every stored row of a study, oldest first; fails if one cannot be read."""
     files = (results / study / "rows").glob("*.parquet")
     found = [row for file in files for row in rows_in(file)]
     return sorted(found, key=lambda row: str(row["run_id"]))
@@ -69,10 +69,10 @@ def stored(results: Path, study: str = "main") -> int:
 
 @dataclass(frozen=True)
 class Started:
-    """`python run.py` in a process group of its own, as a terminal starts it."""
+    """A running `python run.py` in its own process group, as a terminal would start it."""
 
     process: subprocess.Popen[str]
-    sign: str  # carried by it and by everything that it starts
+    sign: str  # a marker in the environment of this process and all that it starts
 
     def end(self, within_s: float = 60) -> Answer:
         out, err = self.process.communicate(timeout=within_s)

@@ -1,4 +1,4 @@
-"""Made-up studies to compare: the same rows in several processes, with planted changes."""
+"""Made-up studies to compare: several processes of each mode, with planted changes of speed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.helpers.studies import record
 LATENCIES_S = {"eager": 468e-6, "no_grad": 455e-6, "inference_mode": 452e-6, "compile": 357e-6}
 COMPILER = {"graphs": 1, "graph_breaks": 0, "recompiles": 0, "kernels": 12, "flops": 1000}
 BETWEEN = 0.002
-"""Spread of speedups between processes; latencies have five times as much."""
+"""Standard deviation (relative) of speedups between processes; latencies have five times this."""
 
 REQUEST = Request(Path("old"), Path("new"))
 TIMED = (gate.EXACT, *gate.TIMED)
@@ -36,9 +36,10 @@ def processes(
     of_mode: Mapping[str, Mapping[str, Any]] | None = None,
     **columns: Any,
 ) -> list[Record]:
-    """`count` processes of each mode; `slower`: factors of their time, `eager`: that of eager.
+    """Records of `count` processes of each mode.
 
-    `of_mode`: columns of single modes, `columns`: those of all.
+    `slower` has factors on a mode's time, `eager` is the factor on eager's, which is the baseline.
+    `of_mode` has columns of single modes, `columns` those of all.
     """
     source = np.random.default_rng(seed)
     records = []
@@ -58,13 +59,13 @@ def processes(
 
 
 def side(label: str, records: Sequence[Record], **columns: Any) -> Side:
-    """Records as one side, with the statistics that a comparison uses; `columns` are added."""
+    """The side with these records and the estimates that a comparison uses; adds `columns`."""
     rows = [_processed(row(one)) | {"environment": "A"} | columns for one in records]
     return Side(label, label.lower(), pd.DataFrame(rows))
 
 
 def _processed(run: dict[str, Any]) -> dict[str, Any]:
-    """A run with its estimates in place of its samples."""
+    """A row with its estimates in place of its samples."""
     known = all_estimates(run) if run["status"] == "ok" else {}
     found = {f"_{name}": known.get(name) for name in ("latency", "baseline_latency", "speedup")}
     return {name: run[name] for name in run if name not in SAMPLES} | found
@@ -73,7 +74,10 @@ def _processed(run: dict[str, Any]) -> dict[str, Any]:
 def compared(
     old: Sequence[Record], new: Sequence[Record], interleaved: bool = True, **request: Any
 ) -> Comparison:
-    """The comparison of two sides, with all default gates unless `request` has other ones."""
+    """The comparison of `old` with `new`; `interleaved`: as if their processes took turns.
+
+    `request` has arguments of `Request`, such as other gates.
+    """
     both = [
         side(label, records, **({"versus_side": label.lower()} if interleaved else {}))
         for label, records in (("OLD", old), ("NEW", new))
@@ -86,7 +90,7 @@ def compared(
 
 
 def of_mode(comparison: Comparison, mode: str) -> ComparedRow:
-    """The row of a mode in fp32."""
+    """The row of `mode` in fp32."""
     name = f"{mode} fp32"
     (one,) = (each for each in comparison.rows if each.pair.name == name)
     return one

@@ -1,4 +1,4 @@
-"""Derives many small studies at once, in a fraction of the time that each would take."""
+"""Derives many small studies in one go, which takes a fraction of the time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from tests.helpers.studies import save
 def studies_of(folder: Path, studies: Iterable[Iterable[Record]]) -> list[list[Row]]:
     """The derived rows of each study, in the order of its records.
 
-    All are saved as one, but each in environments of its own, so none is compared with another's.
+    All are saved as one study. Each has environment ids of its own, so that rows of different
+    studies are not compared.
     """
     numbered = list(enumerate(studies))
     rows = derived(save((_apart(one, n) for n, study in numbered for one in study), folder))
@@ -33,7 +34,7 @@ def rows_of_each(folder: Path, records: Iterable[Record]) -> list[Row]:
 
 
 def values_of_each(folder: Path, column: str, records: Iterable[Record]) -> list[Any]:
-    """A derived column of each record; None where unknown."""
+    """The derived column `column` of each record, as if it were alone; None where unknown."""
     return [row[column] for row in rows_of_each(folder, records)]
 
 

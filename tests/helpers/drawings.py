@@ -1,4 +1,4 @@
-"""The contents of a drawn figure: panels, names, numbers and bars."""
+"""Reads what a drawn figure shows: panels, names, numbers and bars."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ _known: dict[str, pd.DataFrame] = {}  # the tests of a file draw the same few st
 
 
 def rows_of(folder: Path, *records: Record) -> pd.DataFrame:
-    """The derived table of a study of these records."""
+    """The derived table of a study with these records."""
     if (text := content(records)) not in _known:
         _known[text] = derived(save(records, folder))
     return _known[text].copy()
 
 
 def series_of(folder: Path, *records: Record) -> Series:
-    """The only series among these records."""
+    """The only series of these records; fails if there is not exactly one."""
     (found,) = series(rows_of(folder, *records))
     return found
 
 
 def panels(figure: Figure | None) -> dict[str, Axes]:
-    """The panels of a figure by their titles, without those that continue a row."""
+    """The panels of a figure by their titles; untitled ones share the empty title."""
     assert figure is not None
     return {axes.get_title(loc="left"): axes for axes in figure.axes}
 
@@ -46,18 +46,18 @@ def only_axes(figure: Figure | None) -> Axes:
 
 
 def names(axes: Axes) -> list[str]:
-    """The names of its rows, from the top."""
+    """The names of a panel's rows, from the top."""
     return [label.get_text() for label in axes.get_yticklabels()]
 
 
 def numbers(axes: Axes) -> list[str]:
-    """The texts at the right end of its rows."""
+    """The texts at the right end of a panel's rows."""
     (right,) = axes.child_axes
     return [label.get_text() for label in right.get_yticklabels()]
 
 
 def bars(axes: Axes, unit: float = 1.0) -> dict[str, list[tuple[float, float]]]:
-    """(start, length) of each bar in `unit`, by the name of its row, from the left."""
+    """Row's name -> (start, length) of each of its bars, times `unit`, from the left."""
     found: dict[str, list[tuple[float, float]]] = {name: [] for name in names(axes)}
     for bar in axes.patches:
         assert isinstance(bar, Rectangle)

@@ -1,8 +1,8 @@
-"""CUDA graphs on a CPU: a capture records operators, and a replay calls them again.
+"""Emulates CUDA graphs on a CPU: a capture records operators, and a replay calls them again.
 
-As on a GPU a replay runs no Python, uses the captured tensors, and repeats the host's numbers; the
-results of a capture exist only after the first replay. Reading a value during a capture is refused.
-Reused memory, streams, and compiled code are not emulated.
+As on a GPU a replay does not run the model's Python, works on the captured tensors, and repeats
+Python numbers as they were; a capture has results only after the first replay, and refuses to read
+a tensor's value. Not emulated: reuse of memory, streams, and compiled code.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Graph:
         self.replays = 0
 
     def replay(self) -> None:
-        """Calls every operator again, and writes results to the tensors of the capture."""
+        """Calls every operator again, and writes the results to the captured tensors."""
         self.replays += 1
         with torch.no_grad(), torch.autocast("cpu", enabled=False):
             for func, args, kwargs, results in self.calls:
@@ -47,7 +47,7 @@ class Graph:
 
 
 class _Capturing(TorchDispatchMode):
-    """Records calls, and undoes them at the end: a capture computes nothing."""
+    """Records the operators of a capture. `undo` then takes back what they computed."""
 
     def __init__(self, graph: Graph) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -80,10 +80,7 @@ class _Capturing(TorchDispatchMode):
 
 @contextmanager
 def _capture(graph: Graph, *options: Any, **named: Any) -> Iterator[None]:
-    """Takes the arguments of `torch.cuda.graph`, of which torch's own callers pass several.
-
-    Raises TypeError for any other argument, like torch.
-    """
+    """Stands in for `torch.cuda.graph`, with the same arguments; TypeError for any other."""
     CAPTURE.bind(graph, *options, **named)
     with _Capturing(graph) as capturing:
         yield
@@ -91,7 +88,7 @@ def _capture(graph: Graph, *options: Any, **named: Any) -> Iterator[None]:
 
 
 class _Mark:
-    """Earlier work is done when it is recorded: an emulated queue is always empty."""
+    """A mark in the emulated queue, which is always empty, so it is reached at once."""
 
     def __init__(self) -> None:
         self.at_s = time.perf_counter()
@@ -104,9 +101,9 @@ class _Mark:
 
 
 class Emulated(Cpu):
-    """The CPU with what `Cuda` does to capture; only within `emulated`.
+    """The CPU, with the methods by which `Cuda` captures; made by `emulated`.
 
-    It says that it queues, so that tensors stay where captured graphs find them.
+    `queues` is true, so that tensors stay at their addresses, as captured graphs need.
     """
 
     queues = True
@@ -115,14 +112,14 @@ class Emulated(Cpu):
     make_graph = Cuda.make_graph
 
     def hold(self, seconds: float) -> None:
-        """Nothing is queued, so nothing has device time."""
+        """Does nothing: an emulated device queues no work, so no work has device time."""
 
     def mark(self) -> Any:
         return _Mark()
 
 
 def emulated(patch: pytest.MonkeyPatch) -> Emulated:
-    """Puts emulated graphs in the place of torch's for as long as the patch lasts."""
+    """Replaces torch's CUDA graphs by emulated ones through `patch`; returns the device."""
     stream = SimpleNamespace(wait_stream=lambda other: None)
     for name, value in {
         "CUDAGraph": Graph,

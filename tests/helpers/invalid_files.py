@@ -1,4 +1,4 @@
-"""Files of every kind among the runs of a study that are not runs."""
+"""Makes invalid files of every kind in a study's folder of rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BAD = "bad.parquet"
 
 
 def _run(runs: Path) -> Path:
-    """A valid run of the study, with samples."""
+    """The file of a valid run: the largest, which has samples."""
     return max(runs.glob("run-*.parquet"), key=lambda path: path.stat().st_size)
 
 
@@ -42,7 +42,7 @@ def _newer(runs: Path) -> None:
 
 
 def _with(**columns: Any) -> Callable[[Path], None]:
-    """A run with other values in some columns, of any type."""
+    """A function that writes a run with these values in some columns, whatever their types."""
 
     def write(runs: Path) -> None:
         ours = pq.read_table(_run(runs))
@@ -54,7 +54,7 @@ def _with(**columns: Any) -> Callable[[Path], None]:
 
 
 def _damaged_page(runs: Path) -> None:
-    """One bit of the samples is flipped, as by a failing disk."""
+    """Writes a run with one flipped bit in its samples, as a failing disk may leave it."""
     path = _run(runs)
     columns = pq.read_metadata(path).row_group(0)
     place = columns.column(columns.num_columns - 1).data_page_offset
@@ -77,7 +77,7 @@ SPOILED: dict[str, tuple[Callable[[Path], None], str]] = {
 
 
 def spoil_every_way(runs: Path) -> dict[str, str]:
-    """A file of each kind, named bad-00.parquet and so on, and the reason in its warning."""
+    """Writes an invalid file of each kind; returns its name -> the reason that a warning gives."""
     reasons = {}
     for number, (spoil, reason) in enumerate(SPOILED.values()):
         spoil(runs)

@@ -59,7 +59,7 @@ CONTENTS = {
 
 
 def part(kind: Any, **given: Any) -> Any:
-    """A `kind` with every field filled by its type, except those that are given."""
+    """An instance of the dataclass `kind`; fields that are not given have a value of their type."""
     hints = {field.name: str(field.type).removesuffix(" | None") for field in fields(kind)}
     return kind(**{name: given.get(name, CONTENTS.get(hint)) for name, hint in hints.items()})
 
@@ -70,7 +70,7 @@ def plan(**given: Any) -> Plan:
 
 
 def record(run_id: str = "run", **given: Any) -> Record:
-    """Every column filled, except those that are given."""
+    """A record with these columns given, and a value of its type in every other column."""
     columns = {"run_id": run_id, "status": "ok", **given}
     parts = [
         part(kind, **{f.name: columns[f.name] for f in fields(kind) if f.name in columns})
@@ -80,6 +80,6 @@ def record(run_id: str = "run", **given: Any) -> Record:
 
 
 def blank_record(run_id: str = "run") -> Record:
-    """Null wherever null is allowed, which is where nothing is known."""
+    """A record with None in every column that may be None."""
     columns = [field for kind in PARTS for field in fields(kind)]
     return record(run_id, **{f.name: None for f in columns if str(f.type).endswith(" | None")})

@@ -1,4 +1,4 @@
-"""Runs the notebook in docs/: `python -m tests.helpers.notebooks` keeps its outputs."""
+"""Runs the notebook in docs/; `python -m tests.helpers.notebooks` also saves its outputs."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ TIMEOUT_S = 300  # for a cell
 
 
 def executed(notebook: Path, folder: Path) -> Any:
-    """The notebook with the outputs of a new kernel, started in `folder`.
+    """Runs `notebook` in a new kernel in `folder`; returns its content with the new outputs.
 
-    Raises `nbclient.exceptions.CellExecutionError` where a cell does.
+    Raises `nbclient.exceptions.CellExecutionError` if a cell raises.
     """
     content = nbformat.read(notebook, as_version=4)
     place = {"metadata": {"path": str(folder)}}
@@ -30,7 +30,7 @@ def executed(notebook: Path, folder: Path) -> Any:
 
 
 def outputs(content: Any) -> list[Any]:
-    """What the cells have put out."""
+    """The outputs of all cells, in order."""
     return [one for cell in content.cells for one in cell.get("outputs", ())]
 
 

@@ -1,4 +1,4 @@
-"""A page without a browser: its text, headings, links and loaded files."""
+"""Parses an HTML page without a browser: text, headings, links and loaded files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _UNREAD = ("style", "script")
 
 
 class Page(HTMLParser):
-    """Collects the parts of a page; fails on tags that do not match."""
+    """The parts of an HTML page; fails if a closing tag does not match its opening tag."""
 
     def __init__(self, text: str) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Columns of the passes after timing, planted: profile, memory, counted work and its ceilings."""
+"""Made-up columns of the passes after timing: profile, memory, counted work and ceilings."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ MIB = 2**20
 
 
 def profiled(kernels: int, kernels_s: float, **columns: Any) -> dict[str, Any]:
-    """The profile of a call: equal kernels, one after the other.
+    """Columns of the profile of a call with `kernels` equal kernels, one after another.
 
-    The call took twice as long as they, half of which its only kind of operator was at work.
+    They take `kernels_s` together. The call takes twice that, and its operators half of the call.
     """
     heaviest = [{"name": "aten::addmm", "count": kernels, "seconds": kernels_s}]
     operators = [{"name": "aten::linear", "count": kernels, "seconds": kernels_s}]
@@ -42,7 +42,7 @@ def profiled(kernels: int, kernels_s: float, **columns: Any) -> dict[str, Any]:
 
 
 def memory(weights: int, step: int, saved: int = 0, **columns: Any) -> dict[str, Any]:
-    """Memory in bytes, with inputs of a hundredth of the weights and nothing else kept."""
+    """Columns of memory in bytes. Only weights, and inputs of a hundredth of them, are kept."""
     inputs = weights // 100
     return {
         "weights_bytes": weights,
@@ -56,7 +56,7 @@ def memory(weights: int, step: int, saved: int = 0, **columns: Any) -> dict[str,
 
 
 def pool(size_bytes: int, live_bytes: int) -> dict[str, Any]:
-    """A graph's pool, partly held by tensors between two calls."""
+    """Columns of a graph's pool, of which `live_bytes` are held by tensors between calls."""
     return {"graph_pool_bytes": size_bytes, "graph_pool_live_bytes": live_bytes}
 
 
@@ -84,7 +84,7 @@ def _small(floor_s: float) -> dict[str, Any]:
 
 
 def cpu_passes() -> Sequence[Record]:
-    """Five modes on a CPU: compile leaves fewer kernels, and all of them lie above a floor."""
+    """Rows of five modes on a CPU; compile has fewer kernels, and no call beats the least time."""
     planted = {  # latency, dispatch, kernels, step peak, saved
         "eager": (468e-6, 56e-6, 42, 6 * MIB, 4 * MIB),
         "no_grad": (455e-6, 43e-6, 42, 3 * MIB, 0),
@@ -109,9 +109,9 @@ def cpu_passes() -> Sequence[Record]:
 
 
 def cuda_passes() -> Sequence[Record]:
-    """Six modes on a GPU: fusion helps the device, graphs take the launches off the host.
+    """Rows of six modes on a GPU: fusion shortens device time, graphs shorten host time.
 
-    Of a pool 2 MiB are held between calls.
+    Tensors hold 2 MiB of a graph's pool between calls.
     """
     planted = {  # latency, host, device, dispatch, kernels, graph launches, pool
         "eager": (132e-6, 120e-6, 40e-6, 70e-6, 42, 0, 0),
@@ -146,16 +146,16 @@ def cuda_passes() -> Sequence[Record]:
 
 
 def trained(weights: int, step: int, saved: int, state: int = 0, **columns: Any) -> dict[str, Any]:
-    """Memory of a training step in bytes: gradients as large as the weights, held between steps."""
+    """Columns of memory of training, in bytes; gradients, as large as weights, are kept, too."""
     kept = memory(weights, step, saved)
     held = {"resident_bytes": kept["resident_bytes"] + weights + state}
     return kept | held | {"gradient_bytes": weights, "optimizer_state_bytes": state} | columns
 
 
 def cpu_training(batch: int) -> Sequence[Record]:
-    """Modes on a CPU: compile helps forward and backward, and nothing helps the optimizer.
+    """Rows of training on a CPU: compile shortens forward and backward, no mode the optimizer.
 
-    Gradients (12 MiB) are more than a step saves and takes besides, up to a batch of some 16.
+    Up to a batch of about 16, the gradients (12 MiB) are larger than all else that a step needs.
     """
     planted = {  # latency, forward, backward, optimizer, saved per row of the batch, rest
         "eager": (1200e-6, 400e-6, 650e-6, 190e-6, 640 * 1024, MIB // 2),
@@ -179,7 +179,7 @@ def cpu_training(batch: int) -> Sequence[Record]:
 
 
 def cuda_training() -> Sequence[Record]:
-    """Modes on a GPU with AdamW; a step in a graph cannot be taken apart, fp16 has a scaler."""
+    """Rows of training with AdamW on a GPU; cuda-graph has no parts, amp (fp16) has a scaler."""
     planted: dict[str, Any] = {  # latency, host, device, parts, saved, taken beyond the gradients
         "eager": (610e-6, 590e-6, 240e-6, (170e-6, 260e-6, 210e-6), 90 * MIB, 30 * MIB),
         "amp": (930e-6, 900e-6, 180e-6, (290e-6, 350e-6, 215e-6, 120e-6), 60 * MIB, 4 * MIB),

@@ -1,4 +1,4 @@
-"""Faults planted in the steps of one mode, and the verdict of the correctness checks alone."""
+"""Plants faults in the steps of one mode, and runs the correctness checks without any timing."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from tests.helpers import probe_models, published
 
 @dataclass(frozen=True)
 class Family:
-    """A model of `tests.helpers.published`, and parts in the middle of it."""
+    """A model of `tests.helpers.published`, and the parts of it in which faults are planted."""
 
     target: str
-    layer: str  # whose output matters: no norm follows that would undo a factor
-    weight: str
+    layer: str  # module whose output a fault scales; no norm after it undoes that
+    weight: str  # parameter whose gradient a fault scales
     arguments: str = "{}"
 
 
@@ -48,17 +48,17 @@ FAMILIES = {
 }
 
 EDGE = Family(f"{__name__}:edge", "out", "out.weight")
-"""Eager itself is off by what rounding does to six ReLUs."""
+"""A model whose gradients rounding changes even in eager, because it switches six ReLUs."""
 
 DROPPING = Family(f"{__name__}:dropping", "2", "0.weight")
-"""Compiles fast."""
+"""A model with dropout that compiles fast."""
 
 Fault = Callable[[Built, Family], Built]
-"""Plants a fault into built steps."""
+"""A function that returns built steps with a fault planted in them."""
 
 
 def _off_by_two_percent(built: Built, of: Family) -> Built:
-    """The gradient of one layer's weight."""
+    """The gradient of one layer's weight is 2 % too large."""
     weight = built.subject.module.get_parameter(of.weight)
     weight.register_hook(lambda gradient: 1.02 * gradient)
     return built
@@ -72,7 +72,7 @@ def _wrong_forward(built: Built, of: Family) -> Built:
 
 
 def wrong_when_compiled(built: Built, of: Family) -> Built:
-    """As `_wrong_forward`, in compiled code alone."""
+    """As `_wrong_forward`, but only in compiled code."""
     part = built.subject.module.get_submodule(of.layer)
     part.register_forward_hook(
         lambda module, args, output: 1.01 * output if torch.compiler.is_compiling() else output
@@ -91,7 +91,7 @@ def _never_drops(built: Built, of: Family) -> Built:
 
 
 def _same_draws(built: Built, of: Family) -> Built:
-    """As a captured graph with constant masks."""
+    """Every step draws the same random numbers, as a captured graph with constant masks would."""
 
     def step() -> object:
         with torch.random.fork_rng(devices=[]):
@@ -102,7 +102,7 @@ def _same_draws(built: Built, of: Family) -> Built:
 
 
 def _stale_input(built: Built, of: Family) -> Built:
-    """Reads the first inputs that it ever had."""
+    """Every step computes with the first inputs, not with the current ones."""
     first = built.subject.inputs.map(torch.clone)
 
     def step() -> object:
@@ -128,7 +128,7 @@ PLANTED = "planted"
 
 
 class Edge(nn.Module):
-    """Inputs of six ReLUs are 2**-26, which fp32 rounds to 0, so that their gradients jump."""
+    """Six ReLUs have the input 2**-26, which fp32 rounds to 0, where their gradient jumps."""
 
     subtracted: Tensor
 
@@ -158,7 +158,7 @@ def dropping() -> published.Built:
 
 
 def case_of(of: Family, phase: str = "train", compile_mode: str = "none", lr: float = 0.1) -> Case:
-    """A case whose mode is called PLANTED."""
+    """A case of the model `of`, with a mode called PLANTED."""
     variant = probe_models.variant(compile=compile_mode)
     mode = replace(variant.mode, name=PLANTED)
     options: PhaseOptions = Training(lr=lr) if phase == "train" else Inference()
@@ -173,7 +173,10 @@ def verdict(
     patch: pytest.MonkeyPatch,
     fault: Fault | None = None,
 ) -> Result:
-    """How the checks of `case`, one of `of`, end without timing."""
+    """The result of the checks of `case`, with `fault` planted in it if given, without timing.
+
+    `of` is the model of `case`.
+    """
     built_right, eager = modes.build, exact_judge.plain_eager
 
     def faulty(subject: Any, variant: Any, *others: Any) -> Built:

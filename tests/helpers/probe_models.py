@@ -1,6 +1,6 @@
 """Tiny models that reveal how they were run, and short ways to make cases of them.
 
-A function that returns a `Built` is a model's `build`; `model(function)` names it as a user would.
+Each function that returns a `Built` is the `build` of a model. `model(function)` is its `Model`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,10 @@ Built = tuple[nn.Module, tuple[Tensor, ...]]
 
 @dataclass(frozen=True)
 class Inside:
-    """The state inside forward; inference mode, which Dynamo cannot trace, shows in the output."""
+    """The state in which forward ran, as read from the output of `Tells`.
+
+    Inference mode is not part of it, because Dynamo cannot trace it: the output shows it.
+    """
 
     grad: bool
     autocast: bool
@@ -45,7 +48,7 @@ class Inside:
 
 
 class Tells(nn.Module):
-    """A linear layer that encodes the state in its output; in a graph it is a constant."""
+    """A linear layer whose second output encodes the state in which forward ran."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -64,7 +67,7 @@ def inside(code: Tensor) -> Inside:
 
 
 class Applies(nn.Module):
-    """Applies a function to a weight and an input."""
+    """Returns a function of its weight and its input."""
 
     def __init__(self, function: Callable[[Tensor, Tensor], Any]) -> None:
         super().__init__()
@@ -80,7 +83,7 @@ def _applied(function: Callable[[Tensor, Tensor], Any]) -> Built:
 
 
 def needs_gradients() -> Built:
-    """As a potential whose forces are the gradient of its energy."""
+    """A model that computes a gradient in forward, as a force field does."""
 
     def forces(weight: Tensor, x: Tensor) -> Tensor:
         x = x.detach().requires_grad_()
@@ -99,7 +102,7 @@ def refuses_gradients() -> Built:
 
 
 def accumulates() -> Built:
-    """Its result is the sum of all results so far."""
+    """A model that returns the sum of all its results so far."""
     sums: dict[str, Any] = {"so far": 0}
 
     def add(weight: Tensor, x: Tensor) -> Any:
@@ -122,7 +125,7 @@ def linear() -> Built:
 
 
 def linear_without_bias() -> Built:
-    """One product: torch 2.11 chooses between two library calls where a bias is added."""
+    """A linear layer for which autotuning has no choice: with a bias, torch 2.11 has two."""
     return nn.Linear(WIDTH, WIDTH, bias=False), (torch.randn(2, WIDTH),)
 
 
@@ -138,7 +141,7 @@ HOARD: list[nn.Module] = []
 
 
 def hoarded() -> Built:
-    """A copy of the model, and so its memory, is kept."""
+    """A model of which a copy stays in memory."""
     net, inputs = two_layers()
     HOARD.append(copy.deepcopy(net))
     return net, inputs
@@ -169,7 +172,7 @@ class Kept:
 
 
 class Nested(nn.Module):
-    """Takes and returns more than tensors."""
+    """A model whose arguments and results contain more than tensors."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -212,7 +215,7 @@ def _product_after_a_break(weight: Tensor, x: Tensor) -> Tensor:
 
 
 def product_after_a_break() -> Built:
-    """Two graphs, of which the second has a batched matrix product, for which there are kernels."""
+    """Breaks into two graphs; the second has a batched matrix product, which can be autotuned."""
     return _applied(_product_after_a_break)
 
 
@@ -229,7 +232,7 @@ def prints_within_cond() -> Built:
 
 
 class Skipped(nn.Module):
-    """Dynamo is disabled for its forward."""
+    """A model whose forward Dynamo is told to skip."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -245,7 +248,7 @@ def skipped() -> Built:
 
 
 class Counts(nn.Module):
-    """Each call adds a number one larger: its state is one buffer, changed or replaced."""
+    """Each call adds a number that is one larger, kept in a buffer that is changed or replaced."""
 
     calls: Tensor
 
@@ -269,7 +272,7 @@ def counts(in_place: bool = True) -> Built:
 
 
 class Normalises(nn.Module):
-    """Batch normalisation that updates its statistics in eval(), and adds them to the output."""
+    """Batch normalisation that updates its statistics even after eval(), and adds their mean."""
 
     mean: Tensor
     variance: Tensor
@@ -290,7 +293,7 @@ def normalises() -> Built:
 
 
 class Remembers(nn.Module):
-    """Keeps a Python number, to which compiled code is specialised."""
+    """Has a Python number for which compiled code is specialised; it may grow with each call."""
 
     def __init__(self, counting: bool) -> None:
         super().__init__()
@@ -313,7 +316,7 @@ PRESETS = tuple(sorted(file.stem for file in (CONF / "mode").glob("*.yaml")))
 
 
 class Fails(nn.Module):
-    """A scale that works in one mode of the module only."""
+    """A model whose forward raises in train mode or in eval mode, whichever `mode` names."""
 
     def __init__(self, mode: str) -> None:
         super().__init__()
@@ -332,11 +335,11 @@ def fails_in(name: str, batch: int) -> Built:
 
 
 def silent(phase: str, keep: object = None) -> None:
-    """A `Progress` that is discarded."""
+    """A `Progress` that does nothing."""
 
 
 def preset(name: str) -> Mode:
-    """conf/mode/<name>.yaml as it is resolved for inference."""
+    """The mode of conf/mode/<name>.yaml, as resolved for inference."""
     axes = _yaml("mode", name)
     natural = axes["grad"] == "natural"
     options = CompileOptions(axes.pop("dynamic", None))
@@ -345,7 +348,7 @@ def preset(name: str) -> Mode:
 
 
 def smoke(seed: int = 0) -> Plan:
-    """conf/budget/smoke.yaml as a plan without profiler and memory pass."""
+    """A plan with the smoke budget, without profiler and memory passes."""
     return Plan(
         Budget(**_yaml("budget", "smoke")),
         seed,
@@ -373,7 +376,7 @@ def model(build: Callable[..., Built], fullgraph: bool = True, **arguments: Any)
 
 
 def variant(dtype: str = "fp32", **axes: Any) -> Variant:
-    """A variant that differs from eager in the given axes."""
+    """A variant at `dtype` whose mode is eager but for the given axes."""
     return Variant(replace(EAGER, name="asked", **axes), dtype)
 
 
@@ -387,11 +390,11 @@ def case(
 
 
 BEGUN: set[tuple[float, int]] = set()
-"""Of each call of `Consumes`: the first number of a tensor, and the length of a list."""
+"""What each call of `Consumes` got: the first number of its tensor, and the length of its list."""
 
 
 class Consumes(nn.Module):
-    """Scales a tensor in place and empties a list; both are arguments."""
+    """A model that changes its arguments: it scales a tensor in place and empties a list."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -412,7 +415,10 @@ def consumes() -> tuple[nn.Module, Any]:
 
 
 class Forgets(nn.Module):
-    """Does less from its `calls`-th call on; with 0 from the second with the same argument on."""
+    """Does less work from its `calls`-th call on.
+
+    With 0, it does less whenever it gets the same argument as in the call before.
+    """
 
     def __init__(self, calls: int) -> None:
         super().__init__()
@@ -435,7 +441,7 @@ def forgets(calls: int = 0) -> Built:
 
 
 class Tabulates(nn.Module):
-    """Makes a table in its first call, which later calls read."""
+    """Computes a table in its first call; later calls read it."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -12,12 +12,12 @@ _numbers = itertools.count()
 
 
 def marker() -> str:
-    """A word that no other process carries; also a long duration for `sleep`."""
+    """A unique text to find processes by; as a number it is a long duration for `sleep`."""
     return f"{1000 + next(_numbers)}.{os.getpid()}{time.time_ns() % 10**9:09d}"
 
 
 def alive(marker: str) -> list[int]:
-    """Processes that carry `marker`, other than this one. A zombie has neither file any more."""
+    """Ids of other processes that have `marker` in command line or environment; no zombies."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
@@ -30,7 +30,7 @@ def alive(marker: str) -> list[int]:
 
 
 def parent(number: int) -> int | None:
-    """The process that another one belongs to; None where that has ended."""
+    """The id of the parent of process `number`; None if that process has ended."""
     try:
         text = Path(f"/proc/{number}/stat").read_text()
     except OSError:
@@ -39,7 +39,7 @@ def parent(number: int) -> int | None:
 
 
 def soon(holds: Callable[[], object], within_s: float = 2.0) -> bool:
-    """Whether `holds` comes true in time."""
+    """Whether `holds()` becomes true within `within_s` seconds; waits for it."""
     deadline = time.monotonic() + within_s
     while not holds():
         if time.monotonic() > deadline:

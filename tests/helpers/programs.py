@@ -1,4 +1,4 @@
-"""The code beside an answer, run on a small model."""
+"""Runs the code that a recommendation prints, on a small model."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from tests.helpers.probe_models import WIDTH, case, linear, model, preset, smoke
 
 
 def named(words: str, grad: str | None = None) -> Variant:
-    """`amp bf16` as a variant; `grad` in place of the one that inference has."""
+    """The variant that `words`, such as `amp bf16`, name; `grad` replaces that of inference."""
     name, dtype = words.split()
     return Variant(replace(preset(name), grad=grad or preset(name).grad), dtype)
 
 
 def lines(asked: Variant, training: Training | None = None, device: str = "cpu") -> str:
-    """The code of a row with this variant."""
+    """The code that is recommended for a row with this variant."""
     asked_case = case(model(linear), asked, device=device)
     return code(asdict(work_of(replace(asked_case, options=training or Inference()), smoke())))
 
 
 def run(program: str, net: nn.Module | None = None, device: str = "cpu") -> SimpleNamespace:
-    """The names after the program has run on a model and inputs of torch's seed 0.
+    """Runs `program` with a model and inputs drawn with seed 0; returns its names afterwards.
 
-    `given` is the model as it was given, `outputs` what `loss_of` was called with.
+    Among them, `given` is the model before the program, and `outputs` lists what `loss_of` got.
     """
     torch.manual_seed(0)
     names: dict[str, Any] = {"torch": torch, "model": (net or nn.Linear(WIDTH, WIDTH)).to(device)}

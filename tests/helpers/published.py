@@ -92,7 +92,7 @@ def decoder(batch: int = 4, seq: int = 8) -> Built:
 
 
 class Recurrent(nn.Module):
-    """Two recurrent layers with dropout between them, in single steps; returns the states, too."""
+    """Two GRU cells with dropout between them, called step by step; returns their states, too."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Rows that recommendations are decided on."""
+"""Made-up rows for tests of recommendations."""
 
 from __future__ import annotations
 
@@ -12,12 +12,15 @@ CALL_S = 357e-6  # of `record`'s case by default
 
 
 def control(speedup: float = 1.0, **columns: Any) -> Record:
-    """Eager against itself: the noise floor, and the baseline's memory."""
+    """A row of eager against itself, which shows the noise floor and the baseline's memory."""
     return record("eager", CALL_S, speedup, **{"first_call_s": 0.002, **columns})
 
 
 def needs(peak: int, weights: int = MIB, first_call: int = 0) -> dict[str, int]:
-    """Columns of a row whose steady call needs `peak` bytes, `weights` of them at rest."""
+    """Columns of a row whose steady call needs `peak` bytes, `weights` of them between calls, too.
+
+    `first_call` is the peak of its first call.
+    """
     return {
         "weights_bytes": weights,
         "input_bytes": 0,

@@ -1,4 +1,4 @@
-"""Git repositories of a user's model."""
+"""Makes git repositories with a user's model."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Repository:
 
 
 def repository(folder: Path, contents: Sequence[str]) -> Repository:
-    """A repository with a commit for each content of its file net.py."""
+    """Makes a repository in `folder`, with a commit for each content of its file net.py."""
     folder.mkdir(parents=True)
     made = Repository(folder)
     made.git("init", "-q", "-b", "main")

@@ -1,4 +1,4 @@
-"""The order of the rooms of bench/ and analysis/, in which they may import each other.
+"""Which folders (rooms) of bench/ and analysis/ may import which, and a check of all imports.
 
 A new file needs no entry here; a new room is a name in `ROOMS`.
 """
@@ -30,14 +30,14 @@ ROOMS = (
 )
 
 SHARED = {"bench.records", "bench.stats", "bench.summary", "bench.text"}
-"""All that analysis knows of bench."""
+"""The rooms of bench that analysis may import."""
 
 TOPS = ("bench", "analysis", "models")
-"""Folders of modules."""
+"""Folders whose modules belong to modescope."""
 
 
 def modules() -> dict[str, Path]:
-    """Files by their names below `modescope`."""
+    """Name of each module below `modescope`, such as bench.calls -> its file."""
     paths = (path for top in TOPS for path in (ROOT / top).rglob("*.py"))
     return {
         ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
@@ -58,7 +58,7 @@ def imported(source: str, package: str) -> set[str]:
 
 
 def imports() -> dict[str, set[str]]:
-    """Modules, and the full names of all their imports."""
+    """Name of each module -> the full names of all that it imports."""
     names = {}
     for module, path in modules().items():
         package = module if path.name == "__init__.py" else module.rpartition(".")[0]
@@ -67,7 +67,7 @@ def imports() -> dict[str, set[str]]:
 
 
 def misnamed(names: Mapping[str, set[str]]) -> Iterator[str]:
-    """Imports of ours by another name than below `modescope`: each would be a second module."""
+    """A line for each import of ours without `modescope.`, which would load a second copy."""
     for module, targets in sorted(names.items()):
         for target in sorted(targets):
             if target.partition(".")[0] in TOPS:
@@ -75,14 +75,16 @@ def misnamed(names: Mapping[str, set[str]]) -> Iterator[str]:
 
 
 def room_of(module: str) -> str | None:
-    """The innermost room that a module lies in; None for a loose file."""
+    """The innermost room of a module; None for one that is in no room."""
     around = (room for room in ROOMS if module == room or module.startswith(f"{room}."))
     return max(around, key=len, default=None)
 
 
 def forbidden_imports(modules: Mapping[str, set[str]]) -> Iterator[str]:
-    """Imports against the order of `ROOMS`, or beyond `SHARED`. Loose files may import every room,
-    and no room imports them."""
+    """A line for each import against the order of ROOMS, or by analysis of bench beyond SHARED.
+
+    A file in no room may import every room, and no room may import it.
+    """
     for module, targets in sorted(modules.items()):
         room = room_of(module)
         for target in sorted(targets - {"bench", "analysis"}):  # packages of imported modules
@@ -96,7 +98,7 @@ def forbidden_imports(modules: Mapping[str, set[str]]) -> Iterator[str]:
 
 
 def broken(names: Mapping[str, set[str]]) -> Iterator[str]:
-    """A line for each rule that these modules and their imports break."""
+    """A line for each rule that is broken by `names`: modules and what they import."""
     yield from misnamed(names)
     ours = {f"modescope.{module}": module for module in names}
     edges = {

@@ -20,7 +20,7 @@ Scale = Callable[[], float]
 
 @dataclass(frozen=True)
 class SimulatedMark:
-    """The moment at which the device reaches a point of its queue."""
+    """A mark in the queue of a simulated device, with the time at which the device reaches it."""
 
     device: SimulatedDevice
     at_s: float
@@ -35,13 +35,13 @@ class SimulatedMark:
 
 
 class SimulatedDevice:
-    """Host and device as two clocks: launches advance the device's, synchronise joins them.
+    """A device with a queue, in simulated time: `now_s` is the host's clock.
 
     queues: False makes launched work run on the host, as on a CPU.
     depth: pieces of work that the queue holds before a launch has to wait.
     read_cost_s: host time of reading the clock.
     mark_s: device time of a mark; if not 0, a mark also takes a place in the queue.
-    slowdown: factor on the time of work that starts at a given second.
+    slowdown: simulated second -> factor on the time of work that starts then.
     """
 
     CLOCK_HZ = 2e9  # at a slowdown of 1
@@ -113,7 +113,7 @@ class SimulatedDevice:
 def step(
     device: SimulatedDevice, *launches: tuple[float, float], scale: Scale = lambda: 1.0
 ) -> Step:
-    """A step of (host_s, device_s) launches; each call multiplies all times by a new `scale()`."""
+    """A step that launches each (host_s, device_s); a call multiplies all times by `scale()`."""
 
     def call() -> None:
         factor = scale()
@@ -134,24 +134,24 @@ def synchronising_step(device: SimulatedDevice, host_s: float, device_s: float) 
 
 
 def normal_noise(seed: int, sigma: float) -> Scale:
-    """Log-normal scales around 1."""
+    """Scales drawn from a log-normal distribution around 1 with this sigma."""
     source = random.Random(seed)
     return lambda: source.lognormvariate(0.0, sigma)
 
 
 def spikes(seed: int, share: float, factor: float) -> Scale:
-    """`factor` in about a `share` of the calls, else 1."""
+    """Scales that are `factor` in about a `share` of the calls, else 1."""
     source = random.Random(seed)
     return lambda: factor if source.random() < share else 1.0
 
 
 def decaying(calls: int, factor: float) -> Scale:
-    """`factor` at first, approaching 1 exponentially: the excess falls by 1/e in `calls` calls."""
+    """Scales that fall exponentially from `factor` to 1: the excess is 1/e after `calls` calls."""
     calls_so_far = count()
     return lambda: 1.0 + (factor - 1.0) * math.exp(-next(calls_so_far) / calls)
 
 
 def settling(calls: int, factor: float) -> Scale:
-    """`factor` for the first calls, then 1."""
+    """Scales that are `factor` for the first `calls` calls, then 1."""
     left = iter([factor] * calls)
     return lambda: next(left, 1.0)

@@ -1,4 +1,4 @@
-"""Steps on a simulated device whose times are known by hand."""
+"""Steps on a simulated device whose times can be worked out by hand, in seconds."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def host_bound(device: SimulatedDevice) -> Step:
 
 
 def two_kernels(device: SimulatedDevice) -> Step:
-    """Launches at 0.5 and 1.0; executes 0.5 to 1.5 and 1.5 to 2.5: the second launch is hidden."""
+    """Two kernels, launched at 0.5 and 1.0 s, which run from 0.5 to 1.5 and from 1.5 to 2.5 s."""
     return step(device, (0.5, 1.0), (0.5, 1.0))
 
 
 def trailing_host_work(device: SimulatedDevice) -> Step:
-    """Executes 0.5 to 1.0 while the host goes on until 2.5."""
+    """A kernel that runs from 0.5 to 1.0 s, while the host works until 2.5 s."""
     return step(device, (0.5, 0.5), (2.0, 0.0))
 
 
@@ -37,7 +37,7 @@ KNOWN: dict[Callable[[SimulatedDevice], Step], tuple[float, float, float, float]
 
 
 def recording(device: SimulatedDevice, log: list[str], name: str) -> Step:
-    """A step of 1 ms on the host that notes its name in `log`."""
+    """A step of 1 ms on the host that appends `name` to `log`."""
     work = step(device, (1e-3, 0.0))
 
     def call() -> None:
@@ -48,18 +48,18 @@ def recording(device: SimulatedDevice, log: list[str], name: str) -> Step:
 
 
 class Placement:
-    """An object that a redraw of the memory layout returns."""
+    """What a redraw of the memory layout returns; the layout lasts while somebody holds it."""
 
 
 class Placements:
-    """Redraws, each noted as `|`, and steps that fail if the last placement is not held."""
+    """Makes redraws, each of which appends `|` to `log`, and steps that need the last of them."""
 
     def __init__(self, log: list[str]) -> None:
         self.log = log
         self.drawn: list[weakref.ref[Placement]] = []
 
     def redraw(self) -> Placement:
-        """A new placement."""
+        """Makes a new placement."""
         self.log.append("|")
         placement = Placement()
         self.drawn.append(weakref.ref(placement))
@@ -71,7 +71,7 @@ class Placements:
         return self.drawn[-1]() is not None
 
     def needed_by(self, work: Step) -> Step:
-        """`work`, which needs the last placement."""
+        """A step that runs `work`, and fails if nobody holds the last placement."""
 
         def looking() -> None:
             assert self.held

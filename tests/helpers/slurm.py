@@ -1,4 +1,4 @@
-"""A Slurm of this machine with two nodes, for tests: its own munge, ports and folder."""
+"""Runs a Slurm cluster of two nodes on this machine, with its own munge, ports and folder."""
 
 from __future__ import annotations
 
@@ -54,18 +54,18 @@ PartitionName=main Nodes=n1,n2 Default=YES State=UP
 
 @dataclass
 class Slurm:
-    """Its daemons, which are children of this process."""
+    """A Slurm cluster on this machine. Its daemons are children of this process."""
 
     folder: Path
     daemons: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     @property
     def variables(self) -> Mapping[str, str]:
-        """What programs of Slurm need to find this one; all its processes carry them, too."""
+        """Variables by which Slurm's programs find this cluster; all its processes have them."""
         return {"SLURM_CONF": str(self.folder / "slurm.conf")}
 
     def ask(self, *command: str) -> str:
-        """The output of a command; raises CalledProcessError."""
+        """The output of one of Slurm's commands; raises CalledProcessError if it fails."""
         return subprocess.run(
             command, env={**os.environ, **self.variables},
             capture_output=True, text=True, timeout=60, check=True,
@@ -76,15 +76,16 @@ class Slurm:
         return self.ask("squeue", "-h", "-r", "-o", "%i %T %N").splitlines()
 
     def start_requeued(self, job: str) -> None:
-        """Waits until a job is in the queue again; without this it starts two minutes later.
+        """Waits until a killed job is in the queue again, and starts it three seconds later.
 
-        A node refuses what it has to start in the second in which it has killed the job.
+        A node refuses to start a job in the same second in which it has killed it, and Slurm would
+        try again only two minutes later.
         """
         self._await(lambda: any(line.startswith(f"{job} PENDING") for line in self.queue()), job)
         self.ask("scontrol", "update", f"jobid={job}", "StartTime=now+3")
 
     def idle(self) -> set[str]:
-        """Nodes that can take a job."""
+        """Names of the nodes that can take a job."""
         lines = self.ask("sinfo", "-h", "-N", "-o", "%N %t").splitlines()
         return {node for node, state in map(str.split, lines) if state == "idle"}
 
@@ -108,7 +109,7 @@ class Slurm:
         self._await(lambda: not self.queue() and self.idle() == set(NODES), "an empty queue")
 
     def end(self) -> None:
-        """Ends the daemons, and whatever of their jobs is left."""
+        """Ends the daemons, and all processes of jobs that are left."""
         for daemon in reversed(self.daemons):
             daemon.terminate()
         for daemon in reversed(self.daemons):
@@ -135,14 +136,14 @@ class Slurm:
 
 
 def missing() -> str | None:
-    """Why there can be no Slurm, after an attempt to install it; None once it can be started."""
+    """Tries to install Slurm if need be; why it cannot be started, or None if it can."""
     if os.geteuid() != 0:
         return "only root can start the daemons of Slurm"
     return system_packages.missing(PROGRAMS, *PACKAGES)
 
 
 def made(folder: Path) -> Slurm:
-    """A configured Slurm, not started."""
+    """Configures a Slurm cluster in `folder`, and does not start it."""
     for name in ("state", *(f"spool-{node}" for node in NODES)):
         (folder / name).mkdir(parents=True)
     subprocess.run(["mungekey", "--create", f"--keyfile={folder}/munge.key"], check=True)

@@ -1,4 +1,4 @@
-"""The rows of a file, as tests compare them."""
+"""Reads the rows of a Parquet file for comparison in tests."""
 
 from __future__ import annotations
 

@@ -55,7 +55,11 @@ _ENVIRONMENT = {
 def paired_rounds(
     latency_s: float, speedup: float, rounds: int = 40, spread: float = 0.02
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Case and baseline: ratios spread evenly (in their logarithm) around `speedup`, shuffled."""
+    """Times of the rounds of case and baseline, in seconds.
+
+    The logarithms of their ratios are spread evenly, by ± `spread`, around that of `speedup`, in
+    random order.
+    """
     offsets = np.random.default_rng(1).permutation(np.linspace(-spread, spread, rounds))
     case = latency_s * np.exp(-offsets / 2)
     baseline = latency_s * speedup * np.exp(offsets / 2)
@@ -71,7 +75,7 @@ def record(
     spread: float = 0.02,
     **columns: Any,
 ) -> Record:
-    """One run, ok and in effect; any stored column can be given by name."""
+    """A run whose status is ok; any stored column can be given by name."""
     case, baseline = paired_rounds(latency_s, speedup, rounds, spread)
     played = columns.get("latency_rounds_s") or case
     grad, autocast, compiled, graph = MODES[mode.partition("[")[0]]
@@ -136,7 +140,7 @@ def record(
 
 
 def _step(columns: dict[str, Any]) -> str:
-    """The options of a training step that are part of the case."""
+    """Phase, optimizer and options of training as a part of the case id."""
     named = (("phase", "inference"), ("optimizer", None), ("training", None))
     return "-".join(str(columns.get(name, usual)) for name, usual in named)
 
@@ -149,9 +153,9 @@ def training(
     part_spread: float = 0.002,
     **columns: Any,
 ) -> Record:
-    """A step of training by its parts: forward, backward, optimizer and, where given, scaler.
+    """A run of training; `parts_s` are the times of forward, backward, optimizer and any scaler.
 
-    `parts_s` None: a step that cannot be taken apart.
+    None for `parts_s` is a step whose parts cannot be timed.
     """
     names = ("forward", "backward", "optimizer", "scaler")
     known = dict(zip(names, parts_s or (), strict=False))
@@ -174,12 +178,15 @@ def training(
 def blocks(
     middle_s: float, count: int = ROUNDS_OF_CLOCKS, spread: float = 0.01
 ) -> tuple[float, ...]:
-    """Values spread evenly around `middle_s`; of 12 the interval is +-`spread` * 7 / 11."""
+    """`count` times spread evenly around `middle_s` by ± `spread`.
+
+    The interval of the median of 12 is ± `spread` * 7 / 11.
+    """
     return tuple((middle_s * (1 + np.linspace(-spread, spread, count))).tolist())
 
 
 def cpu_clocks(latency_s: float, dispatch_s: float | None, spread: float = 0.01) -> dict[str, Any]:
-    """The clocks of a CPU, which has no queue; without dispatch time as under autocast."""
+    """Columns of the clocks on a CPU, which has no queue. Dispatch may be None (autocast)."""
     unread = "autocast casts every weight on an empty batch too"
     return {
         "host_rounds_s": blocks(latency_s, spread=spread),
@@ -195,10 +202,10 @@ def cpu_clocks(latency_s: float, dispatch_s: float | None, spread: float = 0.01)
 def cuda_clocks(
     host_s: float, device_s: float | None, dispatch_s: float | None = None
 ) -> dict[str, Any]:
-    """The clocks of a GPU; pipelined time is the larger of host and device time.
+    """Columns of the clocks on a GPU; pipelined time is the larger of host and device time.
 
-    Latency, the baseline and the pace are the same in all their rounds, so that a ratio to them has
-    the spread of its clock.
+    Latency, baseline and pace are the same in all rounds, so the ratio of a clock to them spreads
+    as that clock does.
     """
     return {
         "device": "cuda",
@@ -216,13 +223,13 @@ def cuda_clocks(
 
 
 def not_measured(mode: str, status: str, reason: str, **columns: Any) -> Record:
-    """A run that ended without times."""
+    """A run that ended with `status`, and so without any measured column."""
     nothing = {field.name: None for field in fields(Findings) if field.name != "flags"}
     return record(mode, **{**nothing, "status": status, "reason": reason, **columns})
 
 
 def _assemble(values: dict[str, Any]) -> Record:
-    """The record of these columns; all others have their default, or are null."""
+    """The record with these columns; all others have their default, or else None."""
     known = {field.name for part in PARTS for field in fields(part)}
     if unknown := values.keys() - known:
         raise TypeError(f"no such column: {', '.join(sorted(unknown))}")
@@ -239,7 +246,7 @@ def _arguments(part: type, values: dict[str, Any]) -> dict[str, Any]:
 
 
 def save(records: Iterable[Record], study: Path, summarised: bool = True) -> Path:
-    """Writes a study and returns its folder; `summarised`: as a sweep writes its rows."""
+    """Writes the records to the folder `study`, which it returns; `summarised`: with summaries."""
     (study / "rows").mkdir(parents=True, exist_ok=True)
     for one in records:
         parquet.write(one, study / "rows", summary(results.row(one)) if summarised else None)
@@ -247,7 +254,7 @@ def save(records: Iterable[Record], study: Path, summarised: bool = True) -> Pat
 
 
 def content(records: Sequence[Record]) -> str:
-    """What records say, whatever the numbers of their runs: studies that agree have equal rows."""
+    """A text of all columns, without run ids and times: equal texts have equal derived rows."""
     text = repr(records)
     for name in ("run_id", "started_at"):
         values = sorted({getattr(one.attempt, name) for one in records})
@@ -257,12 +264,12 @@ def content(records: Sequence[Record]) -> str:
 
 
 def with_threads(count: int, latency_s: float, mode: str = "compile", **columns: Any) -> Record:
-    """A case that differs from others of this mode only in its number of threads."""
+    """A run with `count` threads, which is all in which it differs from others of its mode."""
     return record(mode, latency_s, 1.0, threads=count, **{"case_id": f"{mode}-{count}", **columns})
 
 
 def cpu_sweep(model: str = "transformer", **columns: Any) -> Sequence[Record]:
-    """All eleven modes on a CPU: without graphs, and with modes that are the same as others."""
+    """Runs of all eleven modes on a CPU; some are skipped, and some have the code of others."""
     no_graphs = "the compiler skipped CUDA graphs, which a CPU does not have: same code as compile"
     no_tuning = "autotuning had no choices to compare: same code as compile"
     needs_cuda = "graph=true captures a CUDA graph and device=cpu has none; use device=cuda"
@@ -304,7 +311,7 @@ SERIES = {
 def dispatch_series(
     ops: Sequence[int] = (4, 8, 16, 32, 64), noise: float = 0.01, **columns: Any
 ) -> Sequence[Record]:
-    """A chain of operators: dispatch = fixed + slope x ops, off by `noise` from size to size."""
+    """Runs of chains of `ops` operators; dispatch is fixed + slope × ops, give or take `noise`."""
     records = []
     for mode, (per_op_s, fixed_s) in SERIES.items():
         for place, count_ in enumerate(ops):
@@ -321,9 +328,9 @@ def dispatch_series(
 
 
 def batch_series(batches: Sequence[int] = (1, 4, 16, 64, 256), **columns: Any) -> Sequence[Record]:
-    """A transformer over its batch: dispatch stays, work is 1 us per row of the batch.
+    """Runs of a transformer at several batches: dispatch is constant, work 1 µs per row.
 
-    So dispatch is half of the call where the batch is dispatch / 1 us.
+    So dispatch is half of the call where the batch is dispatch / 1 µs.
     """
     records = []
     for mode, dispatch_s in {"eager": 50e-6, "inference_mode": 33e-6, "compile": 10e-6}.items():
@@ -342,13 +349,13 @@ CUDA_HOST = {"eager": (20e-6, 5e-6), "cuda-graph": (6e-6, 0.2e-6)}
 
 
 def at_size(mode: str, speedup: float, batch: int, seq: int = 64, **columns: Any) -> Record:
-    """One run at these sizes."""
+    """A run of `mode` at this batch and sequence length."""
     shape = canonical_json({"batch": batch, "seq": seq})
     return record(mode, speedup=speedup, shape=shape, batch=batch, **columns)
 
 
 def saving_steps(mode: str, saved_bytes: Sequence[int | None]) -> list[Record]:
-    """Training at batches of 1, 2, 4, ... that saves so many bytes for its backward."""
+    """Runs of training at batches of 1, 2, 4, ..., which save these bytes for backward."""
     batches = [2**n for n in range(len(saved_bytes))]
     return [
         training(mode, shape=f'{{"batch":{batch}}}', batch=batch, saved_activation_bytes=saved)
@@ -357,10 +364,10 @@ def saving_steps(mode: str, saved_bytes: Sequence[int | None]) -> list[Record]:
 
 
 def cuda_series(size: str, values: Sequence[int] = (1, 4, 16, 64, 256)) -> Sequence[Record]:
-    """Over `ops` the host has more to do with each; over `batch` the device, 1 us per row.
+    """Runs on a GPU at several values of `size`, which is ops or batch.
 
-    The host works ahead of the device, so a call takes as long as the slower of both. A graph has
-    no dispatch time.
+    Device time is 1 µs times the value; host time grows with ops only. A call takes as long as the
+    slower of both, and 2 µs. A CUDA graph has no dispatch time.
     """
     records = []
     for mode, (fixed_s, per_op_s) in CUDA_HOST.items():
@@ -383,7 +390,11 @@ def replicates(
     seed: int = 0,
     **columns: Any,
 ) -> Sequence[Record]:
-    """Fresh processes of one case: latency off by `between`, speedup by a fifth of that (sd)."""
+    """Runs of one case in `count_` processes.
+
+    Latency differs between them with a relative standard deviation of `between`, speedup with a
+    fifth of that.
+    """
     source = np.random.default_rng(seed)
     return [
         record("compile", latency_s * float(np.exp(source.normal(0, between))),
@@ -393,7 +404,10 @@ def replicates(
 
 
 def cuda_sweep(**columns: Any) -> Sequence[Record]:
-    """Modes on a GPU: host time dominates eager, device time graphs; one has no device time."""
+    """Runs of modes on a GPU: eager is bound by the host, graphs by the device.
+
+    max-autotune has no device time.
+    """
     return (
         record("eager", 132e-6, 1.0, **(cuda_clocks(120e-6, 40e-6, 70e-6) | columns)),
         record("inference_mode", 112e-6, 1.18, **(cuda_clocks(100e-6, 40e-6, 50e-6) | columns)),

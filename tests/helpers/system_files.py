@@ -1,4 +1,4 @@
-"""Files of a made-up system."""
+"""Writes the files of a made-up system, such as /proc and /sys, to a folder."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def machine(root: Path, files: dict[str, str]) -> Path:
-    """A root folder with these files."""
+    """Writes files (path below `root` -> text) and returns `root`."""
     for name, text in files.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)

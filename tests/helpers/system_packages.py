@@ -1,4 +1,4 @@
-"""System packages that tests need: found, or installed where root may do so."""
+"""Looks for system packages that tests need, and installs them if this process is root's."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LIMIT_S = 600
 
 
 def missing(programs: Collection[str], *packages: str) -> str | None:
-    """Why some of the programs are not there, once their packages were to be installed."""
+    """Installs `packages` if programs are missing; why some are missing still, or None."""
     if all(map(shutil.which, programs)):
         return None
     apt, wanted = shutil.which("apt-get"), " ".join(packages)

@@ -29,7 +29,7 @@ EAGER, GRAPH = variant(), variant(graph=True)
 
 
 def small_mlp() -> probe_models.Built:
-    """Two layers: a single one compiles no faster."""
+    """An MLP of two layers; one of a single layer would compile no faster."""
     return mlp.build(batch=4, width=16, depth=2)
 
 
@@ -38,7 +38,7 @@ def small_transformer() -> probe_models.Built:
 
 
 def normalised() -> probe_models.Built:
-    """The gradient of the first bias is zero but for rounding and ReLU's jump."""
+    """A model with a batch norm, so the gradient of the first bias is zero except for rounding."""
     net = nn.Sequential(
         nn.Linear(WIDTH, WIDTH), nn.BatchNorm1d(WIDTH), nn.ReLU(), nn.Linear(WIDTH, WIDTH)
     )
@@ -92,7 +92,7 @@ def subject(build: Build, loss: str = "mse") -> Subject:
 
 
 def built(of: Subject, asked: Variant = EAGER, device: Cpu | None = None, **options: Any) -> Built:
-    """Built like a timed variant: on its own copy, called before, its loss scale settled."""
+    """A step built as for timing: on its own copy, already called, with a settled loss scale."""
     training = Training(**options)
     own = of.cast(modes.weight_dtype(asked))
     own = Subject(RECOMPUTING[training.checkpoint](own.module, False), own.inputs)
@@ -113,14 +113,14 @@ def examined(build: Build, asked: Variant = EAGER, **options: Any) -> Deviation:
 
 
 def with_step(made: Built, step: Callable[[Trainer], Tensor]) -> Built:
-    """The same, but with another step to be timed."""
+    """`made` with `step` in place of its step."""
     trainer = trainer_of(made)
     replaced: Step = lambda: step(trainer)  # noqa: E731
     return replace(made, live=replaced, step=replaced)
 
 
 class Graphs(Cpu):
-    """Records what was captured or graphed, and runs it live."""
+    """A CPU that notes what it is asked to capture or graph, and then runs it as usual."""
 
     def __init__(self) -> None:
         self.captured: list[Step] = []
@@ -141,7 +141,7 @@ class Graphs(Cpu):
 
 
 def case(of: Build, asked: Variant = EAGER, **options: Any) -> Case:
-    """Of a model of this file, for `bench.case.runner`."""
+    """A case of training the model `of`, a function of this file."""
     target = f"{__name__}:{of.__name__}"
     made = probe_models.case(
         replace(probe_models.model(of), target=target, name=f"custom:{target}"), asked
@@ -154,7 +154,7 @@ def parameters(made: Built) -> list[Tensor]:
 
 
 def everything(made: Built) -> list[Tensor]:
-    """All state that a step may change and that must be restored."""
+    """Copies of all tensors that a step may change and that must be restored."""
     state = [*made.subject.tensors(), *trainer_of(made).tensors()]
     return [each.detach().clone() for each in state]
 

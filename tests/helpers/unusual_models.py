@@ -67,7 +67,7 @@ def sparse(layout: str) -> Built:
 
 
 class SparseOutput(nn.Module):
-    """A sparse input and a sparse result."""
+    """A model that returns a sparse tensor for a sparse input."""
 
     def forward(self, x: Tensor) -> Tensor:
         return x * 2
@@ -78,7 +78,7 @@ def sparse_input() -> Built:
 
 
 class SetsThreads(nn.Module):
-    """Doubles the number of threads in every call, or only in the first."""
+    """Sets two threads in every call, or only in the first."""
 
     def __init__(self, always: bool) -> None:
         super().__init__()

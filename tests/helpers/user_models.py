@@ -16,7 +16,7 @@ Built = tuple[nn.Module, tuple[Tensor] | dict[str, Tensor]]
 
 
 class Layer(nn.Module):
-    """A linear layer; `first` is called before it."""
+    """A linear layer; forward calls `first` before it."""
 
     def __init__(self, first: Callable[[], object] = lambda: None) -> None:
         super().__init__()
@@ -29,7 +29,7 @@ class Layer(nn.Module):
 
 
 class WrongWhenCompiled(Layer):
-    """Stands for a miscompilation."""
+    """Returns other results when it is compiled, as if it were miscompiled."""
 
     def forward(self, x: Tensor) -> Any:
         return super().forward(x) * (1.5 if torch.compiler.is_compiling() else 1.0)
@@ -56,7 +56,7 @@ def nothing() -> None:
 
 
 def building(first: Callable[[], object]) -> Callable[[], Built]:
-    """A function that builds a layer before which `first` is called."""
+    """A function that builds a `Layer` whose forward calls `first`."""
 
     def build() -> Built:
         return Layer(first), (torch.randn(2, WIDTH),)

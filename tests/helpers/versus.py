@@ -1,4 +1,4 @@
-"""`python -m bench.versus` in a process of its own, and two states of a small model."""
+"""Runs `python -m bench.versus` in a process of its own; and two states of a small model."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ THEIRS = ("model=custom", "model.target=net:build", *QUICKLY)
 
 
 def versus(folder: Path, *words: str, **variables: str) -> Started:
-    """The command in `folder`, by this checkout, in a process group of its own."""
+    """Starts the command in `folder`, by this checkout, in a process group of its own."""
     sign = marker()
     code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); {START}"
     process = subprocess.Popen(

@@ -20,7 +20,10 @@ from modescope.bench.timing.comparison import WarmUp
 
 
 class Watch:
-    """The built steps in their order: plain eager, the candidate, its baseline; then others."""
+    """What a run built, checked and timed.
+
+    The first steps in `built` are plain eager, the candidate and its baseline, in this order.
+    """
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.built: list[Built] = []
@@ -67,7 +70,10 @@ class Watch:
         return self.built[2]
 
     def assert_the_checked_steps_are_timed(self) -> None:
-        """The candidate is checked before and after; plain eager's error sets the limit."""
+        """Asserts that the steps that were checked are those that were timed.
+
+        Plain eager, the candidate and the baseline are checked, then the candidate again.
+        """
         eager, candidate, baseline = self.built[:3]
         assert list(map(id, self.checked)) == list(map(id, [eager, candidate, baseline, candidate]))
         assert self.timed == (candidate.step, baseline.step)

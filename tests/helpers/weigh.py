@@ -1,4 +1,7 @@
-"""Lines and files of each room, and their change since a revision: `make weigh ARGS=main`."""
+"""Counts the lines and files of each room, and their change since a revision.
+
+`make weigh ARGS=main` prints them.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ EMPTY = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"  # git's name of the tree wit
 
 
 def weights(*revision: str) -> tuple[Counter[str], Counter[str]]:
-    """Files and lines of each room, at a revision or as they are now."""
+    """Numbers of files and of lines in each room, at a revision or as they are now."""
     paths = [f"{top}/*.py" for top in (*PRODUCT, "tests")]
     command = ["git", "diff", "--no-renames", "--numstat", EMPTY, *revision, "--", *paths]
     told = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout

@@ -1,4 +1,4 @@
-"""A machine on which every case ends at once, in place of processes that measure."""
+"""A made-up machine that answers calls of child processes at once, so that nothing is measured."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import Any
 from modescope.bench.records.cases import Case, Model, Plan
 from modescope.bench.records.environment import Environment, Host
 from modescope.bench.records.results import Findings, Result
-from modescope.bench.sweep.isolation import Outcome
+from modescope.bench.sweep.isolation import ChildOutcome
 from tests.helpers.made_up_records import CPU, part
 
 
 @dataclass
 class World:
-    """The machine, and the outcome of each case on it."""
+    """A made-up machine, and how each case ends on it."""
 
     torch_version: str = "2.13.0"
     device_name: str = "Some CPU"
@@ -30,15 +30,15 @@ class World:
     slower: dict[str, float] = field(default_factory=dict)  # factors of a mode's times
     measured: list[tuple[Case, Plan]] = field(default_factory=list)
 
-    def call(self, function: str, *arguments: Any, **options: Any) -> Outcome:
+    def call(self, function: str, *arguments: Any, **options: Any) -> ChildOutcome:
         """Stands in for `isolation.call`."""
         answers: dict[str, Callable[..., object]] = {
             "modescope.bench.sweep.host:read": self._host,
             "modescope.bench.sweep.host:try_model": self._model_source,
             "modescope.bench.case.runner:run": self._measured,
-            "modescope.bench.versus.sides:files": self._imported,
+            "modescope.bench.versus.sides:imported_files": self._imported,
         }
-        return Outcome("returned", answers[function](*arguments))
+        return ChildOutcome("returned", answers[function](*arguments))
 
     def _host(self, device: str) -> Host:
         environment = part(

@@ -19,7 +19,7 @@ from modescope.bench.records.cases import Budget, Case, Mode, Model, Plan, Varia
 from modescope.bench.records.environment import Environment, Scheduling
 from modescope.bench.sweep import attempt, isolation
 from modescope.bench.sweep.attempt import Place
-from modescope.bench.sweep.isolation import Outcome
+from modescope.bench.sweep.isolation import ChildOutcome
 from modescope.bench.sweep.prepare import Job
 from modescope.bench.timing import contention, pace
 from tests.seams.machine import Kind, Launches, Machine, Process, metered
@@ -163,8 +163,8 @@ def killed(died: Path, results_dir: Path) -> Job:
 def running(machine: Machine) -> Iterator[None]:
     """Cases that are measured within it run on `machine`, in this process."""
 
-    def call(function: str, *arguments: Any, **options: Any) -> Outcome:
-        return Outcome("returned", resolve_name(function)(machine.report, *arguments))
+    def call(function: str, *arguments: Any, **options: Any) -> ChildOutcome:
+        return ChildOutcome("returned", resolve_name(function)(machine.report, *arguments))
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(isolation, "call", call)

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from modescope.bench.devices.devices import Hardware
 from modescope.bench.records.cases import TOLERANCE, Inference, Variant, size_name
-from modescope.bench.records.errors import naming
+from modescope.bench.records.errors import note_place
 from modescope.bench.steps.checks import Check, Deviation, Seen, worst
 from modescope.bench.steps.examination import REFERENCES
 from modescope.bench.steps.outputs import Outputs
@@ -71,7 +71,7 @@ class MixedCheck(Check):
         self, built: Built, examine: Callable[[OutputCheck, Built], T]
     ) -> Iterator[tuple[str, T]]:
         for name, part in built.parts.items():
-            with naming(name):
+            with note_place(name):
                 yield name, examine(self.parts[name], part)
 
 
@@ -79,7 +79,7 @@ def prepare_mixed_check(subject: Subject, device: Hardware, seed: int) -> MixedC
     """The check that `prepare_check` makes, for every size."""
     checks = {}
     for name, part in subject.parts.items():
-        with naming(name):
+        with note_place(name):
             checks[name] = prepare_check(part, device, seed)
     every = [each.seen for each in checks.values()]
     first = next(iter(checks.values()))

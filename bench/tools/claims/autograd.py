@@ -172,7 +172,7 @@ def inference_tensors(device: Hardware) -> Answer:
 
 
 class Counted(TorchDispatchMode):
-    """Counts casts of a weight or of a view of it."""
+    """Counts, while it is active, the casts of `weight` or of a view of it."""
 
     def __init__(self, weight: Tensor) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -260,7 +260,10 @@ def scaler_skips(device: Hardware) -> Answer:
 
 
 def _scaled_steps(factors: list[float]) -> tuple[float, float]:
-    """A parameter of 1, and the scale of 1024, after steps with gradients of these factors."""
+    """A parameter that was 1, and GradScaler's scale that was 1024, after a step for each factor.
+
+    The gradient of each step is its factor.
+    """
     w = Parameter(torch.ones(1))
     optimizer, scaler = torch.optim.SGD([w], lr=0.1), torch.amp.GradScaler("cpu", init_scale=1024.0)
     for factor in factors:

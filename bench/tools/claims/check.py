@@ -1,4 +1,4 @@
-"""All claims, and how one is tested: its function and its snippet in fresh processes."""
+"""Lists all claims, and tests one: runs its function and its snippet, each in a fresh process."""
 
 from __future__ import annotations
 
@@ -28,11 +28,12 @@ from modescope.bench.tools.claims import (
 from modescope.bench.tools.claims.claim import Answer, Claim, Numbers, show, undecided
 
 MODULES = (views, dispatch, dispatch_cost, autograd, compiler, compiled_speed, custom_ops, cuda)
-"""Files of claims, in the order of the page."""
+"""Modules with claims, in the order of the page."""
 
 CLAIMS = {
     each.id: each for module in MODULES for each in vars(module).values() if isinstance(each, Claim)
 }
+"""Every claim by its id."""
 
 OK = "ok"
 SKIPPED = "skipped"  # this machine lacks what it needs
@@ -41,35 +42,35 @@ LIMIT_S = 900.0  # for a claim's function, and for a snippet
 
 @dataclass(frozen=True)
 class ClaimRow:
-    """One row: a claim and what this machine says to it."""
+    """A row of the results: a claim and the verdict on this machine."""
 
     claim: str
     statement: str
     verdict: str  # holds | holds_within_limits | refuted | undecided
-    because: str
-    limits: tuple[str, ...]
-    counter_example: str | None  # of a refuted one
+    because: str  # the reason for the verdict
+    limits: tuple[str, ...]  # cases in which the statement does not hold
+    counter_example: str | None  # None unless refuted
     status: str  # ok | skipped | failed | oom | timeout | crashed
-    reason: str | None  # of another status than ok
+    reason: str | None  # why the status is not ok
     tested_on: str | None = None  # cpu | cuda | cuda:<index>
-    printed: str | None = None  # by the snippet, in this run; None if it did not run
-    seconds: float | None = None  # of the function
+    printed: str | None = None  # what the snippet printed; None if it did not run
+    seconds: float | None = None  # duration of the function's process
 
 
 @dataclass(frozen=True)
 class NumberRow:
-    """One number of one claim with its interval, or a text; `written` is what the page shows."""
+    """A row of the results: one observation of a claim, a number or a text."""
 
     claim: str
     label: str
     number: float | None
     low: float | None  # 95 % interval
     high: float | None
-    written: str
+    written: str  # what the page shows
 
 
 def number_rows(claim: str, numbers: Numbers) -> list[NumberRow]:
-    """A row for each number."""
+    """A row for each of `numbers`."""
     rows = []
     for label, value in numbers.items():
         number = low = high = None
@@ -81,17 +82,18 @@ def number_rows(claim: str, numbers: Numbers) -> list[NumberRow]:
     return rows
 
 
-def place(claim: Claim, device: str) -> str | None:
-    """Where the claim is tested: on `device` (cpu, cuda:0), else the CPU; None if on neither."""
+def choose_device(claim: Claim, device: str) -> str | None:
+    """The device for the claim: `device` (such as cuda:0) or else cpu; None if it needs another."""
     return next((each for each in (device, "cpu") if each.partition(":")[0] in claim.needs), None)
 
 
 def check(claim: Claim, device: str, log: Path) -> tuple[ClaimRow, list[NumberRow]]:
-    """Tests the claim on `device` if it speaks of that, else on the CPU, then runs its snippet.
+    """Tests the claim on `device`, or on the CPU if it is only about that; runs its snippet.
 
-    Each has a process of its own, whose output is added to `log`. One that fails is a status.
+    Both run in processes of their own, whose output is added to `log`. If one fails, that is the
+    status of the row.
     """
-    where, begin = place(claim, device), time.monotonic()
+    where, begin = choose_device(claim, device), time.monotonic()
     if where is None:
         missing = "no GPU: torch finds no CUDA device here"
         return _row(claim, undecided(missing, {}), SKIPPED, missing), []
@@ -115,8 +117,8 @@ def _row(claim: Claim, answer: Answer, *run: Any) -> ClaimRow:
     return ClaimRow(claim.id, claim.statement, *said, *run)
 
 
-def _call(function: str, claim: Claim, log: Path, *more: Any) -> isolation.Outcome:
-    """In a process whose compiler caches are empty if Inductor is tested."""
+def _call(function: str, claim: Claim, log: Path, *more: Any) -> isolation.ChildOutcome:
+    """Calls a function of this module in a child, with empty compiler caches for Inductor."""
     with isolation.compiler_caches("cold" if "inductor" in claim.needs else "warm") as variables:
         name = f"{__name__}:{function}"
         return isolation.call(
@@ -125,14 +127,14 @@ def _call(function: str, claim: Claim, log: Path, *more: Any) -> isolation.Outco
 
 
 def observe(progress: Progress, claim: str, device: str) -> Answer:
-    """In the child: the answer of the device, on one thread."""
+    """Runs in a child, on one thread: the answer of a claim's function on `device`."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
     return CLAIMS[claim].check(find(device))
 
 
 def run_snippet(progress: Progress, claim: str) -> str:
-    """In the child: what the snippet prints."""
+    """Runs in a child, on one thread: what a claim's snippet prints."""
     torch.set_num_threads(1)
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         exec(compile(CLAIMS[claim].snippet, claim, "exec"), {"__name__": "__main__"})

@@ -1,4 +1,4 @@
-"""A claim: a statement, where it is made, and the function that puts it to a test on a device."""
+"""A claim: a statement, its source, and the function that tests it on a device."""
 
 from __future__ import annotations
 
@@ -15,40 +15,43 @@ HOLDS, WITHIN_LIMITS = "holds", "holds_within_limits"
 REFUTED, UNDECIDED = "refuted", "undecided"
 
 SLOW = ("clock", "compiler", "inductor")
-"""Needs of a test that takes longer: a quiet machine, a C++ compiler, torch.compile's kernels."""
+"""Needs that make a test slow: a quiet machine (clock), a C++ compiler, code of torch.compile."""
 
 Numbers = Mapping[str, object]
-"""What was observed, by label: estimates, numbers, truth values or text. A label has the unit."""
+"""Label, which says the unit -> what was observed: an estimate, number, truth value or text."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a device says to a statement."""
+    """The result of testing a statement on a device."""
 
     verdict: str  # HOLDS, WITHIN_LIMITS, REFUTED or UNDECIDED
     because: str  # one sentence
     numbers: Numbers
-    limits: tuple[str, ...] = ()  # where it does not hold
-    counter_example: str | None = None  # of a refuted one
+    limits: tuple[str, ...] = ()  # cases in which the statement does not hold
+    counter_example: str | None = None  # None unless refuted
 
 
 def holds(because: str, numbers: Numbers, limits: Sequence[str] = ()) -> Answer:
-    """Everything observed is as stated, but for the limits, if any."""
+    """The answer that the statement holds, within `limits` if there are any."""
     return Answer(WITHIN_LIMITS if limits else HOLDS, because, numbers, tuple(limits))
 
 
 def refuted(because: str, numbers: Numbers, wrong: Numbers | None = None) -> Answer:
-    """The statement is contradicted; the counter-example is `wrong`, or else all numbers."""
+    """The answer that the statement is refuted, by the numbers `wrong`, or else by all."""
     return Answer(REFUTED, because, numbers, counter_example=say(wrong or numbers))
 
 
 def undecided(because: str, numbers: Numbers) -> Answer:
-    """What was observed allows no verdict."""
+    """The answer that the observations allow no verdict."""
     return Answer(UNDECIDED, because, numbers)
 
 
 def side(estimate: Estimate, low: float, high: float) -> str:
-    """`below`, `within` or `above` the range; `unclear` if the interval contains a bound."""
+    """Where the estimate's interval lies: `below`, `within` or `above` the range low to high.
+
+    `unclear` if the interval contains an end of the range, or is unknown.
+    """
     if estimate.low is None or estimate.high is None:
         return "unclear"
     if estimate.high < low:
@@ -61,9 +64,11 @@ def side(estimate: Estimate, low: float, high: float) -> str:
 def in_range(
     estimates: Mapping[str, Estimate], low: float, high: float, more: Numbers | None = None
 ) -> Answer:
-    """Holds if all intervals lie within the range, within limits if some do, refuted if none does.
+    """The answer to a statement that all `estimates` lie from `low` to `high`.
 
-    Undecided if an unclear one could change that. `more` are further numbers for the page.
+    It holds if all intervals lie there, holds within limits if some do, and is refuted if none
+    does. It is undecided if an interval contains an end of the range and so could change that.
+    `more` are further numbers for the page.
     """
     numbers = {**estimates, **(more or {})}
     sides = {label: side(each, low, high) for label, each in estimates.items()}
@@ -86,23 +91,24 @@ class Claim:
     id: str
     statement: str  # as in the document
     source: str  # "003 §6; 000 .view": keys of `page.DOCUMENTS`, and the places there
-    needs: str  # cpu, cuda or either; and of SLOW what a test waits for
+    needs: str  # words: the devices that will do (cpu, cuda), and what of SLOW the test needs
     check: Callable[[Hardware], Answer]
     method: str  # what is measured, and what decides beyond the statement
     snippet: str  # Python to paste, at most ten lines, which prints the same each time
 
     @property
     def slow(self) -> bool:
-        """Whether its test waits for clocks or compilers."""
+        """Whether its test times or compiles something."""
         return any(need in SLOW for need in self.needs.split())
 
 
 def claim(
     statement: str, source: str, needs: str = "cpu"
 ) -> Callable[[Callable[[Hardware], Answer]], Claim]:
-    """Makes a `Claim` of the function that tests it: its name is the id.
+    """A decorator that turns the function that tests a statement into a `Claim`.
 
-    Its docstring is the method and, from a paragraph on that begins with an import, the snippet.
+    The function's name is the claim's id. Its docstring is the claim's method; from the first
+    paragraph that begins with an import it is the snippet.
     """
 
     def decorate(check: Callable[[Hardware], Answer]) -> Claim:
@@ -114,12 +120,12 @@ def claim(
 
 
 def say(numbers: Numbers) -> str:
-    """`label: value` of each."""
+    """All numbers as one text: `label: value, label: value`."""
     return ", ".join(f"{label}: {show(value)}" for label, value in numbers.items())
 
 
 def show(value: object) -> str:
-    """`4,096`, `1.063 [1.05, 1.07]`, `yes`, or the text itself."""
+    """A value as text: `4,096`, `1.063 [1.05, 1.07]`, `yes`."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, Estimate):

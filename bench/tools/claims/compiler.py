@@ -137,9 +137,9 @@ def graphs_after(
     modes: Sequence[Any] = (),
     dynamic: bool | None = None,
 ) -> tuple[int, ...]:
-    """Graphs so far after each call of `function`, in the grad mode at its place.
+    """Compiles `function`; the number of graphs so far after the call with each of `arguments`.
 
-    No kernels are generated.
+    `modes` has a grad mode for each call. No kernels are generated.
     """
     counter, graphs = CompileCounter(), []
     torch.compiler.reset()

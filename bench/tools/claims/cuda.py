@@ -21,7 +21,7 @@ MIB = 2**20
 
 
 def allocate(size: int) -> Tensor:
-    """A tensor of `size` bytes."""
+    """A tensor of `size` bytes on the current GPU."""
     return torch.empty(size, dtype=torch.uint8, device="cuda")
 
 
@@ -292,7 +292,7 @@ def profiler_launch_bound(device: Hardware) -> Answer:
 
 
 def forward(side: int, device: Hardware) -> Step:
-    """Eight layers on a square of `side`, without gradients."""
+    """A step of eight layers on a `side` × `side` matrix, without gradients."""
     x, weight = (torch.randn(side, side, device=device.torch_device) for _ in range(2))
     weight /= side**0.5
 
@@ -306,7 +306,10 @@ def forward(side: int, device: Hardware) -> Step:
 
 
 def profiled(step: Step, device: Hardware) -> tuple[float, float, float]:
-    """Seconds of self CPU and self CUDA of a call, and of one of its kernels in the mean."""
+    """Times by torch's profiler, in seconds: self CPU and self CUDA of a call, and of a kernel.
+
+    The last is the mean of all kernels.
+    """
     for _ in range(3):
         step()
     device.synchronize()

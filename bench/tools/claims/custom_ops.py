@@ -115,7 +115,7 @@ def _triton_plus_one() -> Operator:
 
 
 def _work_around(op: Operator, device: Hardware) -> CompilerWork:
-    """What is generated for the operator with others before and behind it."""
+    """What torch.compile does for `op` between pointwise operators."""
     torch.compiler.reset()
     compiled = torch.compile(lambda x: op((x * 2).sin()).cos().relu())
     return compiler_work(partial(compiled, torch.ones(64, 64, device=device.torch_device)))
@@ -169,7 +169,7 @@ def custom_op_autograd(device: Hardware) -> Answer:
 
 
 def _train(op: Operator, compiled: bool = False) -> Tensor:
-    """Weights of a layer before the operator after five steps of SGD."""
+    """Trains a linear layer followed by `op` for five steps of SGD; returns the layer's weights."""
     torch.compiler.reset()
     torch.manual_seed(0)
     layer, x = nn.Linear(8, 8), torch.randn(4, 8)

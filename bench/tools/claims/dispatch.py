@@ -24,14 +24,17 @@ from modescope.bench.tools.claims.measuring import calls
 
 AUTOGRAD = "AutogradCPU"
 OPERATORS = ("aten::add.Tensor", "aten::mm", "aten::relu", "aten::view", "aten::sum")
-"""Each has a kernel for autograd."""
+"""Operators whose paths are compared; each has a kernel for autograd."""
 
 _ENTRY = re.compile(r"^(\w+): (fallthrough )?registered at .* \[(.+)\]$", re.MULTILINE)
 """A line of `torch._C._dispatch_dump_table`: key, whether it is skipped, kind of kernel."""
 
 
 def paths(words: str, mode: Any, made_in: Any = torch.enable_grad) -> dict[str, str]:
-    """The keys whose kernels five operators go through in `mode`, on tensors made in `made_in`."""
+    """The dispatch keys that each of OPERATORS visits in `mode`, on tensors made in `made_in`.
+
+    The labels of the result end in `words`.
+    """
     with made_in():
         x, w = torch.ones(4, 4), torch.ones(4, 4, requires_grad=made_in is torch.enable_grad)
     with mode():
@@ -93,10 +96,10 @@ def no_grad_enters_kernel(device: Hardware) -> Answer:
 
 @contextmanager
 def probed(operator: str, keys: Sequence[str]) -> Iterator[list[str]]:
-    """Yields the list to which each call of `operator` adds those of `keys` whose kernel it enters.
+    """Yields a list of the dispatch keys that calls of `operator` reach, in order, out of `keys`.
 
-    `operator` as in `aten::mm`, `keys` as in `AutogradCPU`. Within the block the kernels at these
-    keys only pass the call on to the keys below: nothing is recorded for a backward or cast.
+    `operator` is as in `aten::mm`, a key as in `AutogradCPU`. In the block the kernels at these
+    keys only note the key and pass the call on, so nothing is recorded for a backward, or cast.
     """
     entered: list[str] = []
     namespace, _, name = operator.partition("::")
@@ -118,9 +121,9 @@ def probed(operator: str, keys: Sequence[str]) -> Iterator[list[str]]:
 
 
 def visited(operator: str, tensors: Sequence[Tensor]) -> tuple[str, ...]:
-    """Keys whose kernels a call of `operator` on `tensors` runs in this context, outermost first.
+    """The dispatch keys whose kernels a call of `operator` on `tensors` would run, in order.
 
-    A call goes to the highest active key that does not fall through, whose kernel calls the keys
+    A call goes to the highest active key that does not fall through; its kernel calls the keys
     below. The path ends at a backend or a composite kernel. Other operators that a kernel calls,
     such as the casts of autocast, are not part of it.
     Source: c10/core/DispatchKeySet.h and aten/src/ATen/core/dispatch/OperatorEntry.cpp.
@@ -143,7 +146,7 @@ def visited(operator: str, tensors: Sequence[Tensor]) -> tuple[str, ...]:
 
 
 class Functions(TorchFunctionMode):
-    """Notes what `__torch_function__` gets."""
+    """Notes the name of every function that `__torch_function__` gets."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -157,7 +160,7 @@ class Functions(TorchFunctionMode):
 
 
 class Dispatched(TorchDispatchMode):
-    """Notes what `__torch_dispatch__` gets, and whether results have a history there."""
+    """Notes the operators that `__torch_dispatch__` gets, and whether a result requires grad."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]

@@ -52,7 +52,7 @@ def dispatch_cost(device: Hardware) -> Answer:
 
 
 def _host_us(call: Step, device: Hardware) -> Estimate:
-    """Host time of a call among many."""
+    """Host time of one of many calls in a row, in µs."""
 
     def step() -> None:
         for _ in range(50):  # reading the clock costs 0.1 µs

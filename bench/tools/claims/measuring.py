@@ -1,4 +1,4 @@
-"""What claims share: what a call allocates and takes, and the work that it makes."""
+"""Measurements that several claims use: a call's allocations, time, operators and compilations."""
 
 from __future__ import annotations
 
@@ -20,20 +20,21 @@ from modescope.bench.steps import compiler
 from modescope.bench.steps.evidence import generated_code, graph_break_watch, mode_effect
 from modescope.bench.timing import memory_layout
 from modescope.bench.timing.comparison import compare
-from modescope.bench.tools.selfcheck.races import adaptive
+from modescope.bench.tools.selfcheck.races import adaptive_budget
 
 STEADY_CALLS = 4
-"""Calls before a call is steady: compiled CUDA graphs warm up, record, and replay from then on."""
+"""Calls after which a call is steady. Compiled code with CUDA graphs first warms up, then records,
+then replays."""
 
 
 def calls(*expressions: str, **names: object) -> dict[str, Callable[[], Any]]:
-    """Each expression as a function. It may use torch, functional (of torch.nn) and `names`."""
+    """A function for each expression, which may use torch, torch.nn.functional and `names`."""
     scope = {"torch": torch, "functional": functional, **names}
     return {each: eval(f"lambda: {each}", scope) for each in expressions}
 
 
 def refusal(call: Callable[[], object]) -> str | None:
-    """What torch says if it refuses the call; None if it does not."""
+    """The message of the RuntimeError that `call` raises; None if it raises none."""
     try:
         call()
     except RuntimeError as error:
@@ -42,7 +43,7 @@ def refusal(call: Callable[[], object]) -> str | None:
 
 
 def bytes_taken(device: Hardware, *expressions: str, **names: Tensor) -> dict[str, int]:
-    """Bytes of all allocations of each expression, once it has been evaluated before."""
+    """Bytes that each expression allocates when it is evaluated a second time."""
     numbers = {}
     for code, call in calls(*expressions, **names).items():
         call()
@@ -60,26 +61,26 @@ def speedup(
     tensors: Sequence[Tensor] = (),
     timed_max_s: float = 2.0,
 ) -> Estimate:
-    """How many times as fast as `baseline` `case` is, in paired rounds of random order.
+    """Time of `baseline` ÷ time of `case`, in paired rounds of random order.
 
-    `tensors`, which both work on, get new places in memory for each block where the device allows
-    it (`memory_layout`).
+    Both work on `tensors`, which get new places in memory for each block where the device allows it
+    (`memory_layout`).
     """
     compiler.wait_for_workers()
     elsewhere = memory_layout.make_redraw(tensors, device, 0)
-    ratio = compare(case, baseline, device, adaptive(timed_max_s), 0, elsewhere).speedup
+    ratio = compare(case, baseline, device, adaptive_budget(timed_max_s), 0, elsewhere).speedup
     assert ratio is not None
     return ratio
 
 
 def convert(estimate: Estimate, function: Callable[[float], float]) -> Estimate:
-    """The estimate in another unit; `function` grows."""
+    """The estimate with `function`, which must be increasing, applied to its value and interval."""
     ends = (None if end is None else function(end) for end in (estimate.low, estimate.high))
     return Estimate(function(estimate.value), *ends)
 
 
 def work_of(step: Step, device: Hardware) -> StepFacts:
-    """The work of a steady call, from the profiler, which may slow what is timed after it."""
+    """What torch's profiler counts in a steady call. Calls that are timed later may be slower."""
     for _ in range(STEADY_CALLS):
         step()
     facts = capture(step, device, None, expected_s=0.0).typical
@@ -89,7 +90,7 @@ def work_of(step: Step, device: Hardware) -> StepFacts:
 
 
 class CompilerWork(NamedTuple):
-    """What the compiler did in a call."""
+    """What torch.compile did in a call."""
 
     graphs: int
     breaks: int  # lines at which a graph broke
@@ -98,7 +99,7 @@ class CompilerWork(NamedTuple):
 
 
 def compiler_work(call: Step) -> CompilerWork:
-    """What a call makes the compiler do, with its caches of graphs off."""
+    """What torch.compile does in a first `call`, without its caches of graphs."""
     before = mode_effect.read_compiled()
     with (
         generated_code.watch() as code,

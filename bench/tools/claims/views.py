@@ -22,7 +22,7 @@ STRIDED = (  # x has shape (4, 6)
     *("x.T.{}(6, 2, 2)", "x.T.{}(3, 2, 4)", "x.T.{}(24)", "x[:, :3].{}(2, 2, 3)"),
     *("x[:, ::2].{}(2, 2, 3)", "x[:, ::2].{}(12)", "x[:1].expand(4, 6).{}(24)"),
 )
-"""Calls on tensors that are not contiguous."""
+"""Calls on tensors that are not contiguous; {} is the method, such as view."""
 
 
 @claim("`.view` can only be called on contiguous tensors", "000 .view")
@@ -275,7 +275,7 @@ def empty_strided_cpu(device: Hardware) -> Answer:
 
 
 def _old_values() -> int:
-    """How many of 100 new tensors have an element of others, twice as large, that were freed."""
+    """How many of 100 new tensors show a value of larger tensors that were freed before."""
     old = [torch.full((16384,), 1234.5) for _ in range(20)]
     del old[::2]  # of two neighbours one stays, or malloc would join the freed ones
     new = [torch.empty_strided((4, 2048), (2048, 1)) for _ in range(100)]

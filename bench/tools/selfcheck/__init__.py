@@ -1,1 +1,1 @@
-"""Tests the harness on this machine with quantities whose true values are known."""
+"""Checks the accuracy of modescope's timing on this machine, with known true values."""

@@ -1,4 +1,4 @@
-"""What a check gets and returns, and how many of its trials may go wrong by chance."""
+"""What a check gets (`Setting`) and yields (`CheckRow`), and how many trials may fail by chance."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from modescope.bench.devices.cuda import find
 from modescope.bench.devices.devices import Hardware
 
 CHANCE = 1e-4
-"""Probability that a harness which just meets the stated rate fails a check. It was set before the
-runs; with some 40 checks, 4 in 1,000 runs of a sound harness have a check that falls short."""
+"""Probability that a harness with exactly the stated rate of errors fails a check. So with some 40
+checks, 4 in 1,000 runs of such a harness have a failed check. It was set before any run."""
 
 DETECTED = 0.95
 """Share of trials in which a planted effect has to be detected."""
 
 NEEDS_GPU = "needs a CUDA GPU"
-CLOCKS_UP_S = 0.3
+CLOCKS_UP_S = 0.3  # work that raises an idle GPU's clock
 
 
 def open_device(name: str) -> Hardware:
-    """The device called `name`, with its clocks up. Raises UsageError if there is none.
+    """The device called `name`, with a raised clock; raises UsageError if there is none.
 
-    An idle GPU has a low clock, and spins calibrated with it would later be too short: a first spin
-    raises the clock, then it is read again.
+    An idle GPU has a low clock, and spins that are calibrated with it would later be too short. So
+    a first spin raises the clock, and then the clock is read again.
     """
     device = find(name)
     if device.queues:
@@ -40,18 +40,18 @@ def open_device(name: str) -> Hardware:
 
 @dataclass(frozen=True)
 class Setting:
-    """The device of a check, the number of its trials and their seed."""
+    """What a check gets: the device, whether to make many trials, and the seed."""
 
     device: Hardware
     thorough: bool
     seed: int = 0
 
     def count(self, quick: int, thorough: int) -> int:
-        """The number of trials."""
+        """The number of trials: `thorough` with --thorough, else `quick`."""
         return thorough if self.thorough else quick
 
     def seeds(self, trials: int, purpose: str) -> Iterator[int]:
-        """A seed for each trial, different for each purpose; a progress bar on a terminal."""
+        """A seed for each trial, other ones for another `purpose`; shows a progress bar."""
         draw = random.Random(f"{self.seed} {purpose}")
         for _ in tqdm(range(trials), desc=purpose, leave=False, disable=None):
             yield draw.randrange(2**32)
@@ -59,20 +59,23 @@ class Setting:
 
 @dataclass(frozen=True)
 class CheckRow:
-    """One row: `holds` is None if it cannot be decided here."""
+    """A line of the page: what was checked, the result, and whether it is accepted."""
 
     check: str
     condition: str
     found: str  # the result, or why there is none
-    accepted: str = ""
-    holds: bool | None = None
+    accepted: str = ""  # which results are
+    holds: bool | None = None  # None: this machine cannot decide it
 
 
 Check = Callable[[Setting], Iterator[CheckRow]]
 
 
-def most(trials: int, share: float) -> int:
-    """The number of `trials` that may go wrong if a `share` of them may."""
+def most_wrong(trials: int, share: float) -> int:
+    """How many of `trials` may go wrong if each goes wrong with probability `share`.
+
+    More do with a probability of at most CHANCE.
+    """
     chances = [
         math.comb(trials, k) * share**k * (1 - share) ** (trials - k) for k in range(trials + 1)
     ]
@@ -82,8 +85,8 @@ def most(trials: int, share: float) -> int:
 def limit_wrong(
     check: str, condition: str, wrong: int, trials: int, share: float, detail: str = ""
 ) -> CheckRow:
-    """A row that holds if not more trials went wrong than chance allows at that `share`."""
-    allowed = most(trials, share)
+    """A row that holds if at most `most_wrong(trials, share)` trials went wrong."""
+    allowed = most_wrong(trials, share)
     found = f"{wrong} of {trials}{detail}"
     return CheckRow(check, condition, found, f"at most {allowed}", wrong <= allowed)
 
@@ -91,12 +94,12 @@ def limit_wrong(
 def require_right(
     check: str, condition: str, right: int, trials: int, detail: str = ""
 ) -> CheckRow:
-    """A row that holds if as many trials were right as chance allows at DETECTED."""
-    needed = trials - most(trials, 1 - DETECTED)
+    """A row that holds if the other trials are at most `most_wrong(trials, 1 - DETECTED)`."""
+    needed = trials - most_wrong(trials, 1 - DETECTED)
     found = f"{right} of {trials}{detail}"
     return CheckRow(check, condition, found, f"at least {needed}", right >= needed)
 
 
 def percent(share: float) -> str:
-    """`0.0123` as `1.2 %`."""
+    """`share` in percent with two digits: 0.0123 is `1.2 %`."""
     return f"{100 * share:.2g} %" if share < 0.1 else f"{100 * share:.0f} %"

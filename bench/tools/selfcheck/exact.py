@@ -1,4 +1,4 @@
-"""Checks of readings with a known value: planted waits, planted work, another harness."""
+"""Checks of times whose true value is known: planted waits and work, and other harnesses' times."""
 
 from __future__ import annotations
 
@@ -39,25 +39,27 @@ WARM_UP_CALLS = 20
 READING_S = 0.2  # duration of one reading
 
 SPINS_S = tuple(np.geomspace(10e-6, 40e-3, 9).tolist())
-"""About 2**14 to 2**26 cycles of a device that runs at 1.7 GHz."""
+"""Durations of planted device work: about 2**14 to 2**26 cycles at 1.7 GHz."""
 
-WORK_S, MORE_S = 300e-6, 200e-6  # of the device; more of the host or of the device
+WORK_S, MORE_S = 300e-6, 200e-6  # device work of a step; additional host or device work
 HOST_WITHIN_S, DEVICE_WITHIN_S, DEVICE_SHARE = 2e-6, 1e-6, 0.01
 ALTERNATIONS = 5
 TURNS = 200, 1000  # readings of each harness, quick and thorough
 TURN_S = 1e-3  # of each
 QUEUE_TURN_S = 1e-2
-"""The same where work is queued. There a block of torch.utils.benchmark includes the wait at its
-end, which cancels in a slope: some 10 µs, 2 % of half a millisecond."""
+"""As TURN_S, on a device that queues work. There each reading by torch.utils.benchmark includes the
+wait at its end (about 10 µs), which `pipelined` does not: 2 % of half a millisecond."""
 
 AGREES, AGREES_WITH_GRAPH = 0.02, 0.03
+"""By how much another harness's time may differ from ours."""
+
 SIDE = 8192
-"""Of the product that triton.testing times. It takes a millisecond on the fastest GPUs: the gap
-between two events is short beside that, and so is what a cold cache costs."""
+"""Width of the square matrices whose product triton.testing times. The product takes a millisecond
+on the fastest GPUs, so the gap between two events and a cold cache do not matter."""
 
 
 def planted_delays(setting: Setting) -> Iterator[CheckRow]:
-    """A step that only waits, for a known time."""
+    """Checks the latency of steps that only wait, for a known time."""
     for condition in ("quiet", "one co-runner"):
         with CONDITIONS[condition]():
             for delay_s in DELAYS_S:
@@ -79,7 +81,7 @@ def _delay_row(setting: Setting, condition: str, delay_s: float) -> CheckRow:
 
 
 def planted_spins(setting: Setting) -> Iterator[CheckRow]:
-    """Whether device time is linear in the number of cycles for which the device spins."""
+    """Checks that device time is linear in the number of cycles for which the device spins."""
     device = setting.device
     if not device.queues:
         yield CheckRow("planted device work: linearity", "GPU", NEEDS_GPU)
@@ -99,7 +101,7 @@ def planted_spins(setting: Setting) -> Iterator[CheckRow]:
     )
 
 
-# clock -> timer, whether more host work (in front) increases it, and whether more device work does
+# clock -> its timer, whether additional host work increases it, whether additional device work does
 SEPARATION: dict[str, tuple[Timer, bool, bool]] = {
     "latency_s": (latency, True, True),
     "host_s": (host, True, False),
@@ -109,7 +111,7 @@ SEPARATION: dict[str, tuple[Timer, bool, bool]] = {
 
 
 def separation(setting: Setting) -> Iterator[CheckRow]:
-    """Additional host work must not appear as device time, nor device work as host time."""
+    """Checks that more host work does not read as device time, nor device work as host time."""
     gpu = setting.device
     if not gpu.queues:
         yield CheckRow("separation of host and device time", "GPU", NEEDS_GPU)
@@ -126,7 +128,10 @@ def separation(setting: Setting) -> Iterator[CheckRow]:
 def separation_rows(
     device: Device, step: Step, more_host: Step, more_device: Step
 ) -> Iterator[CheckRow]:
-    """A row for each clock of `step`, beside MORE_S more host work and beside more device work."""
+    """Two rows for each clock: how much more it reads for `more_host`, and for `more_device`.
+
+    These are `step` with MORE_S of additional host work, and of additional device work.
+    """
     for clock, (timer, of_host, of_device) in SEPARATION.items():
         plain_s, host_s, device_s = (
             _median_of(timer, each, device) for each in (step, more_host, more_device)
@@ -151,7 +156,7 @@ def _median_of(timer: Timer, step: Step, device: Device) -> float:
 
 
 def torch_timer(setting: Setting) -> Iterator[CheckRow]:
-    """The same callable timed by torch.utils.benchmark in turns, with equal threads."""
+    """Checks our pipelined time of a step against torch.utils.benchmark, timed in turns."""
     device, turns = setting.device, setting.count(*TURNS)
     for name in ("pointwise", "matmul", "linear_with_tape"):
         step = build(name, device)
@@ -163,7 +168,7 @@ def torch_timer(setting: Setting) -> Iterator[CheckRow]:
 
 
 def _agreement(check: str, condition: str, ratio: float, within: float) -> CheckRow:
-    """A row for our reading over that of another harness."""
+    """A row that holds if `ratio` (our time ÷ another harness's) is `within` this much of 1."""
     return CheckRow(
         check=check,
         condition=condition,
@@ -174,18 +179,20 @@ def _agreement(check: str, condition: str, ratio: float, within: float) -> Check
 
 
 def ours_over_theirs(step: Step, call_s: float, device: Device, turns: int, seed: str) -> float:
-    """The median of the ratios of two readings of a turn each.
+    """The median, over all turns, of our pipelined time ÷ torch.utils.benchmark's.
 
-    Ratios within a turn withstand a machine that changes its pace, unlike two longer readings.
+    A turn is a short reading by each. The ratio within a turn stays right on a machine that changes
+    its pace; a ratio of two long readings does not. `call_s` is about the time of a call.
     """
     threads = torch.get_num_threads()
     timer = benchmark.Timer("step()", globals={"step": step}, num_threads=threads)
 
     def theirs(step: Step, device: Device, calls: int) -> Timing:
-        """As many blocks as ours, equally long: the mean of a longer one has more interruptions.
+        """Their timer, with as many blocks as ours, as long as ours.
 
-        Not `Measurement.mean`, which computes quantiles of tensors: that made a step that records
-        for backward 2 % slower in the next block.
+        The mean of a longer block would have more interruptions. `Measurement.mean` is not used: it
+        computes quantiles with tensors, which made a step that records for backward 2 % slower in
+        the next block.
         """
         blocks = 1 if device.queues else min(SHORT_BLOCKS, calls)
         number = pipelined_blocks(device) * calls // blocks
@@ -207,10 +214,10 @@ def ours_over_theirs(step: Step, call_s: float, device: Device, turns: int, seed
 
 
 def triton_bench(setting: Setting) -> Iterator[CheckRow]:
-    """A large matrix product by triton.testing, which keeps the GPU busy as device_s does.
+    """Checks device_s of a large matrix product against triton.testing.
 
-    Of zeros: with other numbers a GPU reaches its power limit and lowers its clock, the more the
-    longer a harness keeps it busy without a pause.
+    The matrices are zeros. Other numbers let a GPU reach its power limit and lower its clock, and
+    more so the longer a harness keeps it busy without a pause.
     """
     device = setting.device
     if not device.queues:

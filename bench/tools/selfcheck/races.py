@@ -1,4 +1,4 @@
-"""Comparisons with a known result: equal steps, planted changes, disturbances of both steps."""
+"""Checks of comparisons whose result is known: equal steps, planted slowdowns, disturbances."""
 
 from __future__ import annotations
 
@@ -40,11 +40,14 @@ CONDITIONAL = {"contended", "no_steady_state"}  # these depend on the machine, n
 LATE = 1.1  # factor on the time limit: the last round may end a little later
 STEP = "pointwise"  # about 50 µs
 BUSY = "co-runners busy 20 % of the time"  # on each core, as the scheduler uses free cores
-OFF = 0.01  # of a ratio that is right
+OFF = 0.01  # largest error of a ratio that counts as right
 
 
-def adaptive(timed_max_s: float, half_width: float = 0.005, max_rounds: int = 120) -> Budget:
-    """A budget in which a pilot decides on 20 rounds or more; by default like budget=quick."""
+def adaptive_budget(timed_max_s: float, half_width: float = 0.005, max_rounds: int = 120) -> Budget:
+    """A budget in which a pilot chooses the number of rounds, 20 to `max_rounds`.
+
+    By default it is as precise as budget=quick.
+    """
     return Budget(
         name="selfcheck",
         rank=0,
@@ -62,12 +65,12 @@ def adaptive(timed_max_s: float, half_width: float = 0.005, max_rounds: int = 12
 
 # Always as many rounds as budget=quick plays where the noise is large, so that a disturbance can
 # follow their number; warmed up as long as in quick, so that contention is observed as long.
-FIXED = replace(adaptive(60.0, half_width=1e-9), min_rounds=120, warmup_min_s=0.5)
+FIXED = replace(adaptive_budget(60.0, half_width=1e-9), min_rounds=120, warmup_min_s=0.5)
 
 
 @dataclass(frozen=True)
 class Trial:
-    """The result of one comparison."""
+    """The result of comparing two steps once."""
 
     speedup: Estimate  # of the case over the baseline
     flags: tuple[str, ...]
@@ -90,7 +93,10 @@ def race(
     seed: int,
     redraw: memory_layout.Redraw | None = None,
 ) -> Trial:
-    """Warm-up and paired rounds of two steps, with a new memory layout per block by default."""
+    """Compares `case` with `baseline`: warm-up, then paired rounds.
+
+    `redraw` is called before each block; by default it gives the tensors new places in memory.
+    """
     before = contention.read()
     anew = redraw or memory_layout.make_redraw([*case.tensors, *baseline.tensors], device, seed)
     compared = compare(case, baseline, device, budget, seed, anew)
@@ -102,12 +108,12 @@ def race(
 
 
 def equal_steps(setting: Setting) -> Iterator[CheckRow]:
-    """How often two separately built copies of one step are called different."""
+    """Checks how often two separately built copies of one step are found to differ."""
     device, each = setting.device, setting.count(15, 170)
     for condition in ("quiet", "one co-runner"):
         with CONDITIONS[condition]():
             trials = [
-                race(build(name, device), build(name, device), device, adaptive(2.0), seed)
+                race(build(name, device), build(name, device), device, adaptive_budget(2.0), seed)
                 for seed in setting.seeds(each, f"equal steps, {condition}")
                 for name in WORKLOADS
             ]
@@ -127,23 +133,23 @@ def equal_steps(setting: Setting) -> Iterator[CheckRow]:
 
 @dataclass(frozen=True)
 class Change:
-    """A planted slowdown, the budget within which it should be detected, and how often it runs."""
+    """A planted slowdown that should be detected."""
 
-    share: float
-    budget: Budget
+    share: float  # by which a call takes longer
+    budget: Budget  # within which it should be detected
     trials: tuple[int, int] = 15, 100  # quick, thorough
 
 
 CHANGES = (
-    Change(0.05, adaptive(0.1, half_width=0.01)),
-    Change(0.02, adaptive(0.25)),
-    Change(0.01, adaptive(1.0, half_width=0.0025, max_rounds=400)),
-    Change(0.005, adaptive(5.0, half_width=0.00125, max_rounds=1600), trials=(0, 30)),
+    Change(0.05, adaptive_budget(0.1, half_width=0.01)),
+    Change(0.02, adaptive_budget(0.25)),
+    Change(0.01, adaptive_budget(1.0, half_width=0.0025, max_rounds=400)),
+    Change(0.005, adaptive_budget(5.0, half_width=0.00125, max_rounds=1600), trials=(0, 30)),
 )
 
 
 def planted_changes(setting: Setting) -> Iterator[CheckRow]:
-    """A step of about 50 µs compared with one that takes longer by a planted share."""
+    """Checks how often a known slowdown of a step of about 50 µs is detected."""
     device = setting.device
     for condition in CONDITIONS:
         with CONDITIONS[condition]():
@@ -174,7 +180,7 @@ def _detection_row(title: str, timed_max_s: float, trials: list[Trial], conditio
 
 
 def _contended_row(what: str, trials: list[Trial], condition: str) -> CheckRow:
-    """Whether nearly all trials are flagged `contended`; undecided if load cannot be read."""
+    """Checks that nearly all trials have the flag `contended`; undecided if load cannot be read."""
     check = f"{what}: flagged contended"
     if not any(trial.load_known for trial in trials):
         return CheckRow(check, condition, "this system does not report others' load")
@@ -183,8 +189,8 @@ def _contended_row(what: str, trials: list[Trial], condition: str) -> CheckRow:
 
 
 Slowdown = Callable[[float, bool], float]
-"""(share of the rounds that were played before this one, whether in its second block) -> relative
-slowdown of the calls there."""
+"""(share of the rounds that are over, whether in the second block of a round) -> relative slowdown
+of the calls in that block."""
 
 # name -> slowdown of both steps, what else runs
 DISTURBANCES: dict[str, tuple[Slowdown, Condition]] = {
@@ -196,7 +202,7 @@ DISTURBANCES: dict[str, tuple[Slowdown, Condition]] = {
 
 
 def disturbances(setting: Setting) -> Iterator[CheckRow]:
-    """Equal steps that are disturbed alike: the ratio must stay right."""
+    """Checks that the ratio of equal steps stays right while both are disturbed in the same way."""
     n = setting.count(15, 100)
     for name, (slowdown, condition) in DISTURBANCES.items():
         with condition():
@@ -210,7 +216,7 @@ def disturbances(setting: Setting) -> Iterator[CheckRow]:
 
 
 def disturbed_race(slowdown: Slowdown, setting: Setting, seed: int) -> Trial:
-    """Equal steps in FIXED rounds, both slowed down in the same way."""
+    """Compares equal steps with the budget FIXED, both slowed down by `slowdown`."""
     device, block = setting.device, -1  # a round has two blocks, with a redraw before each
     work, other = build(STEP, device), build(STEP, device)
     anew = memory_layout.make_redraw([*work.tensors, *other.tensors], device, seed)

@@ -1,4 +1,4 @@
-"""Steps with known or known-to-be-equal times, and processes that compete with them."""
+"""Steps whose times, or differences in time, are known, and processes that compete with them."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from modescope.bench.records.cpu import usable_cores
 from modescope.bench.timing.timers import latency
 
 SPIN_S = 200e-6
-"""Minimum spin of a lengthened step on a device that queues work."""
+"""Shortest spin that lengthens a step on a device that queues work."""
 
 WAIT_S = 500e-9
-"""Minimum wait of a lengthened step on a CPU: several readings of the clock."""
+"""Shortest wait that lengthens a step on a CPU: several readings of the clock."""
 
 CALLS = 200  # for an estimate of the time of one call
 
@@ -33,7 +33,7 @@ class Workload:
     tensors: tuple[torch.Tensor, ...] = ()
 
     def __call__(self) -> object:
-        """The step."""
+        """Runs the step once."""
         return self.function(*self.tensors)
 
 
@@ -70,7 +70,7 @@ def copy() -> Workload:
 
 
 def linear_with_tape() -> Workload:
-    """Two small layers that record for backward, with autograd's objects: about 30 µs."""
+    """Two small layers with gradients enabled, so that autograd records them: about 30 µs."""
     layers = torch.nn.Sequential(
         torch.nn.Linear(64, 64), torch.nn.GELU(), torch.nn.Linear(64, 64), torch.nn.LayerNorm(64)
     )
@@ -88,7 +88,7 @@ WORKLOADS: dict[str, Callable[[], Workload]] = {
     each.__name__: each
     for each in (python_loop, pointwise, matmul, copy, linear_with_tape, attention)
 }
-"""Builders by name; two steps of one workload share no memory."""
+"""Builders by name. Two steps from the same builder share no memory."""
 
 
 def build(name: str, device: Hardware) -> Workload:
@@ -98,7 +98,7 @@ def build(name: str, device: Hardware) -> Workload:
 
 
 def call_s(step: Step, device: Device) -> float:
-    """The approximate latency of a call."""
+    """The approximate latency of a call of `step`, in seconds."""
     seconds = latency(step, device, CALLS).median_s
     assert seconds is not None
     return seconds
@@ -142,20 +142,20 @@ def add_spin(work: Workload, share: Callable[[], float], device: Device) -> Work
 
 
 def lengthen(work: Workload, share: Callable[[], float], device: Device) -> Workload:
-    """`work` with each call longer by `share()` of its latency."""
+    """`work` with each call longer by `share()` of its latency, by a spin or a wait."""
     longer = add_spin if device.queues else add_wait
     return longer(work, share, device)
 
 
 def plant(work: Workload, share: float, device: Device) -> Workload:
-    """`work` longer by a constant share; a share of 0 still adds the same wrapper."""
+    """`work` with each call longer by `share` of its latency; 0 adds the same wrapper, too."""
     return lengthen(work, lambda: share, device)
 
 
 def delay(seconds: float) -> Step:
-    """A step in which the host only waits busily for a known time.
+    """A step in which the host only waits, in a busy loop, for `seconds`.
 
-    It calls no other Python function, which would add a tenth of a microsecond.
+    The loop calls no other Python function, which would add a tenth of a microsecond.
     """
     clock = perf_counter
 
@@ -204,7 +204,10 @@ def co_runners(count: int, share: float = 1.0) -> Iterator[None]:
 
 
 CORES = usable_cores()
+
 Condition = Callable[[], AbstractContextManager[None]]
+"""Makes a context in which a check runs, such as one with other busy processes."""
+
 CONDITIONS: dict[str, Condition] = {
     "quiet": nullcontext,
     "one co-runner": lambda: co_runners(1),

@@ -58,4 +58,4 @@ def test_processes_share_no_core_where_there_are_enough(
     usable = sorted(core for part in whole for core in part)
     monkeypatch.setattr(gpus, "which_cores", lambda: usable)
     monkeypatch.setattr(gpus, "physical_cores", lambda cores: whole)
-    assert gpus.cores(count) == expected
+    assert gpus.share_cores(count) == expected

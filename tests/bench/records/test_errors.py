@@ -10,7 +10,7 @@ from contextlib import suppress
 import pytest
 
 from modescope.analysis import cli
-from modescope.bench.records.errors import naming, one_line
+from modescope.bench.records.errors import note_place, one_line
 from modescope.bench.sweep import main
 from modescope.bench.tools import cli as tools
 
@@ -55,6 +55,6 @@ def test_commands_print_where_letters_are_missing(
 
 def test_an_error_has_its_places() -> None:
     error = ValueError("no room")
-    with suppress(ValueError), naming("call 9"), naming("seq=277"):
+    with suppress(ValueError), note_place("call 9"), note_place("seq=277"):
         raise error
     assert one_line(error) == "seq=277: call 9: ValueError: no room"

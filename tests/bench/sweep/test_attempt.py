@@ -10,18 +10,18 @@ import pytest
 
 from modescope.bench.records.results import CACHE_FILLED, Findings, Result
 from modescope.bench.sweep import attempt, isolation, prepare
-from modescope.bench.sweep.isolation import Outcome
+from modescope.bench.sweep.isolation import ChildOutcome
 from tests.helpers.commands import Ask, rows
 from tests.helpers.worlds import World
 
 
-def ended(value: object) -> Outcome:
-    return Outcome("returned", value)
+def ended(value: object) -> ChildOutcome:
+    return ChildOutcome("returned", value)
 
 
 MEASURED = ended(Result("failed", "measured", Findings()))
 FILLED = ended(Result(CACHE_FILLED, "the compiler's cache lacked its code", Findings()))
-KILLED = Outcome("crashed", None, "by SIGKILL")
+KILLED = ChildOutcome("crashed", None, "by SIGKILL")
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ KILLED = Outcome("crashed", None, "by SIGKILL")
         ("cold", None, [("run", MEASURED)], "failed"),
         ("cold", "compile", [("trial", ended(True))], "skipped"),  # there is nothing to tune
         ("cold", "compile", [("trial", ended(False)), ("run", MEASURED)], "failed"),
-        ("cold", "compile", [("trial", Outcome("timeout")), ("run", MEASURED)], "failed"),
+        ("cold", "compile", [("trial", ChildOutcome("timeout")), ("run", MEASURED)], "failed"),
         # another process fills an empty cache, and is not measured
         ("warm", None, [("fill", FILLED), ("run", MEASURED)], "failed"),
         ("warm", None, [("fill", MEASURED)], "failed"),
@@ -39,7 +39,7 @@ KILLED = Outcome("crashed", None, "by SIGKILL")
 )
 def test_the_processes_of_an_attempt(
     ask_quickly: Ask, monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
-    cache: str, untuned: str | None, processes: list[tuple[str, Outcome]], status: str,
+    cache: str, untuned: str | None, processes: list[tuple[str, ChildOutcome]], status: str,
 ) -> None:  # fmt: skip
     monkeypatch.setattr(prepare, "_hosts", {})
     monkeypatch.setattr(isolation, "call", World().call)
@@ -47,7 +47,7 @@ def test_the_processes_of_an_attempt(
     (job,) = prepare.prepare(ask_quickly(*words))
     left, called = [outcome for _, outcome in processes], []
 
-    def call(function: str, *arguments: Any, **options: Any) -> Outcome:
+    def call(function: str, *arguments: Any, **options: Any) -> ChildOutcome:
         trial = function == "modescope.bench.case.tuning_trial:nothing_to_tune"
         called.append("trial" if trial else "fill" if arguments[1].fills_cache else "run")
         return left.pop(0)

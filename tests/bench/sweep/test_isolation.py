@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 
 from modescope.bench.sweep import isolation
-from modescope.bench.sweep.isolation import Outcome
+from modescope.bench.sweep.isolation import ChildOutcome
 from tests.helpers import child_functions
 from tests.helpers.paths import ROOT
 from tests.helpers.processes import alive, marker, soon
 
 
-def call(name: str, *arguments: Any, timeout_s: float = 30, **options: Any) -> Outcome:
+def call(name: str, *arguments: Any, timeout_s: float = 30, **options: Any) -> ChildOutcome:
     return isolation.call(
         f"tests.helpers.child_functions:{name}", *arguments, timeout_s=timeout_s, **options
     )
@@ -29,7 +29,7 @@ def call(name: str, *arguments: Any, timeout_s: float = 30, **options: Any) -> O
 @pytest.fixture(scope="module", autouse=True)
 def forkserver() -> None:
     """Started, and done with its imports."""
-    assert call("adds", 1, 2, timeout_s=120) == Outcome("returned", 3)
+    assert call("adds", 1, 2, timeout_s=120) == ChildOutcome("returned", 3)
 
 
 def test_each_call_has_a_process_of_its_own_from_any_thread() -> None:
@@ -50,16 +50,22 @@ LATE = ", during second"
 @pytest.mark.parametrize(
     ("words", "outcome"),
     [
-        (["misuses"], Outcome("usage", reason="shape.batch=0: must be at least 1")),
-        (["fails"], Outcome("failed", reason="ValueError: first line second line")),
-        (["needs_memory"], Outcome("oom", [1, 2], "MemoryError: cannot have 1 PiB")),
-        (["leaves"], Outcome("crashed", reason="the process ended with exit status 7")),
-        (["dies_of", signal.SIGSEGV], Outcome("crashed", reason="the process ended by SIGSEGV")),
-        (["aborts_late"], Outcome("crashed", [1, 2], f"the process ended by SIGABRT{LATE}")),
-        (["sleeps_late"], Outcome("timeout", [1, 2], f"still running after timeout_s=1{LATE}")),
+        (["misuses"], ChildOutcome("usage", reason="shape.batch=0: must be at least 1")),
+        (["fails"], ChildOutcome("failed", reason="ValueError: first line second line")),
+        (["needs_memory"], ChildOutcome("oom", [1, 2], "MemoryError: cannot have 1 PiB")),
+        (["leaves"], ChildOutcome("crashed", reason="the process ended with exit status 7")),
+        (
+            ["dies_of", signal.SIGSEGV],
+            ChildOutcome("crashed", reason="the process ended by SIGSEGV"),
+        ),
+        (["aborts_late"], ChildOutcome("crashed", [1, 2], f"the process ended by SIGABRT{LATE}")),
+        (
+            ["sleeps_late"],
+            ChildOutcome("timeout", [1, 2], f"still running after timeout_s=1{LATE}"),
+        ),
     ],
 )
-def test_every_ending_of_a_child_has_its_outcome(words: list[Any], outcome: Outcome) -> None:
+def test_every_ending_of_a_child_has_its_outcome(words: list[Any], outcome: ChildOutcome) -> None:
     """With what it had reported by then. The parent awaits it without CPU time."""
     used_s = time.process_time()
     assert call(*words, timeout_s=1 if outcome.kind == "timeout" else 30) == outcome
@@ -82,7 +88,7 @@ def test_output_and_tracebacks_go_to_the_log_only(
 def test_a_child_that_lingers_after_its_result_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(isolation, "EXIT_TIMEOUT_S", 0.2)
     start = time.monotonic()
-    assert call("lingers") == Outcome("returned", "done")
+    assert call("lingers") == ChildOutcome("returned", "done")
     assert time.monotonic() - start < 10
 
 
@@ -223,10 +229,10 @@ os.environ["OMP_HERE"] = os.environ["OTHER"] = "1"
 print(sees("OMP_HERE"), sees("OTHER"))
 first = server()
 os.environ["OTHER"] = "2"
-print(isolation.renew(matters), sees("OTHER"), server() == first)
+print(isolation.end_outdated(matters), sees("OTHER"), server() == first)
 del os.environ["OMP_HERE"]
-print(sees("OMP_HERE"), isolation.renew(matters), sees("OMP_HERE"), server() == first)
-print(isolation.renew(matters))
+print(sees("OMP_HERE"), isolation.end_outdated(matters), sees("OMP_HERE"), server() == first)
+print(isolation.end_outdated(matters))
 """
 
 

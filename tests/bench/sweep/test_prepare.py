@@ -9,7 +9,7 @@ import pytest
 
 from modescope.bench.records.errors import UsageError
 from modescope.bench.sweep import isolation, prepare
-from modescope.bench.sweep.isolation import Outcome
+from modescope.bench.sweep.isolation import ChildOutcome
 from tests.helpers.commands import Ask
 from tests.helpers.worlds import World
 
@@ -23,11 +23,11 @@ def asked() -> Asked:
 
 
 @pytest.fixture(autouse=True)
-def answers(monkeypatch: pytest.MonkeyPatch, asked: Asked) -> Iterator[list[Outcome]]:
+def answers(monkeypatch: pytest.MonkeyPatch, asked: Asked) -> Iterator[list[ChildOutcome]]:
     """The last of them answers questions about models; the host answers for itself."""
-    found, world = [Outcome("returned", "source")], World()
+    found, world = [ChildOutcome("returned", "source")], World()
 
-    def call(function: str, *arguments: Any, **options: Any) -> Outcome:
+    def call(function: str, *arguments: Any, **options: Any) -> ChildOutcome:
         asked.append(arguments)
         if function.endswith("host:try_model"):
             return found[-1]
@@ -52,21 +52,21 @@ def test_the_host_has_one_child_and_each_model_one_for_all_its_shapes(
 
 
 def test_a_mistake_counts_unless_another_machine_measures_its_case(
-    ask_quickly: Ask, asked: Asked, answers: list[Outcome]
+    ask_quickly: Ask, asked: Asked, answers: list[ChildOutcome]
 ) -> None:
     requests = ask_quickly("model=mlp", "mode=eager", "threads=1,99")
     with pytest.raises(UsageError, match="threads=99: this process may use 2 cores"):
         prepare.prepare(requests)
     of_one, of_other = prepare.prepare_each(requests, {0})
     assert (len(of_one), of_other) == (1, [])
-    answers.append(Outcome("usage", "source", "batch=2: too many"))
+    answers.append(ChildOutcome("usage", "source", "batch=2: too many"))
     with pytest.raises(UsageError, match="batch=2: too many"):
         prepare.prepare_each(requests, {0})
 
 
 def test_a_model_that_crashes_while_it_is_built_is_left_to_its_cases_own_runs(
-    ask_quickly: Ask, answers: list[Outcome]
+    ask_quickly: Ask, answers: list[ChildOutcome]
 ) -> None:
-    answers.append(Outcome("crashed"))
+    answers.append(ChildOutcome("crashed"))
     jobs = prepare.prepare(ask_quickly("model=mlp", "mode=eager", "shape.batch=1,2"))
     assert [(job.refusal, job.environment.model_source_id) for job in jobs] == [(None, None)] * 2

@@ -21,8 +21,8 @@ from modescope.bench.stats.estimates import Estimate
 from modescope.bench.timing import timers
 from modescope.bench.timing.timers import Timing
 from modescope.bench.tools.selfcheck import exact, races, workloads
-from modescope.bench.tools.selfcheck.check import CheckRow, Setting, most
-from modescope.bench.tools.selfcheck.races import Slowdown, Trial, adaptive, race
+from modescope.bench.tools.selfcheck.check import CheckRow, Setting, most_wrong
+from modescope.bench.tools.selfcheck.races import Slowdown, Trial, adaptive_budget, race
 from modescope.bench.tools.selfcheck.workloads import (
     WAIT_S,
     WORKLOADS,
@@ -42,7 +42,7 @@ QUICK = Setting(Cpu(), thorough=False)
 def test_accepted_counts_allow_for_chance() -> None:
     """A harness that just meets its stated rate falls short with p < 0.0001."""
     for trials, share in ((10, 0.05), (15, 0.05), (100, 0.005), (1020, 0.05)):
-        assert most(trials, share) == scipy.stats.binom.ppf(1 - 1e-4, trials, share)
+        assert most_wrong(trials, share) == scipy.stats.binom.ppf(1 - 1e-4, trials, share)
 
 
 def _holds(outcomes: Iterator[CheckRow]) -> list[bool | None]:
@@ -189,7 +189,7 @@ def test_a_large_planted_slowdown_is_detected() -> None:
     work, other = WORKLOADS["matmul"](), WORKLOADS["matmul"]()
     device = Cpu()
     longer, plain = plant(work, 1.0, device), plant(other, 0.0, device)
-    trial = race(longer, plain, device, adaptive(2.0), 0)
+    trial = race(longer, plain, device, adaptive_budget(2.0), 0)
     assert (trial.sign, estimates.verdict(trial.speedup)) == (-1, "slower")
 
 

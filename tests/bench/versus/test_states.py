@@ -15,7 +15,7 @@ import pytest
 from modescope.bench.records.cases import Inference, Training
 from modescope.bench.records.errors import UsageError
 from modescope.bench.sweep import isolation
-from modescope.bench.sweep.isolation import Outcome
+from modescope.bench.sweep.isolation import ChildOutcome
 from modescope.bench.versus import sides
 from modescope.bench.versus.states import PROBE, State, state
 from tests.helpers.paths import ROOT
@@ -122,9 +122,9 @@ def test_some_code_of_each_case_must_be_of_the_state(
     """The model's, or that of the user's loss."""
     asked: list[tuple[str, ...]] = []
 
-    def call(function: str, targets: tuple[str, ...], **options: Any) -> Outcome:
+    def call(function: str, targets: tuple[str, ...], **options: Any) -> ChildOutcome:
         asked.append(targets)
-        return Outcome("returned", imports.split() if targets[1] else ["/mine/net.py"])
+        return ChildOutcome("returned", imports.split() if targets[1] else ["/mine/net.py"])
 
     monkeypatch.setattr(isolation, "call", call)
     jobs: Any = [

@@ -1,4 +1,4 @@
-"""For each cause a world in which it is named, and worlds near it in which it is not."""
+"""For each cause a made-up study (`World`) that has it, and changes after which it has it not."""
 
 from __future__ import annotations
 
@@ -15,4 +15,4 @@ WORLDS: Mapping[str, World] = {
     **precision.WORLDS,
     **machine.WORLDS,
 }
-"""By the code of the cause."""
+"""Code of a cause -> its world."""

@@ -1,4 +1,4 @@
-"""Worlds of `analysis.causes.compiler`; calls that vary have the lengths 10, 20, 10, 40, 20, 80."""
+"""Worlds of `analysis.causes.compiler`. With calls=mix, seq is 10, 20, 10, 40, 20 and 80."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ FLOOR: dict[str, Any] = {
 
 
 def _split(mode: str, speedup: float, profile: dict[str, Any]) -> Any:
-    """A call of which 20 us are dispatch; its baseline takes 400 us."""
+    """A row with 20 µs of dispatch; its baseline takes 400 µs."""
     latency_s = 400e-6 / speedup
     return record(mode, latency_s, speedup, **(cpu_clocks(latency_s, 20e-6) | profile))
 

@@ -9,7 +9,7 @@ from tests.helpers.studies import cpu_clocks, record
 
 
 def _half_dispatch() -> Record:
-    """Plain eager without gradients: of 400 us, as long as its baseline, 200 are dispatch."""
+    """A row of plain eager without gradients, as fast as its baseline: 400 µs, half dispatch."""
     return record("inference_mode", 400e-6, 1.0, ops_dispatched=40, **cpu_clocks(400e-6, 200e-6))
 
 

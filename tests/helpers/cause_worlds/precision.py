@@ -14,7 +14,7 @@ SIMT = "cutlass_80_simt_sgemm_128x64_tn_align1"
 
 
 def _study(speedup: float, *bf16: Kernel, instructions: str = NATIVE) -> list[Any]:
-    """Inference_mode in fp32, whose product takes 300 us, then amp in bf16."""
+    """Rows of inference_mode in fp32, with products of 300 µs, and of amp with kernels `bf16`."""
     span_s = 400e-6 / speedup
     same: dict[str, Any] = {"cpu_instructions": instructions}
     return [

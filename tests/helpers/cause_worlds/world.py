@@ -1,4 +1,4 @@
-"""What a world of a cause is, and how a row of it is changed."""
+"""`World`: a made-up study that has a cause; and functions that change its rows."""
 
 from __future__ import annotations
 
@@ -12,17 +12,16 @@ from modescope.bench.records.results import Record
 from tests.helpers.causes import Kernel
 
 Change = Callable[[Sequence[Row]], Sequence[Row]]
-"""Changes the derived rows of a world."""
+"""A function that returns the derived rows of a world with something changed."""
 
 
 @dataclass(frozen=True)
 class World:
-    """A study whose last row has the cause.
+    """A study whose last row has the cause, with the sentence and the share of a call expected.
 
-    `sentence`: what the cause says, with its figures; `share`: what it takes of a call. `silent`:
-    by a description the changes after which it is not named; each changes one fact that the rule
-    depends on. `still`: those after which it is still named. Where a rule decides on an interval,
-    one of each lies at either side.
+    `silent` has, by a description, changes after which the cause must not be found; each changes
+    one fact that the rule depends on. `still` has changes after which it must be found. Where a
+    rule compares with a threshold, `silent` has a value on one side and `still` on the other.
     """
 
     records: Sequence[Record]
@@ -33,20 +32,20 @@ class World:
 
 
 def last(**columns: Any) -> Change:
-    """The row that is explained with these columns."""
+    """Changes these columns of the last row, which is the one that is explained."""
     return lambda rows: [*rows[:-1], {**rows[-1], **columns}]
 
 
 def first(**columns: Any) -> Change:
-    """The row that it is compared with, with these columns."""
+    """Changes these columns of the first row, with which the last one is compared."""
     return lambda rows: [{**rows[0], **columns}, *rows[1:]]
 
 
 def alone(rows: Sequence[Row]) -> Sequence[Row]:
-    """The row without any other to compare it with."""
+    """Leaves only the last row, so that there is none to compare it with."""
     return rows[-1:]
 
 
 def kernels(*heaviest: Kernel) -> str:
-    """The column `heaviest_kernels` with these."""
+    """A value of the column `heaviest_kernels`, with these kernels."""
     return json.dumps([{"name": name, "count": n, "seconds": s} for name, n, s in heaviest])

@@ -1,6 +1,7 @@
-"""Pretends a GPU in every Python process: with this folder on PYTHONPATH, device=cuda is found.
+"""Makes every Python process with this folder on PYTHONPATH believe that it has a GPU.
 
-It is the CPU by another name, so modes that need no CUDA run, and no number means anything.
+device=cuda is then the CPU under another name. Modes that need no CUDA run on it; the numbers mean
+nothing.
 """
 
 import importlib.util
@@ -13,10 +14,10 @@ FINDS_DEVICES = "modescope.bench.devices.cuda"
 
 
 class Pretend(MetaPathFinder):
-    """Finds that module as usual, and changes its `find` once it is imported."""
+    """Finds the module FINDS_DEVICES as usual, and replaces its `find` once it is imported."""
 
     def find_spec(self, name: str, path: object, target: object = None) -> ModuleSpec | None:
-        """None for every other module."""
+        """The spec of FINDS_DEVICES; None for every other module."""
         if name != FINDS_DEVICES:
             return None
         sys.meta_path.remove(self)
@@ -34,7 +35,7 @@ class Pretend(MetaPathFinder):
 
 
 def pretend(module: ModuleType) -> None:
-    """Makes `find` return the pretended GPU for a GPU's name."""
+    """Makes the module's `find` return the pretended GPU for names that begin with cuda."""
     from modescope.bench.devices.devices import Cpu
     from modescope.bench.records.environment import DeviceFacts
 

@@ -12,8 +12,8 @@ import pytest
 
 from modescope.bench.stats.estimates import Estimate
 from modescope.bench.sweep import isolation
-from modescope.bench.sweep.isolation import Outcome
-from modescope.bench.tools.claims.check import CLAIMS, NumberRow, check, number_rows, place
+from modescope.bench.sweep.isolation import ChildOutcome
+from modescope.bench.tools.claims.check import CLAIMS, NumberRow, check, choose_device, number_rows
 from modescope.bench.tools.claims.claim import HOLDS, SLOW, UNDECIDED, Answer
 from modescope.bench.tools.claims.page import DOCUMENTS
 
@@ -34,8 +34,11 @@ def test_a_claim_says_all_that_the_page_shows() -> None:
 
 def test_a_claim_is_tested_on_the_device_that_it_speaks_of() -> None:
     both, cuda = (replace(EXERCISE, needs=needs) for needs in ("cpu cuda", "cuda"))
-    assert [place(claim, "cuda:1") for claim in (EXERCISE, both, cuda)] == ["cpu", *["cuda:1"] * 2]
-    assert place(cuda, "cpu") is None
+    assert [choose_device(claim, "cuda:1") for claim in (EXERCISE, both, cuda)] == [
+        "cpu",
+        *["cuda:1"] * 2,
+    ]
+    assert choose_device(cuda, "cpu") is None
 
 
 def test_a_claim_that_needs_a_gpu_runs_nothing_without_one(
@@ -47,8 +50,8 @@ def test_a_claim_that_needs_a_gpu_runs_nothing_without_one(
     assert (row.printed, row.seconds, row.tested_on, numbers) == (None, None, None, [])
 
 
-ANSWERED = Outcome("returned", Answer(HOLDS, "so it is", {"offset": 4}))
-PRINTED = Outcome("returned", "(5, 3, 4)\n")
+ANSWERED = ChildOutcome("returned", Answer(HOLDS, "so it is", {"offset": 4}))
+PRINTED = ChildOutcome("returned", "(5, 3, 4)\n")
 OFFSET = NumberRow(EXERCISE.id, "offset", 4.0, None, None, "4")
 
 
@@ -57,21 +60,23 @@ OFFSET = NumberRow(EXERCISE.id, "offset", 4.0, None, None, "4")
     [
         (ANSWERED, PRINTED, (HOLDS, "so it is", "ok", "(5, 3, 4)\n"), [OFFSET]),
         *(
-            (Outcome(kind, reason="it broke"), PRINTED,
+            (ChildOutcome(kind, reason="it broke"), PRINTED,
              (UNDECIDED, "it broke", status, "(5, 3, 4)\n"), [])
             for kind, status in (("timeout", "timeout"), ("usage", "failed"))
         ),
-        (ANSWERED, Outcome("failed", reason="x"), (HOLDS, "so it is", "failed", None), [OFFSET]),
+        (ANSWERED, ChildOutcome("failed", reason="x"),
+         (HOLDS, "so it is", "failed", None), [OFFSET]),
     ],
 )  # fmt: skip
 def test_what_comes_back_is_a_row(
-    observed: Outcome, snippet: Outcome, row: tuple[str | None, ...], numbers: list[NumberRow],
+    observed: ChildOutcome, snippet: ChildOutcome, row: tuple[str | None, ...],
+    numbers: list[NumberRow],
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     """And what compiles finds empty caches."""
     caches: list[dict[str, list[Path]]] = []
 
-    def call(function: str, *_: str, variables: dict[str, str], **__: Any) -> Outcome:
+    def call(function: str, *_: str, variables: dict[str, str], **__: Any) -> ChildOutcome:
         caches.append({name: [*Path(path).glob("*")] for name, path in variables.items()})
         return {"observe": observed, "run_snippet": snippet}[function.partition(":")[2]]
 
