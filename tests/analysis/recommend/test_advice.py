@@ -116,7 +116,7 @@ def test_the_precision_whose_mode_gains_most_comes_first(tmp_path: Path) -> None
 
 
 def test_for_few_calls_the_first_one_counts_in_the_order_of_precisions(tmp_path: Path) -> None:
-    first_s = {"baseline_first_call_s": 1e-4}
+    first_s: dict[str, Any] = {"baseline_first_call_s": 1e-4}
     records = [
         control(),
         record("no_grad", speedup=1.2, first_call_s=1e-4, **first_s),

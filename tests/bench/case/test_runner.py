@@ -122,12 +122,15 @@ def test_times_are_kept_where_the_evidence_of_a_graph_fails(
     """It is taken last, by the profiler."""
     kept: dict[str, Any] = {}
 
+    def report(phase: str, keep: object = None) -> None:
+        kept[phase] = keep
+
     def fail(*_: object) -> None:
         raise RuntimeError("no trace")
 
     monkeypatch.setattr(Contender, "replays_graphs", lambda self, device: True)
     monkeypatch.setattr(runner, "_prove", fail)
-    result = run(case(model(scaled), NO_GRAD), progress=kept.setdefault)
+    result = run(case(model(scaled), NO_GRAD), progress=report)
     found, before = result.findings, kept["evidence"]
     assert (result.status, found.in_effect) == ("ok", None)
     assert "no trace" in found.in_effect_note
