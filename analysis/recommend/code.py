@@ -1,7 +1,7 @@
 """The lines of a user's program that do what a row's mode does.
 
-They leave three names to the program: `model`, `inputs` (its arguments, a sequence of tensors) and,
-in training, `loss_of`, which makes the loss of the model's output.
+They leave three names to the program: `model`, `inputs` (the tensors that it is called with: a
+tuple, or a dict by name) and, in training, `loss_of`, which makes the loss of the model's output.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ _UPDATES = {
     True: ["scaler.scale(loss).backward()", "scaler.step(optimizer)", "scaler.update()"],
 }
 _DTYPES = {"bf16": "torch.bfloat16", "fp16": "torch.float16"}
+_TORCH_MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 
 
 def code(row: Row) -> str:
@@ -54,30 +55,32 @@ def code(row: Row) -> str:
     graphed = mode.graph and not captured
     scaled = trains and training.scales(Variant(mode, row["dtype"]))
     contexts = ", ".join(filter(None, (_GRAD.get(mode.grad), autocast)))
+    named = row["named_inputs"]
+    values = "inputs.values()" if named else "inputs"
+    call = "model(**inputs)" if named and not graphed else f"model(*{values})"
     setup = {
+        f"# inputs: a {'dict' if named else 'tuple'} of the arguments of model": True,
         f"torch.set_num_threads({row['threads']})  # as measured": device == "cpu",
         'torch.set_float32_matmul_precision("high")': row["dtype"] == "tf32",
         "torch._functorch.config.activation_memory_budget = "
         f"{training.activation_memory_budget}": training.activation_memory_budget is not None,
         f"model.{'train' if trains else 'eval'}()": True,
-        f"model.to({dtype})\n"
-        f"inputs = [x.to({dtype}) if x.is_floating_point() else x for x in inputs]":
-            dtype is not None and not autocast,
+        f"model.to({dtype})\n{_cast(dtype, named)}": dtype is not None and not autocast,
         WRAPPER: training.checkpoint != "none",
         "for name, child in [*model.named_children()]:  # of a ModuleList: its members\n"
         "    setattr(model, name, checkpoint_wrapper(child))": training.checkpoint == "children",
         "model = checkpoint_wrapper(model)": training.checkpoint == "model",
-        f"model = torch.compile(model{_compile_arguments(row)})": mode.compiles,
+        f"model = {_compile(row)}": mode.compiles,
         f"model.forward = {autocast}(model.forward)": graphed and autocast,
-        "model = torch.cuda.make_graphed_callables(model, tuple(inputs), allow_unused_input=True)":
-            graphed,
+        "model = torch.cuda.make_graphed_callables("
+        f"model, tuple({values}), allow_unused_input=True)": graphed,
         f"# `inputs` have {phrases.padding(row)}": phrases.padding(row),
         "# capture what follows once for each size of `inputs`": captured and row["calls"],
         f"optimizer = torch.optim.{_optimizer(training, mode)}": trains,
         f'scaler = torch.amp.GradScaler("{device}")': scaled,
     }  # fmt: skip
     before = [line for line, is_needed in setup.items() if is_needed]
-    line = "loss = loss_of(model(*inputs))" if trains else "output = model(*inputs)"
+    line = f"loss = loss_of({call})" if trains else f"output = {call}"
     step = [f"with {contexts}:", f"    {line}"] if contexts else [line]
     if trains:
         step = ["optimizer.zero_grad(set_to_none=True)", *step, *_UPDATES[scaled]]
@@ -89,11 +92,25 @@ def code(row: Row) -> str:
     return "\n".join([*before, "\n\ndef step():", body, CAPTURE.format(result=result, note=note)])
 
 
-def _compile_arguments(row: Row) -> str:
-    """`, mode="reduce-overhead", fullgraph=True, dynamic=True`: those that differ from torch's."""
+def _cast(dtype: str | None, named: bool | None) -> str:
+    """The line that casts the floating inputs."""
+    cast = f"x.to({dtype}) if x.is_floating_point() else x"
+    if named:
+        return f"inputs = {{name: {cast} for name, x in inputs.items()}}"
+    return f"inputs = [{cast} for x in inputs]"
+
+
+def _compile(row: Row) -> str:
+    """`torch.compile(model, mode="reduce-overhead", fullgraph=True)`: what differs from torch's.
+
+    A backend of BACKENDS that is no mode of torch.compile is called by a name to be filled in.
+    """
+    if row["compile_mode"] not in _TORCH_MODES:
+        return f"build(model)  # as compile: {row['compile_mode']} in bench/steps/backends.py"
     mode = {} if row["compile_mode"] == "default" else {"mode": row["compile_mode"]}
     fullgraph = {"fullgraph": True} if row["fullgraph"] else {}
-    return _arguments(mode | fullgraph | json.loads(row["compile_options"] or "{}"))
+    options = json.loads(row["compile_options"] or "{}")
+    return f"torch.compile(model{_arguments(mode | fullgraph | options)})"
 
 
 def _optimizer(training: Training, mode: Mode) -> str:

@@ -136,7 +136,10 @@ def _time(
         plain = subject.cast(None)
         changes = plain_call.call_without_gradients(partial(find_changes, plain))
         subject = replace(subject, changes=changes)
-        findings = Findings(changed_arguments=", ".join(subject.changes) or None)
+        findings = Findings(
+            named_inputs=bool(subject.inputs.kwargs) or None,
+            changed_arguments=", ".join(subject.changes) or None,
+        )
         work = steady_work.work_of_new_call(replace(plain, changes=subject.changes), findings)
         del plain
         check = phase.check(subject, device, plan.seed)

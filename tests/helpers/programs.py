@@ -21,10 +21,16 @@ def named(words: str, grad: str | None = None) -> Variant:
     return Variant(replace(preset(name), grad=grad or preset(name).grad), dtype)
 
 
-def lines(asked: Variant, training: Training | None = None, device: str = "cpu") -> str:
+def lines(
+    asked: Variant,
+    training: Training | None = None,
+    device: str = "cpu",
+    named_inputs: bool | None = None,
+) -> str:
     """The code that is recommended for a row with this variant."""
     asked_case = case(model(linear), asked, device=device)
-    return code(asdict(work_of(replace(asked_case, options=training or Inference()), smoke())))
+    work = work_of(replace(asked_case, options=training or Inference()), smoke())
+    return code({**asdict(work), "named_inputs": named_inputs})
 
 
 def run(program: str, net: nn.Module | None = None, device: str = "cpu") -> SimpleNamespace:

@@ -357,8 +357,8 @@ def in_us(values: Triple) -> Triple:
 GRAPH_FLOOR_S = GRAPH["least_bytes"] / GRAPH["ceiling_bytes_per_s"]
 
 NEVER = {
-    "apart", "changed_arguments", "settings_put_back", "settings_in_calls", "own_graphs",
-    "pipelined_note", "subnormal", "confirms",
+    "apart", "named_inputs", "changed_arguments", "settings_put_back", "settings_in_calls",
+    "own_graphs", "pipelined_note", "subnormal", "confirms",
     "calls", "calls_pad", "first_pass_s", "compiled_calls", "gave_up_at_call", "eager_calls",
     "size_latencies_s",
     *(f"confirming_speedup{end}" for end in ("", "_ci_low", "_ci_high")),

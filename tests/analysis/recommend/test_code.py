@@ -70,6 +70,20 @@ def test_a_training_step_sees_them_too(words: str) -> None:
     check(lines(asked, Training()), asked, training=True)
 
 
+@pytest.mark.parametrize("words", ["eager fp32", "eager bf16"])
+def test_inputs_by_name_are_passed_by_name(words: str) -> None:
+    program = lines(named(words), named_inputs=True)
+    ran: dict[str, Any] = {"torch": torch, "model": Tells(), "inputs": {"x": torch.rand(2, WIDTH)}}
+    exec(program, ran)
+    dtype = torch.bfloat16 if "bf16" in words else torch.float32
+    assert inside(ran["output"][1]).input == ran["inputs"]["x"].dtype == dtype
+
+
+def test_a_backend_of_ones_own_is_left_to_fill_in() -> None:
+    own = replace(named("compile fp32"), mode=replace(preset("compile"), compile="unfused"))
+    assert "model = build(model)" in lines(own)
+
+
 def test_settings_of_the_process_are_those_of_the_row() -> None:
     torch.set_num_threads(2)
     run(lines(variant("tf32")))
