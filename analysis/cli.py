@@ -6,6 +6,7 @@ import argparse
 import logging
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
@@ -55,11 +56,12 @@ def names(allowed: Sequence[str]) -> Callable[[str], list[str]]:
 
 
 def percentage(text: str) -> float:
-    """A type of an option: `1%` becomes 0.01; ValueError unless it is from 0 % to below 100 %."""
-    share = float(text.removesuffix("%")) / 100 if text.endswith("%") else -1.0
-    if not 0 <= share < 1:
-        raise ValueError
-    return share
+    """A type of an option: `1%` becomes 0.01. Refuses what is not from 0 % to below 100 %."""
+    with suppress(ValueError):
+        share = float(text.removesuffix("%")) / 100
+        if text.endswith("%") and 0 <= share < 1:
+            return share
+    raise argparse.ArgumentTypeError(f"{text!r}: must be a percentage below 100 %, as in 2%")
 
 
 def exit_status(body: Callable[[], None]) -> int:

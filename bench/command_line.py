@@ -25,7 +25,7 @@ from modescope.bench.records.cpu import quota_cores, usable_cores
 from modescope.bench.records.errors import UsageError, os_error_text
 from modescope.bench.records.paths import CONF, runner
 from modescope.bench.resolve import Request, request
-from modescope.bench.settings import OF_COMMAND, Settings, mistake, usage_error
+from modescope.bench.settings import OF_COMMAND, Settings, check_study_name, mistake, usage_error
 
 OVERRIDE = re.compile(r"~|[+~]*\w[\w./@$-]*=")
 """How an override (`key=value`) begins; all other words are options of Hydra and their values."""
@@ -82,7 +82,7 @@ def collect_in_child(progress: object, words: Sequence[str]) -> list[Request]:
 
 
 def _check(words: Sequence[str]) -> None:
-    """Raises UsageError for words of which Hydra would silently drop a case or a setting."""
+    """Raises UsageError for words that Hydra would silently drop, or make a folder of."""
     seen: dict[str, str] = {}
     for word in filter(OVERRIDE.match, words):
         key, _, value = word.lstrip("+~").partition("=")
@@ -94,6 +94,8 @@ def _check(words: Sequence[str]) -> None:
             raise usage_error(word, "takes one name")
         if key in ENGINES and value != "basic":
             raise usage_error(word, "cases are only collected here; use cluster=slurm, ray or gpus")
+        if key == "study" and value:  # before Hydra makes a folder elsewhere
+            check_study_name(value.strip("'\""))
         seen[key] = word
 
 

@@ -31,8 +31,12 @@ DTYPES = ("fp32", "tf32", "bf16", "fp16")
 OF_COMMAND = ("order", "resume", "retry", "dry_run", "cluster")
 """Settings with one value per command; the command that repeats a single case omits them."""
 
-CLUSTER_NUMBERS = ("workers", "array_parallelism", "signal_delay_s")
-"""Options of a cluster's engine that must be whole numbers; the scheduler checks all others."""
+CLUSTER_NUMBERS = {
+    **dict.fromkeys(("workers", "array_parallelism", "timeout_min", "cpus_per_task"), 1),
+    **dict.fromkeys(("gpus_per_node", "max_num_timeout", "mem_gb", "signal_delay_s"), 0),
+}
+"""The least value of the options of a cluster's engine that must be numbers: whole ones, except
+for `mem_gb`. The scheduler checks all other options."""
 
 OPEN = ("shape", "model.kwargs", "model.inputs")
 """Sections to which a user may add keys, as in `+model.kwargs.width=8`."""
@@ -232,7 +236,9 @@ def mistake(error: OmegaConfBaseException, words: Sequence[str] = ()) -> UsageEr
         return usage_error(typed, text) if key else UsageError(text)
     section = key.rpartition(".")[0]
     known = [f"{section}.{name}".lstrip(".") for name in error.parent_node or () if name != "hydra"]
-    adds = f" yet, and +{key} adds it" if section in OPEN else ""
+    whole: Any = error.parent_node and error.parent_node._get_root()
+    fixed = section == "shape" and OmegaConf.select(whole, "model.sizes")
+    adds = f" yet, and +{key} adds it" if section in OPEN and not fixed else ""
     return usage_error(typed, f"no such key{adds}", known, wrong=key)
 
 
@@ -258,15 +264,19 @@ def check(config: DictConfig) -> Settings:
             raise usage_error(
                 f"{key}={value}", f"must be from {limits['least']} to {limits['most']}"
             )
-    for key in CLUSTER_NUMBERS:
-        value = config.cluster.get(key)
-        if value is not None and not (isinstance(value, int) and value >= 0):
-            raise usage_error(f"cluster.{key}={value}", "must be a whole number")
-    if config.study != Path(config.study).name or config.study in ("", ".."):
-        raise usage_error(
-            f"study={config.study}", "must be the plain name of a folder in results_dir"
-        )
+    for key, least in CLUSTER_NUMBERS.items():
+        value, kinds = config.cluster.get(key), (int, float) if key == "mem_gb" else (int,)
+        if value is not None and not (type(value) in kinds and least <= value <= MOST):
+            whole = "" if float in kinds else "whole "
+            raise usage_error(f"cluster.{key}={value}", f"must be a {whole}number from {least}")
+    check_study_name(config.study)
     return settings
+
+
+def check_study_name(study: str) -> None:
+    """Raises UsageError unless `study` is the name of a folder, without parts of a path."""
+    if study != Path(study).name or study in ("", ".."):
+        raise usage_error(f"study={study}", "must be the plain name of a folder in results_dir")
 
 
 def preset(key: str, group: str, name: str, folders: Iterable[Path] = (CONF,)) -> dict[str, Any]:

@@ -139,6 +139,18 @@ def compare(
         raise UsageError(
             "model is compiled; give the module that was compiled, as compare compiles it itself"
         )
+    if not isinstance(model, torch.nn.Module):
+        if not callable(model):
+            raise UsageError(
+                f"model is of type {type(model).__name__}; give a torch.nn.Module, or a function "
+                "or class that returns one"
+            )
+    elif inputs is None:
+        raise UsageError(
+            "inputs is missing; give a tensor, a tuple of arguments, or a dict by name"
+        )
+    if not isinstance(study, str | Path | None):
+        raise UsageError(f"study={study!r}: must be a name or a path")
     called = str(name or getattr(model, "__name__", type(model).__name__))
     name = re.sub(r"[^\w-]+", "_", called, flags=re.ASCII).strip("_") or "model"
     folder = _folder(study or f"{name}-{datetime.now():%Y%m%d-%H%M%S}")

@@ -91,6 +91,8 @@ class Slurm:
         except (FailedJobError, FailedSubmissionError, TypeError, ValueError) as error:
             said = " ".join(str(error).split())
             raise UsageError(f"sbatch refused the jobs: {said}") from error
+        except AssertionError as error:  # submitit's check of types
+            raise UsageError(f"cluster=slurm: {error}") from error
         return [job.job_id for job in submitted]
 
     def _parameters(self, cases: int, path: str) -> dict[str, Any]:

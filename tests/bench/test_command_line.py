@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -61,9 +62,18 @@ def test_cases_are_collected(ask: Ask, arguments: list[str], modes: list[str]) -
         (["mode.name=foo"], "mode.name=foo: "),
         (["budget.rank=7"], "budget.rank=7: "),
         (["cluster=slurm", "cluster.workers=many"], "cluster.workers=many: "),
+        (["cluster=slurm", "cluster.workers=0"], "cluster.workers=0: "),
+        (["cluster=slurm", "cluster.timeout_min=soon"], "cluster.timeout_min=soon: "),
+        (["cluster=slurm", "cluster.mem_gb=lots"], "cluster.mem_gb=lots: "),
+        (["cluster=slurm", "cluster.max_num_timeout=-1"], "cluster.max_num_timeout=-1: "),
         (["shape.batch=${x}"], "Interpolation key 'x'"),
         (["study=.."], "study=..: "),
-        (["shape.heads=1"], "shape.heads=1: no such key yet, and +shape.heads adds it; "),
+        (["study=../x"], "study=../x: "),
+        (["shape.heads=1"], "shape.heads=1: no such key; allowed: "),
+        (
+            ["model=custom", "shape.heads=1"],
+            "shape.heads=1: no such key yet, and +shape.heads adds it; ",
+        ),
     ],
     ids=str,
 )
@@ -71,6 +81,12 @@ def test_a_mistake_is_one_line_that_names_the_setting(
     refusal: Refusal, arguments: list[str], culprit: str
 ) -> None:
     assert refusal(*arguments).startswith(culprit)
+
+
+@pytest.mark.parametrize("study", ["../x", "'../x'", "..", "a,../x"])
+def test_a_refused_study_leaves_no_folder(refusal: Refusal, study: str, tmp_path: Path) -> None:
+    assert refusal("-m", f"results_dir={tmp_path}/results", f"study={study}").startswith("study=")
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(

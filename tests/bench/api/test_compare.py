@@ -151,8 +151,9 @@ X = {"x": torch.rand(4, 16), "shift": torch.rand(4, 16)}
 @pytest.mark.parametrize(
     ("model", "inputs", "further", "culprit"),
     [
-        (3, X, {}, "int, which must build the model, cannot be called"),
-        (Net(), None, {}, "it must return"),
+        (3, X, {}, "model is of type int; give a torch.nn.Module"),
+        (Net(), None, {}, "inputs is missing"),
+        (Net(), X, {"study": 3}, "study=3: must be a name or a path"),
         (Net(), (X["x"], object()), {}, r"\[1\] is of type object"),
         (Net(), X, {"modes": "eagr"}, "mode=eagr: "),
         (Net(), X, {"overrides": ["dry_run=true"]}, "overrides: "),
