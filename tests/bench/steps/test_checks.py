@@ -29,3 +29,11 @@ def test_a_limit_of_a_parameter_holds_in_every_step(
     found = Deviation(1e-4, None, scales)
     assert LIMIT.worst_scale(found).place == worst
     assert LIMIT.accepts(found) is accepted
+
+
+@pytest.mark.parametrize(
+    ("other", "covered"),
+    [(Limit(1e-3, 0.01), True), (Limit(2e-3, 0.005), False), (Limit(5e-4, 0.02), False)],
+)
+def test_a_limit_covers_one_that_is_larger_in_nothing(other: Limit, covered: bool) -> None:
+    assert LIMIT.covers(other) == covered
