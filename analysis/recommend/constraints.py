@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 
 _SIZE = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(?:([KMGT])(I?))?B\s*", re.IGNORECASE)
@@ -44,19 +45,19 @@ def wishes(options: argparse.Namespace) -> Wishes:
 
 
 def calls(text: str) -> float:
-    """The number in `10000`, `10_000` or `1e6`; ValueError unless it is finite and at least 1."""
-    number = float(text)
-    if not 1 <= number < math.inf:
-        raise ValueError(text)
-    return number
+    """The number in `10000`, `10_000` or `1e6`; an error unless it is finite and at least 1."""
+    with suppress(ValueError):
+        if 1 <= (number := float(text)) < math.inf:
+            return number
+    raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 on, such as 10000 or 1e6")
 
 
 def size(text: str) -> int:
-    """The bytes of `8GB`, `8 GiB`, `1.5gib` or `1000B`; ValueError without a unit or below 1."""
+    """The bytes of `8GB`, `8 GiB`, `1.5gib` or `1000B`; an error without a unit or below 1."""
     match = _SIZE.fullmatch(text)
     number, letter, binary = match.groups() if match else ("0", None, None)
     power = " KMGT".index((letter or " ").upper())
     size_bytes = float(number) * (1024 if binary else 1000) ** power
     if not 1 <= size_bytes < math.inf:
-        raise ValueError(text)
+        raise argparse.ArgumentTypeError(f"{text!r} is no size, such as 8GB or 8GiB")
     return int(size_bytes)

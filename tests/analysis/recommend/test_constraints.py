@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import ArgumentTypeError
 from pathlib import Path
 
 import pytest
@@ -22,13 +23,13 @@ def test_sizes_are_read_as_bytes() -> None:
 
 @pytest.mark.parametrize("text", ["", "GiB", "-1GiB", "0.1B", "8", "8G", "8iB", "9" * 400 + "B"])
 def test_an_invalid_size(text: str) -> None:
-    with pytest.raises(ValueError):  # noqa: PT011
+    with pytest.raises(ArgumentTypeError):
         size(text)
 
 
 @pytest.mark.parametrize("text", ["", "0.5", "inf", "nan", "many"])
 def test_an_invalid_number_of_calls(text: str) -> None:
-    with pytest.raises(ValueError):  # noqa: PT011
+    with pytest.raises(ArgumentTypeError):
         calls(text)
 
 
