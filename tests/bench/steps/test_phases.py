@@ -13,7 +13,8 @@ from modescope.bench.records.cases import Case, Inference, PhaseOptions
 from modescope.bench.records.results import work_of
 from modescope.bench.refusals import OF_PHASE, refusal
 from modescope.bench.settings import PHASE_SETTINGS, PhaseSettings
-from modescope.bench.steps.phases import PHASES, InferencePhase
+from modescope.bench.steps.modes import Phase
+from modescope.bench.steps.phases import PHASES
 from modescope.bench.steps.subject import Inputs
 from tests.helpers.made_up_records import CPU
 from tests.helpers.probe_models import case, model, scaled, silent, smoke, variant
@@ -33,7 +34,7 @@ class Repeat(PhaseOptions):
 
 
 @dataclass(frozen=True)
-class RepeatPhase(InferencePhase):
+class RepeatPhase(Phase):
     options: Repeat
 
     no_dispatch = NO_DISPATCH
