@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable
 
@@ -190,16 +189,6 @@ def test_missing_values_or_other_shapes_are_an_infinite_error(outcome: dict[str,
     assert answers.deviation(outcome, expected, SCALE).error == math.inf
 
 
-def test_each_step_has_its_own_batch_drawn_from_the_seed() -> None:
-    of = subject(small_mlp)
-    check, again = check_of(of), check_of(of)
-    for kind in ("args", "targets"):
-        batches = [getattr(each, kind)[0] for each in check.inputs]
-        assert len(batches) == training_check.STEPS
-        assert not any(torch.equal(a, b) for a, b in itertools.combinations(batches, 2))
-        assert torch.equal(getattr(again.inputs[2], kind)[0], batches[2])
-
-
 def test_sgd_in_float64_by_hand() -> None:
     """Of one weight: loss (w x - t)^2, gradient 2 x (w x - t)."""
     of = subject(lambda: (nn.Linear(1, 1, bias=False), (torch.randn(1, 1),)))
@@ -290,22 +279,6 @@ def test_targets_are_drawn_for_each_output() -> None:
     a, b = of.inputs.targets
     expected = (first - a).square().mean() + (second - b).square().mean()
     torch.testing.assert_close(losses.mse(outputs, of.inputs), expected)
-
-
-@pytest.mark.parametrize(
-    ("name", "optimizer", "implementation"),
-    [("small_mlp", "sgd", "for_loop"), ("normalised", "adamw", "foreach"),
-     ("looked_up", "adamw", "fused")],
-)  # fmt: skip
-def test_an_overflowing_step_is_skipped_and_leaves_no_trace(
-    name: str, optimizer: str, implementation: str
-) -> None:
-    of = subject(LEARNERS[name])
-    made = built(of, HALF_AMP, optimizer=optimizer, implementation=implementation)
-    before, scale = everything(made), trainer_of(made).scaler.get_scale()
-    assert training_check.skips_overflow(made) is True
-    assert equal(before, everything(made))
-    assert trainer_of(made).scaler.get_scale() == scale == trainer_of(made).start.scale
 
 
 def keep_the_scale(trainer: Trainer, scale: float) -> None:
