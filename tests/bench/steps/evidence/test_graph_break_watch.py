@@ -111,21 +111,6 @@ class TwoOnALineFromOneColumn(Net):
         return self.second(y) * scale
 
 
-# Both ways out run the same line, of which Python has two copies.
-@counted(1)
-class Finally(Net):
-    def forward(self, x: Tensor) -> Any:
-        return self.leaving(self.first(x), True) + self.leaving(self.second(x), False)
-
-    def leaving(self, y: Tensor, early: bool) -> Tensor:
-        try:
-            if early:
-                return y * 2
-        finally:
-            print("at the end")  # breaks
-        return y
-
-
 # It is torch.compile that calls such a forward: no line of the model is to blame.
 @counted(1)
 class DisabledForward(Net):
