@@ -51,11 +51,6 @@ RULES: tuple[Rule, ...] = (
 
 TRAINING_RULES: tuple[Rule, ...] = (
     (
-        lambda variant, training, device: not backends.find(variant.mode).trains,
-        "code from mode.compile={mode.compile} cannot be trained; use {of}mode=eager, amp or "
-        "compile",
-    ),
-    (
         lambda variant, training, device: variant.mode.grad != "enabled",
         "under {mode.grad} no gradient is recorded, so nothing can be trained; use {of}mode=eager, "
         "amp or compile",

@@ -27,8 +27,7 @@ from modescope.bench.steps.subject import Built, Subject, keep_state
 from modescope.bench.timing import timers
 
 if TYPE_CHECKING:
-    from modescope.bench.steps.evidence.compilation_log import CompilationWatch
-    from modescope.bench.steps.evidence.generated_code import CodeWatch
+    from modescope.bench.steps.evidence.compilation import CodeWatch, CompilationWatch
     from modescope.bench.steps.evidence.graph_break_watch import GraphBreakWatch
 
 WARNING_MAX_LENGTH = 200
@@ -105,7 +104,6 @@ def enter(
     if built.parts and variant.mode.compiles:
         columns = mixed_calls.add_eager_calls(columns, built)
     compiled = mode_effect.read_compiled().since(before)
-    generated = code_watch.generated if code_watch else None
     built.adjust_start()
     facts = mode_effect.Facts(
         variant,
@@ -114,12 +112,12 @@ def enter(
         device_type=device.type,
         compiled=compiled,
         cold=plan.compile_cache == "cold",
-        symbolic_sizes=generated.symbolic_sizes if generated else None,
+        symbolic_sizes=code_watch.symbolic_sizes if code_watch else None,
         observed=mode_effect.observe(built, device),
         own_dtypes=subject.own_dtypes,
         breaks=_usable(breaks_watch.breaks if breaks_watch else None, compiled, variant),
     )
-    code_columns = generated.columns if generated else GeneratedCode()
+    code_columns = code_watch.columns if code_watch else GeneratedCode()
     peak = peak_watch.result if peak_watch else None
     log = compilation_watch.columns if compilation_watch else Compilations()
     return Contender(built, first_call_s, facts, code_columns, log, tuple(warned), peak, columns)
@@ -135,10 +133,10 @@ def _compiler_watches(
     """Watches of generated code, graph breaks and compilations, unless nothing can compile."""
     if not (variant.mode.compiles or compiler.is_imported()):
         return nullcontext(), nullcontext(), nullcontext()
-    from modescope.bench.steps.evidence import compilation_log, generated_code, graph_break_watch
+    from modescope.bench.steps.evidence import compilation, graph_break_watch
 
-    code = generated_code.watch() if plan.profile else nullcontext()
-    return code, graph_break_watch.watch(), compilation_log.watch()
+    code = compilation.watch_code() if plan.profile else nullcontext()
+    return code, graph_break_watch.watch(), compilation.watch_compilations()
 
 
 def _usable(breaks: GraphBreaks | None, compiled: Compiled, variant: Variant) -> GraphBreaks | None:

@@ -70,7 +70,6 @@ class Backend:
     """Modes that benchmark kernels against each other, each with the mode that does not but is
     otherwise the same."""
     options: frozenset[str] = OPTIONS  # the fields of CompileOptions that it takes
-    trains: bool = True
     doubts: tuple[Doubt, ...] = ()
 
 

@@ -15,6 +15,7 @@ from modescope.bench.records.cases import Mode, PhaseOptions, Variant
 from modescope.bench.records.errors import UsageError
 from modescope.bench.steps import arguments, backends
 from modescope.bench.steps.checks import Check
+from modescope.bench.steps.output_check import prepare_check
 from modescope.bench.steps.subject import Built, Inputs, State, Subject
 
 DTYPES = {
@@ -41,7 +42,10 @@ UNGRAPHABLE = (
 
 @dataclass(frozen=True)
 class Phase:
-    """How a model is prepared, called in steps, and checked; by default a step is one call."""
+    """How a model is prepared, called in steps, and checked.
+
+    By default, as for inference, a step is one call, whose outputs are checked.
+    """
 
     options: PhaseOptions
 
@@ -64,9 +68,9 @@ class Phase:
     def check(self, subject: Subject, device: Hardware, seed: int) -> Check:
         """A check of `subject`, which is prepared, on inputs drawn from `seed`.
 
-        Runs the reference. Every phase overrides this.
+        Runs the reference.
         """
-        raise NotImplementedError
+        return prepare_check(subject, device, seed)
 
     def own(self, subject: Subject) -> Subject:
         """`subject`, the variant's own copy, as its steps call it; may change its module."""

@@ -37,7 +37,7 @@ import, and the original values of the variables that were changed to start it."
 
 COMPILER = (
     "modescope.bench.steps.compiler:import_without_cuda",
-    "modescope.bench.steps.evidence.generated_code",
+    "modescope.bench.steps.evidence.compilation",
     "modescope.bench.steps.evidence.graph_break_watch",
 )
 """Modules, and a function that imports some: torch's compiler and what watches it. They take

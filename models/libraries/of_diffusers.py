@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from modescope.models.libraries.importing import check_heads, check_name, library, refusals
+from modescope.models.libraries import check_heads, check_name, library, refusals
 
 LATENT = 4  # channels of a latent image
 STEPS = 1000  # of adding noise; a network is told the number of the step

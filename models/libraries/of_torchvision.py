@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn, randn
 
-from modescope.models.libraries.importing import check_name, library, refusals
+from modescope.models.libraries import check_name, library, refusals
 
 
 def build(name: str, batch: int, pixels: int) -> tuple[nn.Module, tuple[Tensor]]:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from modescope.models.libraries.importing import check_heads, check_name, library, refusals
+from modescope.models.libraries import check_heads, check_name, library, refusals
 
 FEED_FORWARD = 4  # hidden width of the MLP over model width, as in GPT-2, BERT and T5
 

@@ -12,7 +12,7 @@ from modescope.bench.devices.devices import Hardware, Step
 from modescope.bench.records.cases import Model, Variant
 from modescope.bench.steps import modes
 from modescope.bench.steps.building import build
-from modescope.bench.steps.evidence import generated_code
+from modescope.bench.steps.evidence import compilation
 from modescope.bench.steps.phases import ONE_CALL
 from modescope.bench.timing import timers
 from tests.helpers.probe_models import preset, variant
@@ -81,13 +81,13 @@ def test_the_bias_and_the_gelu_of_an_mlp_are_one_kernel(device: Hardware) -> Non
     shape = {"batch": 256, "width": 512, "depth": 2}
     step = warm_model("mlp", variant(grad="inference_mode"), device, shape)
     eager = profiled(step, device).typical
-    with generated_code.watch() as watch:
+    with compilation.watch_code() as watch:
         asked = variant(grad="inference_mode", compile="default")
         step = warm_model("mlp", asked, device, shape)
     compiled = profiled(step, device).typical
-    assert watch.generated.columns.generated_kernels >= 1
+    assert watch.columns.generated_kernels >= 1
     generated = [heavy for heavy in compiled.heaviest_kernels if "triton" in heavy.name]
-    assert sum(heavy.count for heavy in generated) == watch.generated.columns.generated_kernels
+    assert sum(heavy.count for heavy in generated) == watch.columns.generated_kernels
     (fused,) = [heavy for heavy in generated if "gelu" in heavy.name]
     assert fused.count == 1
     assert "addmm" in fused.name or compiled.kernels < eager.kernels

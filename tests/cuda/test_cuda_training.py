@@ -25,7 +25,6 @@ from tests.helpers.captured_training import (
     SAVED_BYTES,
     WEIGHTS_BYTES,
     WIDTH,
-    Tolerance,
     built,
     in_graphs,
     restores_its_start,
@@ -46,8 +45,8 @@ FP16 = variant("fp16", autocast=True)
 CAPTURES = ("step", "forward_backward")
 
 # The same kernels in the same order; a library may still choose another for a graph's stream.
-CLOSE = Tolerance(relative=1e-4, absolute=1e-5)
-CLOSE_IN_HALF = Tolerance(relative=1e-2, absolute=1e-3)
+CLOSE = {"rtol": 1e-4, "atol": 1e-5}
+CLOSE_IN_HALF = {"rtol": 1e-2, "atol": 1e-3}
 
 SHAPE = '{"batch":64,"depth":2,"width":512}'
 
@@ -61,7 +60,7 @@ def in_training(name: str) -> Mode:
 TRAINING_MODES = [name for name in PRESETS if in_training(name).grad == "enabled"]
 
 
-def tolerance(asked: Variant) -> Tolerance:
+def tolerance(asked: Variant) -> dict[str, float]:
     return CLOSE if asked.dtype == "fp32" else CLOSE_IN_HALF
 
 
@@ -73,7 +72,7 @@ def test_replays_train_as_eager(
 ) -> None:
     how = training(optimizer, capture=capture, **options)
     one, other = (built(each, how, device) for each in (in_graphs(asked), asked))
-    trains_alike(one, other, tolerance(asked))
+    trains_alike(one, other, **tolerance(asked))
 
 
 @pytest.mark.parametrize("capture", CAPTURES)
@@ -88,7 +87,7 @@ def test_recomputed_activations_can_be_captured(
         return RECOMPUTING[checkpoint](two_layers(), False)
 
     one, other = built(in_graphs(asked), how, device, of), built(asked, how, device)
-    trains_alike(one, other, tolerance(asked))
+    trains_alike(one, other, **tolerance(asked))
 
 
 @pytest.mark.parametrize("capture", CAPTURES)

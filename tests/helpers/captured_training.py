@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.testing import assert_close
 
 from modescope.bench.devices.devices import Hardware
 from modescope.bench.records.cases import Training, Variant
@@ -38,17 +39,6 @@ ASKED = [
     ),
 ]
 """Variants of a step that is captured as a whole."""
-
-
-@dataclass(frozen=True)
-class Tolerance:
-    """How much the results of two implementations of the same step may differ."""
-
-    relative: float
-    absolute: float
-
-    def check(self, one: Any, other: Any) -> None:
-        torch.testing.assert_close(one, other, rtol=self.relative, atol=self.absolute)
 
 
 def two_layers() -> nn.Module:
@@ -125,14 +115,15 @@ def values(made: Built) -> list[Tensor]:
     ] + scale
 
 
-def trains_alike(one: Built, other: Built, tolerance: Tolerance) -> None:
+def trains_alike(one: Built, other: Built, rtol: float = 0.0, atol: float = 0.0) -> None:
     """Asserts equal losses, gradients and weights over STEPS steps, each with a new batch."""
     losses = []
     for seed in range(1, STEPS + 1):
         losses.append(step(one, seed))
-        tolerance.check(losses[-1], step(other, seed))
-        tolerance.check(trainer_of(one).gradients(), trainer_of(other).gradients())
-    tolerance.check(values(one), values(other))
+        assert_close(losses[-1], step(other, seed), rtol=rtol, atol=atol)
+        gradients = (trainer_of(each).gradients() for each in (one, other))
+        assert_close(*gradients, rtol=rtol, atol=atol)
+    assert_close(values(one), values(other), rtol=rtol, atol=atol)
     assert len({float(loss) for loss in losses}) == STEPS
     for made in (one, other):
         for parameter, gradient in zip(

@@ -288,10 +288,6 @@ class Normalises(nn.Module):
         return y + self.mean
 
 
-def normalises() -> Built:
-    return Normalises(), (torch.randn(8, WIDTH),)
-
-
 class Remembers(nn.Module):
     """Has a Python number for which compiled code is specialised; it may grow with each call."""
 

@@ -11,7 +11,7 @@ from modescope.bench.devices.devices import Step
 from modescope.bench.records.columns import Rounds
 from modescope.bench.steps import modes
 from modescope.bench.steps.checks import Deviation
-from modescope.bench.steps.phases.output_check import OutputCheck
+from modescope.bench.steps.output_check import OutputCheck
 from modescope.bench.steps.subject import Built
 from modescope.bench.steps.training import training_check
 from modescope.bench.steps.training.training_check import TrainingCheck

@@ -15,13 +15,8 @@ import pytest
 import torch
 from torch import nn
 
-from modescope.models.libraries import (
-    importing,
-    of_diffusers,
-    of_timm,
-    of_torchvision,
-    of_transformers,
-)
+from modescope.models import libraries
+from modescope.models.libraries import of_diffusers, of_timm, of_torchvision, of_transformers
 from tests.helpers.commands import QUICKLY, Cli, rows
 
 pytestmark = pytest.mark.full
@@ -135,10 +130,10 @@ def test_a_missing_or_broken_library_is_named(
 def test_what_a_library_refuses_is_one_sentence_and_no_room_stays_an_error() -> None:
     with (
         pytest.raises(ValueError, match=r"^timm does not build net with shape.batch=2: 7\s"),
-        importing.refusals("timm", "net", {"batch": 2}),
+        libraries.refusals("timm", "net", {"batch": 2}),
     ):
         raise AssertionError("7\n does not fit")
-    with pytest.raises(RuntimeError, match="no memory"), importing.refusals("timm", "net", {}):
+    with pytest.raises(RuntimeError, match="no memory"), libraries.refusals("timm", "net", {}):
         raise RuntimeError("no memory")
 
 
@@ -160,28 +155,6 @@ def test_image_models_are_built_without_weights_for_the_size_of_the_image(
     assert options[-1] == expected
     assert x.shape == (2, channels, 32, 32)
     assert module.training
-
-
-NARROW = """
-import torch
-
-def list_models():
-    return ["narrow"]
-
-def create_model(name, pretrained, img_size):
-    return torch.nn.Linear(8, 2)
-"""
-
-
-def test_a_size_that_a_library_cannot_compute_with_ends_the_command(
-    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "timm.py").write_text(NARROW, encoding="utf-8")
-    monkeypatch.syspath_prepend(tmp_path)
-    words = ("model=timm", "model.name=narrow", "mode=inference_mode", "shape.batch=2", *QUICKLY)
-    answer = cli(*words, "shape.pixels=7")
-    assert (answer.status, answer.out) == (2, "")
-    assert answer.err.startswith("error: timm:narrow fails in eval() with shape.batch=2 shape.pix")
 
 
 @needs_hf

@@ -1,4 +1,4 @@
-"""What all models share, and what the simple ones must agree with."""
+"""What all models share, and what each must agree with."""
 
 from __future__ import annotations
 
@@ -73,14 +73,6 @@ def test_every_parameter_gets_a_gradient(name: str) -> None:
         assert parameter.grad.count_nonzero() > 0, each
 
 
-@pytest.mark.parametrize("name", ["mlp", "transformer"])
-def test_error_in_bf16_is_within_a_few_roundings(name: str) -> None:
-    module, (x,) = BUILDS[name][0]()
-    reference = deepcopy(module).double()(x.double())
-    assert 0 < relative_rms(module(x), reference) < 1e-6
-    assert 1e-4 < relative_rms(module.bfloat16()(x.bfloat16()), reference) < 1e-2
-
-
 def test_transformer_agrees_with_causal_attention_written_out() -> None:
     module, (x,) = transformer.build(batch=1, seq=4, width=8, heads=2)
     assert isinstance(module, transformer.Block)
@@ -137,3 +129,68 @@ def test_pointwise_outputs_depend_on_input_and_ops_and_errors_do_not_grow(ops: i
     assert reference.abs().max() < (x * module.get_parameter("scale")).abs().max() + 0.75
     module.ops += 3
     assert relative_rms(module(x), reference) > 1e-2
+
+
+# The decoder with its cache, and published architectures
+
+
+def caches(module: nn.Module) -> dict[str, Tensor]:
+    named = module.named_buffers()
+    return {name: each.clone() for name, each in named if name.endswith((".keys", ".values"))}
+
+
+@torch.no_grad()
+def test_steps_after_a_prompt_agree_with_the_whole_text_at_once() -> None:
+    whole, (tokens,) = decoder.prefill(**TEXT)
+    prompt, _ = decoder.prefill(**TEXT)
+    step, _ = decoder.decode(**TEXT)
+    prompt.load_state_dict(whole.eval().state_dict())
+    expected = whole(tokens)
+    prompt.eval()(tokens[:, :5])
+    step.eval().load_state_dict(prompt.state_dict())
+    for place in range(5, 8):
+        found = step(tokens, torch.full((3,), place))
+        torch.testing.assert_close(found, expected[:, place], rtol=1e-5, atol=1e-5)
+    for name, each in caches(whole).items():
+        torch.testing.assert_close(step.get_buffer(name), each, rtol=1e-5, atol=1e-5)
+
+
+@torch.no_grad()
+def test_a_step_writes_one_entry_of_each_sequence_and_repeats_bit_by_bit() -> None:
+    module, (tokens, _) = decoder.decode(**TEXT)
+    input_pos = torch.tensor([7, 0, 4])
+    before = caches(module.eval())
+    first = module(tokens, input_pos)
+    after = caches(module)
+    assert len(after) == 4
+    for name, each in after.items():
+        changed = (each != before[name]).any(-1).any(1)  # (batch, seq)
+        assert changed.nonzero().tolist() == [[0, 7], [1, 0], [2, 4]]
+    assert torch.equal(module(tokens, input_pos), first)
+    assert all(torch.equal(each, after[name]) for name, each in caches(module).items())
+
+
+def test_training_leaves_the_cache_alone_and_no_call_records_a_tape_in_it() -> None:
+    module, (tokens,) = decoder.prefill(**TEXT)
+    before = caches(module)
+    module(tokens)
+    assert all(torch.equal(each, before[name]) for name, each in caches(module).items())
+    module.eval()(tokens)
+    assert not any(torch.equal(each, before[name]) for name, each in caches(module).items())
+    assert not any(buffer.requires_grad for buffer in module.buffers())
+
+
+def test_the_residual_network_has_the_parameters_of_resnet_18() -> None:
+    module, _ = resnet.build(batch=1, pixels=64, width=64, depth=2)
+    assert sum(parameter.numel() for parameter in module.parameters()) == 11_689_512
+
+
+@torch.no_grad()
+def test_a_bag_is_the_sum_of_its_rows() -> None:
+    module, (numbers, ids) = embedding.build(batch=2, tables=1, rows=9, width=4, hot=3)
+    assert isinstance(module, embedding.Recommender)
+    below = module.below(numbers)
+    table = module.bags[0]
+    assert isinstance(table, nn.EmbeddingBag)
+    product = (below * table.weight[ids[:, 0]].sum(1)).sum(1, keepdim=True)
+    torch.testing.assert_close(module(numbers, ids), module.above(torch.cat([below, product], 1)))

@@ -31,7 +31,7 @@ from torch._dynamo.utils import get_compilation_metrics
 
 from modescope.bench.records.cases import Model
 from modescope.bench.records.paths import is_of_python
-from modescope.bench.steps.evidence import compilation_log
+from modescope.bench.steps.evidence import compilation
 from modescope.bench.steps.evidence.mode_effect import GraphBreaks, Site, breaks_summary
 
 TORCH = str(Path(torch.__file__).parent) + "/"
@@ -220,7 +220,7 @@ def _reason(text: str) -> str:
 def failure_reason(error: Exception, model: Model) -> str | None:
     """Why the compiler raised `error`, in words for the user; None if it did not raise it."""
     if isinstance(error, FailOnRecompileLimitHit):
-        last_first = compilation_log.recompile_reasons(reversed(get_compilation_metrics()))
+        last_first = compilation.recompile_reasons(reversed(get_compilation_metrics()))
         why = f"; its last reason: {last_first[0]}" if last_first else ""
         return GAVE_UP.format(limit=torch._dynamo.config.recompile_limit, why=why)
     if not isinstance(error, (*STOPS, *UNBREAKABLE)):

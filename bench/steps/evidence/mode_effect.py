@@ -118,10 +118,10 @@ def recompile_reasons() -> Callable[[], list[str]]:
     """A function that returns torch's reasons to compile code again since this call."""
     if not compiler.is_imported():
         return list
-    from modescope.bench.steps.evidence import compilation_log  # which imports the compiler
+    from modescope.bench.steps.evidence import compilation  # which imports the compiler
 
-    since = compilation_log.record()
-    return lambda: compilation_log.recompile_reasons(since())
+    since = compilation.record()
+    return lambda: compilation.recompile_reasons(since())
 
 
 def observe(built: Built, device: Hardware) -> Observed:

@@ -17,7 +17,7 @@ from modescope.bench.case.profiler.facts import StepFacts
 from modescope.bench.devices.devices import Hardware, Step
 from modescope.bench.stats.estimates import Estimate
 from modescope.bench.steps import compiler
-from modescope.bench.steps.evidence import generated_code, graph_break_watch, mode_effect
+from modescope.bench.steps.evidence import compilation, graph_break_watch, mode_effect
 from modescope.bench.timing import memory_layout
 from modescope.bench.timing.comparison import compare
 from modescope.bench.tools.selfcheck.races import adaptive_budget
@@ -102,14 +102,12 @@ def compiler_work(call: Step) -> CompilerWork:
     """What torch.compile does in a first `call`, without its caches of graphs."""
     before = mode_effect.read_compiled()
     with (
-        generated_code.watch() as code,
+        compilation.watch_code() as code,
         graph_break_watch.watch() as broken,
         inductor.patch(fx_graph_cache=False),
         aot_autograd.patch(enable_autograd_cache=False),
     ):
         call()
-    assert code.generated is not None
     graphs = mode_effect.read_compiled().since(before).graphs
-    columns = code.generated.columns
-    kernels, externs = columns.generated_kernels or 0, columns.extern_calls or 0
+    kernels, externs = code.columns.generated_kernels or 0, code.columns.extern_calls or 0
     return CompilerWork(graphs, graph_break_watch.count(broken), kernels, externs)

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from modescope.bench.devices.devices import Cpu
-from modescope.bench.records.cases import CompileOptions, Mode, Training, Variant
+from modescope.bench.records.cases import CompileOptions, Mode, Variant
 from modescope.bench.refusals import refusal
 from modescope.bench.settings import LIMITS
 from modescope.bench.steps import backends, modes
@@ -48,7 +48,6 @@ def test_a_further_backend_is_one_entry(monkeypatch: pytest.MonkeyPatch) -> None
         modes=("third", "third-captured"),
         capturing={"third-captured": "third"},
         options=frozenset(),
-        trains=False,
         doubts=((lambda f: f.compiled.graphs == 0, "{f.mode.compile} made nothing"),),
     )
     monkeypatch.setitem(BACKENDS, "third", entry)
@@ -68,8 +67,6 @@ def test_a_further_backend_is_one_entry(monkeypatch: pytest.MonkeyPatch) -> None
     assert mode_effect.effect(found) == mode_effect.ModeEffect(False, "third made nothing", 0)
 
     assert refusal(case(variant=asked), CPU) is None
-    code = case(variant=asked, options=Training())
-    assert "mode.compile=third cannot be trained" in str(refusal(code, CPU))
     dynamic = Variant(replace(asked.mode, options=DYNAMIC), "fp32")
     taken = str(refusal(case(variant=dynamic, baseline=None), CPU))
     assert "mode.compile=third does not take mode.dynamic" in taken

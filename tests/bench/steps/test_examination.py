@@ -14,10 +14,9 @@ from torch import Tensor, nn
 
 from modescope.bench.devices.devices import Cpu
 from modescope.bench.records.results import Ended
-from modescope.bench.steps import examination, plain_call
+from modescope.bench.steps import examination, output_check, plain_call
 from modescope.bench.steps.checks import Seen
-from modescope.bench.steps.phases import output_check
-from modescope.bench.steps.phases.output_check import OutputCheck
+from modescope.bench.steps.output_check import OutputCheck
 from modescope.bench.steps.subject import Inputs, Subject
 from tests.helpers.probe_models import variant
 

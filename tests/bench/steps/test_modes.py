@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -16,10 +15,9 @@ from modescope.bench.steps.building import build
 from modescope.bench.steps.evidence import mode_effect
 from modescope.bench.steps.evidence.mode_effect import Observed
 from modescope.bench.steps.phases import ONE_CALL
-from modescope.bench.steps.subject import Built, Inputs, Subject
+from modescope.bench.steps.subject import Built
 from tests.helpers.probe_models import (
     PRESETS,
-    WIDTH,
     Inside,
     inside,
     model,
@@ -95,34 +93,6 @@ def test_every_preset_is_in_effect_inside_forward(name: str) -> None:
     check(Variant(preset(name), "bf16"))
 
 
-@pytest.mark.parametrize("grad", ["enabled", "no_grad", "inference_mode"])
-@pytest.mark.parametrize(("autocast", "dtype"), [(False, "fp32"), (False, "fp16"), (True, "bf16")])
-def test_all_combinations_of_axes_work_in_eager(grad: str, autocast: bool, dtype: str) -> None:
-    check(variant(dtype, grad=grad, autocast=autocast))
-
-
-def test_contexts_are_entered_with_every_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    log: list[object] = []
-
-    @contextmanager
-    def counted() -> Iterator[None]:
-        log.append("in")
-        yield
-        log.append("out")
-
-    class Counted(torch.autocast):
-        def __enter__(self) -> Any:
-            log.append((self.device, self.fast_dtype))
-            return super().__enter__()  # type: ignore[no-untyped-call]
-
-    monkeypatch.setitem(modes.GRAD, "no_grad", counted)
-    monkeypatch.setattr(torch, "autocast", Counted)
-    step = built(variant("bf16", grad="no_grad", autocast=True)).step
-    assert log == []
-    step(), step()
-    assert log == ["in", ("cpu", torch.bfloat16), "out"] * 2
-
-
 def test_torch_compile_is_called_with_the_mode(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[dict[str, Any]] = []
 
@@ -135,16 +105,6 @@ def test_torch_compile_is_called_with_the_mode(monkeypatch: pytest.MonkeyPatch) 
         asked_for = variant(compile="max-autotune", options=CompileOptions(**options))
         modes.build(build(model(tells), {}), asked_for, fullgraph, Cpu(), ONE_CALL)
         assert asked.pop() == {"mode": "max-autotune", "fullgraph": fullgraph, **options}
-
-
-@pytest.mark.full
-def test_a_container_of_torch_nn_is_compiled() -> None:
-    """`nn.Sequential.compile()` silently compiles nothing; torch.compile(module) must."""
-    module = torch.nn.Sequential(torch.nn.Linear(WIDTH, WIDTH)).eval()
-    subject = Subject(module, Inputs((torch.randn(2, WIDTH),), {}))
-    before = mode_effect.read_compiled()
-    modes.build(subject, variant(compile="default"), True, Cpu(), ONE_CALL).step()
-    assert mode_effect.read_compiled().since(before).graphs == 1
 
 
 @pytest.mark.parametrize("compile_mode", ["none", pytest.param("default", marks=pytest.mark.full)])

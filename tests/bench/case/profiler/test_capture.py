@@ -19,7 +19,7 @@ from modescope.bench.devices.devices import Cpu, Step
 from modescope.bench.records.cases import CompileOptions, Model, Variant
 from modescope.bench.steps import modes
 from modescope.bench.steps.building import build
-from modescope.bench.steps.evidence import compilation_log, generated_code
+from modescope.bench.steps.evidence import compilation
 from modescope.bench.steps.phases import ONE_CALL
 from tests.helpers.probe_models import variant
 
@@ -72,9 +72,9 @@ def test_a_chain_of_pointwise_ops_is_as_many_kernels_in_eager() -> None:
 def test_code_from_the_compiler_s_cache_is_counted_like_new_code() -> None:
     found = []
     for _ in range(2):
-        with compilation_log.watch() as log, generated_code.watch() as watch:
+        with compilation.watch_compilations() as log, compilation.watch_code() as watch:
             record_kernels(lambda: chain(16, COMPILE))
-        found.append(watch.generated.columns)
+        found.append(watch.columns)
     assert (log.columns.compiler_cache_hits, log.columns.compiler_cache_misses) == (1, 0)
     assert found[0] == found[1]
     assert (found[0].generated_kernels, found[0].extern_calls) == (1, 0)
@@ -87,9 +87,9 @@ def test_symbolic_sizes_of_generated_code_are_counted(
 ) -> None:
     torch.compiler.reset()
     asked = variant(grad="inference_mode", compile="default", options=CompileOptions(dynamic))
-    with generated_code.watch() as watch:
+    with compilation.watch_code() as watch:
         built("pointwise", asked, batch=batch, width=16, ops=4)()
-    assert watch.generated.symbolic_sizes == symbolic
+    assert watch.symbolic_sizes == symbolic
 
 
 def test_kernels_of_a_backward_pass_are_seen() -> None:

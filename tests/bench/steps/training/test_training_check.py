@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable
 
@@ -190,16 +189,6 @@ def test_missing_values_or_other_shapes_are_an_infinite_error(outcome: dict[str,
     assert answers.deviation(outcome, expected, SCALE).error == math.inf
 
 
-def test_each_step_has_its_own_batch_drawn_from_the_seed() -> None:
-    of = subject(small_mlp)
-    check, again = check_of(of), check_of(of)
-    for kind in ("args", "targets"):
-        batches = [getattr(each, kind)[0] for each in check.inputs]
-        assert len(batches) == training_check.STEPS
-        assert not any(torch.equal(a, b) for a, b in itertools.combinations(batches, 2))
-        assert torch.equal(getattr(again.inputs[2], kind)[0], batches[2])
-
-
 def test_sgd_in_float64_by_hand() -> None:
     """Of one weight: loss (w x - t)^2, gradient 2 x (w x - t)."""
     of = subject(lambda: (nn.Linear(1, 1, bias=False), (torch.randn(1, 1),)))
@@ -292,22 +281,6 @@ def test_targets_are_drawn_for_each_output() -> None:
     torch.testing.assert_close(losses.mse(outputs, of.inputs), expected)
 
 
-@pytest.mark.parametrize(
-    ("name", "optimizer", "implementation"),
-    [("small_mlp", "sgd", "for_loop"), ("normalised", "adamw", "foreach"),
-     ("looked_up", "adamw", "fused")],
-)  # fmt: skip
-def test_an_overflowing_step_is_skipped_and_leaves_no_trace(
-    name: str, optimizer: str, implementation: str
-) -> None:
-    of = subject(LEARNERS[name])
-    made = built(of, HALF_AMP, optimizer=optimizer, implementation=implementation)
-    before, scale = everything(made), trainer_of(made).scaler.get_scale()
-    assert training_check.skips_overflow(made) is True
-    assert equal(before, everything(made))
-    assert trainer_of(made).scaler.get_scale() == scale == trainer_of(made).start.scale
-
-
 def keep_the_scale(trainer: Trainer, scale: float) -> None:
     trainer.scaler.update(scale)  # after a step that lowered it
 
@@ -355,3 +328,36 @@ def test_without_an_overflow_or_an_update_the_result_is_unknown(
     of = subject(lambda: (Applies(function), (torch.randn(4),)), "output")
     made = built(of, HALF_AMP, loss="output", lr=lr)
     assert training_check.skips_overflow(made) is None
+
+
+# Limits: the general one, and larger ones of single parameters
+
+LIMIT = Limit(error=1e-3, scale=0.01, larger={"gradient of a": 0.05, "gradient of b": 0.001})
+A, B, C = (f"gradient of {each} in step 2" for each in "abc")
+
+
+@pytest.mark.parametrize(
+    ("scales", "worst", "accepted"),
+    [
+        ({}, None, True),
+        ({A: 0.04, C: 0.009}, C, True),
+        ({A: 0.06, C: 0.009}, A, False),
+        ({B: 0.009}, B, True),  # its own limit never lowers the general one
+        ({C: 0.04}, C, False),
+        ({C: math.nan}, C, False),
+    ],
+)
+def test_a_limit_of_a_parameter_holds_in_every_step(
+    scales: dict[str, float], worst: str | None, accepted: bool
+) -> None:
+    found = Deviation(1e-4, None, scales)
+    assert LIMIT.worst_scale(found).place == worst
+    assert LIMIT.accepts(found) is accepted
+
+
+@pytest.mark.parametrize(
+    ("other", "covered"),
+    [(Limit(1e-3, 0.01), True), (Limit(2e-3, 0.005), False), (Limit(5e-4, 0.02), False)],
+)
+def test_a_limit_covers_one_that_is_larger_in_nothing(other: Limit, covered: bool) -> None:
+    assert LIMIT.covers(other) == covered

@@ -14,19 +14,19 @@ from torch import Tensor, nn
 
 from modescope.bench.devices.devices import Cpu, Step
 from modescope.bench.records.cases import eager_is_sane
+from modescope.bench.steps import output_check
 from modescope.bench.steps.checks import Deviation, accepted_error, worst
-from modescope.bench.steps.outputs import Outputs
-from modescope.bench.steps.phases import output_check
-from modescope.bench.steps.phases.output_check import (
+from modescope.bench.steps.output_check import (
     OutputCheck,
     Writes,
     buffer_errors,
     find_writes,
     prepare_check,
 )
+from modescope.bench.steps.outputs import Outputs
 from modescope.bench.steps.subject import Built, Inputs, Subject, keep_state
 from tests.helpers import probe_models
-from tests.helpers.probe_models import counts, normalises, random, scaled, variant
+from tests.helpers.probe_models import random, scaled, variant
 
 INF, NAN = math.inf, math.nan
 
@@ -108,28 +108,18 @@ Shape = Callable[[Tensor, Tensor], Any]
 
 
 class Returns(nn.Module):
-    """Returns the input and a second output, which a step may change, in a given structure."""
+    """Returns its input twice, in a given structure."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
         self.shape = shape
-        self.spoiled = 0.0
 
     def forward(self, x: Tensor) -> Any:
-        return self.shape(x, x + self.spoiled)
+        return self.shape(x, x.clone())
 
 
 def returns(shape: Shape) -> Subject:
     return Subject(Returns(shape), Inputs((torch.randn(64),), {}))
-
-
-def test_every_tensor_of_a_nested_output_is_checked() -> None:
-    own = returns(lambda x, y: (3, Answer(x, {"y": [y]}), None))
-    check = prepare_check(own, Cpu(), seed=0)
-    assert check.unfit is None
-    assert examine(check, own) == 0.0
-    own.module.spoiled = 0.5  # type: ignore[assignment]
-    assert 0.2 < examine(check, own) < 1.0  # an input's RMS is about 1
 
 
 @pytest.mark.parametrize(
@@ -139,9 +129,11 @@ def test_every_tensor_of_a_nested_output_is_checked() -> None:
         (lambda x, y: {"x": x, "y": y}, lambda x, y: (x, y), INF),
         (lambda x, y: torch.complex(x, y), lambda x, y: torch.complex(x, y).conj(), 2**0.5),
         (lambda x, y: (x > 0).sum(), lambda x, y: (x > 0).sum() + 1, 0.03),
+        (lambda x, y: (3, Answer(x, {"y": [y]}), None),
+         lambda x, y: (3, Answer(x, {"y": [y + 0.5]}), None), 0.5),
     ],
-    ids=["keys in another order", "no keys", "imaginary part", "integer"],
-)
+    ids=["keys in another order", "no keys", "imaginary part", "integer", "nested"],
+)  # fmt: skip
 def test_structure_imaginary_parts_and_integers_are_compared(
     shape: Shape, other: Shape, error: float
 ) -> None:
@@ -185,14 +177,6 @@ def test_the_error_is_the_worst_over_fresh_inputs(wrong_at: int) -> None:
     assert len(calls) == 2
 
 
-def test_a_replay_that_ignores_its_inputs_is_caught() -> None:
-    own = subject(scaled)
-    check = prepare_check(own, Cpu(), seed=0)
-    own.inputs.assign(check.inputs[0])
-    captured = eager(own)()
-    assert examine(check, own, lambda: captured) > 0.5
-
-
 @pytest.mark.parametrize(
     ("dtype", "eager_error", "accepted", "sane"),
     [("fp32", 2e-7, 1.06e-5, 5e-4), ("bf16", 4e-3, 1.4e-2, 0.1)],
@@ -204,25 +188,6 @@ def test_accepted_are_errors_near_eagers_and_eagers_near_the_tolerance(
     assert accepted_error(eager_error, dtype) == pytest.approx(accepted)
     assert eager_is_sane(sane * 0.999, dtype)
     assert not any(eager_is_sane(error, dtype) for error in (sane * 1.001, INF, NAN))
-
-
-@pytest.mark.parametrize(
-    ("build", "arguments"),
-    [(counts, {"in_place": True}), (counts, {"in_place": False}), (normalises, {})],
-    ids=["in place", "replaced", "statistics"],
-)
-def test_buffers_are_restored_after_every_call(
-    build: Callable[..., probe_models.Built], arguments: dict[str, bool]
-) -> None:
-    own = subject(build, **arguments)
-    before = {name: (each, each.clone()) for name, each in own.module.named_buffers()}
-    check = prepare_check(own, Cpu(), seed=0)
-    assert check.unfit is None
-    for _ in range(2):
-        assert examine(check, own) < 1e-6
-    for name, buffer in own.module.named_buffers():
-        assert buffer is before[name][0]
-        assert torch.equal(buffer, before[name][1])
 
 
 def test_checking_restores_the_inputs_and_draws_others_from_its_seed() -> None:

@@ -1,18 +1,23 @@
-"""The check of outputs, and of what a call writes to buffers, such as a row of a KV cache."""
+"""The check of outputs, and of what a call writes to buffers, such as a row of a KV cache.
+
+Where calls have different sizes, each size has a check of its own.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import torch
 
 from modescope.bench.devices.devices import Hardware, Step
-from modescope.bench.records.cases import Variant
+from modescope.bench.records.cases import TOLERANCE, Variant
+from modescope.bench.records.errors import note_place
 from modescope.bench.steps import examination, geometry, plain_call
 from modescope.bench.steps.checks import Check, Deviation, Seen, worst
-from modescope.bench.steps.examination import Calls, Recipe
+from modescope.bench.steps.examination import REFERENCES, Calls, Recipe
 from modescope.bench.steps.outputs import (
     Outputs,
     comparable,
@@ -23,6 +28,8 @@ from modescope.bench.steps.outputs import (
     zero_nonfinite,
 )
 from modescope.bench.steps.subject import Built, Inputs, Subject, keep_state
+
+T = TypeVar("T")
 
 FRESH_INPUTS = 2
 """The number of inputs of a check: two, because a replayed graph that ignores its inputs is right
@@ -213,3 +220,54 @@ def _runs(subject: Subject, step: Step, inputs: Sequence[Inputs], seed: int) -> 
             unfit = why_incomparable(output)
             runs.append(Results(comparable(output), writes, describe_unchecked(output), unfit))
     return runs
+
+
+@dataclass(frozen=True)
+class MixedCheck(Check):
+    """A check of outputs at each size."""
+
+    parts: Mapping[str, OutputCheck]
+    unfit: str | None
+    seen: Seen
+    unchecked: str | None
+
+    def examine(self, built: Built, variant: Variant) -> Deviation:
+        """The largest error over the sizes that are called; its place names the size."""
+        return worst(
+            (f"{found.place or 'output'} at {name}", found.error)
+            for name, found in self._each(built, lambda check, part: check.examine(part, variant))
+        )
+
+    def results(self, built: Built) -> Outputs:
+        """The outputs of all sizes."""
+        return {
+            f"{place} at {name}": value
+            for name, outputs in self._each(built, lambda check, part: check.results(part))
+            for place, value in outputs.items()
+        }
+
+    def _each(
+        self, built: Built, examine: Callable[[OutputCheck, Built], T]
+    ) -> Iterator[tuple[str, T]]:
+        for name, part in built.parts.items():
+            with note_place(name):
+                yield name, examine(self.parts[name], part)
+
+
+def prepare_mixed_check(subject: Subject, device: Hardware, seed: int) -> MixedCheck:
+    """The check that `prepare_check` makes, for every size."""
+    checks = {}
+    for name, part in subject.parts.items():
+        with note_place(name):
+            checks[name] = prepare_check(part, device, seed)
+    every = [each.seen for each in checks.values()]
+    first = next(iter(checks.values()))
+    seen = replace(
+        first.seen,
+        checked_against=max((each.checked_against for each in every), key=list(REFERENCES).index),
+        narrowest=max((each.narrowest for each in every), key=TOLERANCE.__getitem__),
+        apart=max(each.apart for each in every),
+        random=any(each.random for each in every),
+        depends=any(each.depends for each in every),
+    )
+    return MixedCheck(checks, first.unfit, seen, first.unchecked)

@@ -1,4 +1,4 @@
-"""The phases, which say what a step does: inference, training, and the table of them."""
+"""The phases, which say what a step does: one call, calls of different sizes, or training."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from modescope.bench.records.cases import (
     PhaseOptions,
     Training,
     Variant,
+    size_name,
 )
 from modescope.bench.steps.checks import Check
 from modescope.bench.steps.modes import Phase
-from modescope.bench.steps.phases.mixed_calls import prepare_mixed_check, vary
-from modescope.bench.steps.phases.output_check import prepare_check
+from modescope.bench.steps.output_check import prepare_mixed_check
 from modescope.bench.steps.subject import Inputs, Subject
 from modescope.bench.steps.training import losses
 from modescope.bench.steps.training.trainer import (
@@ -33,32 +33,40 @@ from modescope.bench.steps.training.trainer import (
 )
 from modescope.bench.steps.training.training_check import TrainingCheck, Trial
 
-
-class InferencePhase(Phase):
-    """A step is a forward; its outputs are checked."""
-
-    def check(self, subject: Subject, device: Hardware, seed: int) -> Check:
-        """A check of outputs, and of what is written to buffers."""
-        return prepare_check(subject, device, seed)
-
-
-ONE_CALL = InferencePhase(Inference())
+ONE_CALL = Phase(Inference())
 
 
 @dataclass(frozen=True)
-class MixedPhase(InferencePhase):
-    """A step is a pass over forwards of different sizes; the outputs of each are checked."""
+class MixedPhase(Phase):
+    """A step is a pass over calls of different sizes; the outputs of each size are checked.
+
+    The inputs of all sizes are one tree, so that they are copied, cast, moved and redrawn like
+    those of any model. Comparing, calling and capturing is done at each size: there is one
+    `Subject` and one `Built` per size, and all of them share the module.
+    """
 
     options: Inference
 
     no_dispatch = "calls of different sizes have no empty batch of their own"
 
     def prepare(self, subject: Subject, seed: int) -> Subject:
-        """`subject` with the inputs of all sizes."""
-        return vary(subject, self.options, seed)
+        """`subject` with inputs of all sizes, made by its builder from `seed`."""
+        assert subject.rebuild is not None
+        true, padded = self.options.calls(), self.options.calls(padded=True)
+        by_label = {size_name(each): each for each in (*true, *padded)}
+        inputs = {}
+        for name, sizes in by_label.items():
+            made = subject.rebuild(seed, sizes)
+            inputs[name] = (made.args, made.kwargs)
+        return replace(
+            subject,
+            inputs=Inputs((inputs,), {}),
+            order=tuple(map(size_name, padded)),
+            order_of_baseline=tuple(map(size_name, true)),
+        )
 
     def check(self, subject: Subject, device: Hardware, seed: int) -> Check:
-        """The check of `InferencePhase`, at each size."""
+        """A check of outputs at each size."""
         return prepare_mixed_check(subject, device, seed)
 
 
@@ -134,7 +142,7 @@ class TrainingPhase(Phase):
         return live, replay, trained
 
 
-PHASES: dict[str, Callable[[Any], Phase]] = {"inference": InferencePhase, "train": TrainingPhase}
+PHASES: dict[str, Callable[[Any], Phase]] = {"inference": Phase, "train": TrainingPhase}
 """The phases by name. Each takes its own kind of options, whose settings are in
 `bench.settings`."""
 

@@ -9,11 +9,12 @@ import pytest
 
 from modescope.bench.case import runner
 from modescope.bench.devices.devices import Step
-from modescope.bench.records.cases import Case, Inference, PhaseOptions
+from modescope.bench.records.cases import PhaseOptions
 from modescope.bench.records.results import work_of
 from modescope.bench.refusals import OF_PHASE, refusal
 from modescope.bench.settings import PHASE_SETTINGS, PhaseSettings
-from modescope.bench.steps.phases import PHASES, InferencePhase
+from modescope.bench.steps.modes import Phase
+from modescope.bench.steps.phases import PHASES
 from modescope.bench.steps.subject import Inputs
 from tests.helpers.made_up_records import CPU
 from tests.helpers.probe_models import case, model, scaled, silent, smoke, variant
@@ -33,7 +34,7 @@ class Repeat(PhaseOptions):
 
 
 @dataclass(frozen=True)
-class RepeatPhase(InferencePhase):
+class RepeatPhase(Phase):
     options: Repeat
 
     no_dispatch = NO_DISPATCH
@@ -47,33 +48,25 @@ class RepeatPhase(InferencePhase):
         return repeated
 
 
-@pytest.fixture
-def repeated(monkeypatch: pytest.MonkeyPatch) -> Case:
+@pytest.mark.usefixtures("as_in_a_child")
+def test_a_new_phase_is_measured_and_checked_and_has_case_ids_and_refusals_of_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     rules = ((lambda variant, options, device: options.calls > 9, TOO_OFTEN),)
-    settings = PhaseSettings(Repeat, natural_grad="no_grad")
     monkeypatch.setitem(OF_PHASE, "repeat", (rules, ()))
     monkeypatch.setitem(PHASES, "repeat", RepeatPhase)
-    monkeypatch.setitem(PHASE_SETTINGS, "repeat", settings)
-    return replace(case(model(scaled), variant(grad="no_grad")), options=Repeat())
+    monkeypatch.setitem(PHASE_SETTINGS, "repeat", PhaseSettings(Repeat, natural_grad="no_grad"))
+    once = case(model(scaled), variant(grad="no_grad"))
+    twice, *others = (replace(once, options=Repeat(calls=calls)) for calls in (2, 3, 10))
+    assert len({each.case_id for each in (once, twice, *others)}) == 4
+    assert work_of(twice, smoke()).phase == "repeat"
+    assert refusal(twice, CPU) is None
+    assert refusal(others[-1], CPU) == "10 calls take too long on Some CPU"
 
-
-@pytest.mark.usefixtures("as_in_a_child")
-def test_a_new_phase_is_measured_and_checked(
-    repeated: Case, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    result = runner.run(silent, repeated, smoke())
+    result = runner.run(silent, twice, smoke())
     assert (result.status, result.reason) == ("ok", None)
     assert result.findings.dispatch_note == NO_DISPATCH
     assert result.findings.error <= result.findings.error_limit
     assert result.findings.forward_rounds_s is None
     monkeypatch.setattr(RepeatPhase, "forward", lambda self, call, inputs: lambda: 2 * call())
-    assert runner.run(silent, repeated, smoke()).status == "wrong_result"
-
-
-def test_a_new_phase_has_its_own_case_ids_and_refusals(repeated: Case) -> None:
-    others = (replace(repeated, options=each) for each in (Inference(), Repeat(calls=3)))
-    assert len({each.case_id for each in (repeated, *others)}) == 3
-    assert work_of(repeated, smoke()).phase == "repeat"
-    assert refusal(repeated, CPU) is None
-    too_often = replace(repeated, options=Repeat(calls=10))
-    assert refusal(too_often, CPU) == "10 calls take too long on Some CPU"
+    assert runner.run(silent, twice, smoke()).status == "wrong_result"
