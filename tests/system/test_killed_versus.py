@@ -10,8 +10,7 @@ import pytest
 
 from tests.helpers.commands import stored
 from tests.helpers.processes import alive, soon
-from tests.helpers.repositories import repository
-from tests.helpers.versus import NEW, OLD, THEIRS, of_sides, versus
+from tests.helpers.versus import NEW, OLD, THEIRS, of_sides, repository, versus
 
 pytestmark = pytest.mark.full
 
