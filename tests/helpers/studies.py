@@ -309,7 +309,7 @@ SERIES = {
 
 
 def dispatch_series(noise: float = 0.01, **columns: Any) -> Sequence[Record]:
-    """Runs of chains of 4 to 64 operators; dispatch is fixed + slope × ops, give or take `noise`."""
+    """Runs of chains of 4 to 64 operators; dispatch is fixed + slope × ops, ± `noise`."""
     records = []
     for mode, (per_op_s, fixed_s) in SERIES.items():
         for place, count_ in enumerate((4, 8, 16, 32, 64)):
