@@ -21,7 +21,7 @@ from modescope.bench.records.parquet import SUMMARY
 from modescope.bench.sweep import isolation
 from modescope.bench.sweep.attempt import attempt
 from tests.helpers.commands import rows_in
-from tests.seams import planted, values, world
+from tests.seams import given, values, world
 from tests.seams.machine import Machine
 from tests.seams.values import DERIVED, STORED, Lasted, Text, by_column
 
@@ -51,7 +51,7 @@ def machines(
 @pytest.fixture(scope="module")
 def study(results_dir: Path, machines: dict[str, Machine]) -> Path:
     """The study with the measured rows and the given ones."""
-    for row in planted.ROWS.values():
+    for row in given.ROWS.values():
         parquet.write(row, results_dir / world.STUDY / "rows")
     return results_dir / world.STUDY
 
