@@ -16,7 +16,7 @@ from modescope.bench.records.cases import Case, Model, Plan, Variant
 from modescope.bench.records.results import Findings
 from tests.helpers.probe_models import case, preset, silent, smoke
 
-pytestmark = [pytest.mark.cuda, pytest.mark.usefixtures("restored_settings", "fresh_compiler")]
+pytestmark = [pytest.mark.cuda, pytest.mark.usefixtures("fresh_compiler")]
 
 RUN_ID = "20260301T120000.000001-abc123"
 OPS = 16

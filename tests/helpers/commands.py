@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from modescope.bench.records.parquet import SCHEMA, STORED, unpack
 from modescope.bench.resolve import Request
 from tests.helpers.paths import ROOT
-from tests.helpers.processes import marker
+from tests.helpers.processes import alive, marker, soon
 
 QUICKLY = ["budget=smoke", "compile_cache=warm", "profile=false", "memory=false"]
 
@@ -84,6 +84,14 @@ class Started:
     def end(self, within_s: float = 60) -> Answer:
         out, err = self.process.communicate(timeout=within_s)
         return Answer(self.process.returncode, out, err)
+
+
+def finish(command: Started, within_s: float = 60, gone_s: float = 10) -> Answer:
+    """Waits for the command's end; fails if a process is left after `gone_s`, or at a traceback."""
+    answer = command.end(within_s)
+    assert soon(lambda: not alive(command.sign), gone_s), "processes are left"
+    assert "Traceback" not in answer.err
+    return answer
 
 
 def start(command: Sequence[str], folder: Path, **variables: str) -> Started:
