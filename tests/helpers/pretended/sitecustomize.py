@@ -4,9 +4,10 @@ device=cuda is then the CPU under another name. Modes that need no CUDA run on i
 nothing.
 """
 
+import importlib.util
 import sys
 from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec, PathFinder
+from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 FINDS_DEVICES = "modescope.bench.devices.cuda"
@@ -19,7 +20,10 @@ class Pretend(MetaPathFinder):
         """The spec of FINDS_DEVICES; None for every other module."""
         if name != FINDS_DEVICES:
             return None
-        spec = PathFinder.find_spec(name, path)
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        assert spec
+        assert spec.loader
         execute = spec.loader.exec_module
 
         def execute_and_change(module: ModuleType) -> None:

@@ -38,6 +38,7 @@ def test_a_claim_says_all_that_the_page_shows() -> None:
         assert claim.method.endswith(".")
         assert 0 < len(claim.snippet.splitlines()) <= 10
         compile(claim.snippet, id, "exec")
+    assert [CLAIMS[id].slow for id in ("view-dtype", "compile-speedup")] == [False, True]
 
 
 def test_a_claim_is_tested_on_the_device_that_it_speaks_of() -> None:
