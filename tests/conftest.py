@@ -100,6 +100,7 @@ def _unsynced() -> Iterator[None]:
 def _settings() -> dict[str, Any]:
     """Torch's global settings that a case changes, by name."""
     import torch
+    import torch._functorch.config
 
     return {
         "threads": torch.get_num_threads(),
@@ -121,20 +122,12 @@ def logging_kept() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def settings_kept() -> Iterator[None]:
-    """Fails a test that leaves a global setting changed, which later tests would fail by."""
-    if "torch._dynamo" not in sys.modules or "torch._functorch.config" not in sys.modules:
+def restored_settings() -> Iterator[None]:
+    """Cases that run in this process change global settings, and other tests follow."""
+    if "torch" in sys.modules:  # else this test imports none
+        yield from _restored()
+    else:
         yield
-        return
-    before = _settings()
-    yield
-    assert _settings() == before, "this test needs the fixture restored_settings"
-
-
-@pytest.fixture
-def restored_settings(settings_kept: None) -> Iterator[None]:
-    """For cases that run in this process: they change global settings, and tests follow."""
-    yield from _restored()
 
 
 @pytest.fixture(scope="module")
@@ -148,6 +141,8 @@ def _restored() -> Iterator[None]:
 
     before = _settings()
     yield
+    if _settings() == before:
+        return
     torch.set_num_threads(before["threads"])
     torch.set_float32_matmul_precision(before["precision"])
     torch.backends.cudnn.allow_tf32 = before["tf32"]

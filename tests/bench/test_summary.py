@@ -16,8 +16,8 @@ from modescope.bench.records.parquet import SAMPLES, SUMMARY
 from modescope.bench.records.results import Record, row
 from modescope.bench.stats.estimates import Estimate
 from modescope.bench.summary import summary
+from tests.helpers.commands import rows_in
 from tests.helpers.paths import REFERENCE
-from tests.helpers.stored_rows import rows_in
 from tests.helpers.studies import cpu_sweep, cuda_sweep, record, save, training
 
 RECORDS = (*cuda_sweep(), *cpu_sweep("mlp"), training("amp", 1e-3, parts_s=(4e-4, 3e-4, 2e-4)))

@@ -13,8 +13,7 @@ import yaml  # type: ignore[import-untyped]
 
 from tests.helpers.commands import QUICKLY
 from tests.helpers.paths import ROOT
-from tests.helpers.repositories import repository
-from tests.helpers.versus import NEW, OLD, THEIRS, of_sides, versus
+from tests.helpers.versus import NEW, OLD, THEIRS, of_sides, repository, versus
 
 
 @pytest.mark.full

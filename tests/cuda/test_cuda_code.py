@@ -9,7 +9,7 @@ from modescope.bench.records.cases import Training
 from tests.helpers.probe_models import WIDTH
 from tests.helpers.programs import lines, named, run
 
-pytestmark = [pytest.mark.cuda, pytest.mark.usefixtures("restored_settings", "fresh_compiler")]
+pytestmark = [pytest.mark.cuda, pytest.mark.usefixtures("fresh_compiler")]
 
 
 @pytest.mark.parametrize(

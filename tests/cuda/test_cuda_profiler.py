@@ -43,17 +43,6 @@ def profiled(step: Step, device: Hardware) -> Profile:
     return capture(step, device, None, expected_s)
 
 
-@pytest.mark.parametrize("ops", [4, 16, 64])
-def test_eager_launches_a_kernel_per_op(ops: int, device: Hardware) -> None:
-    seen = profiled(warm(variant(grad="inference_mode"), device, ops=ops, **SMALL), device)
-    for step in seen.steps:
-        assert (step.kernels, step.launches, step.graph_launches) == (ops, ops, 0)
-        assert step.ops_top == ops
-        assert len(step.launch_delays_s) == ops
-        assert min(step.launch_delays_s) > 0
-    assert profile.flags(seen, None) == ()
-
-
 def test_the_compiler_s_replay_copies_its_input_first(device: Hardware) -> None:
     asked = Variant(preset("reduce-overhead"), "fp32")
     step = profiled(warm(asked, device, ops=16, **SMALL), device).typical

@@ -13,10 +13,10 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+from modescope.bench.records.parquet import SCHEMA, STORED, unpack
 from modescope.bench.resolve import Request
 from tests.helpers.paths import ROOT
-from tests.helpers.processes import marker
-from tests.helpers.stored_rows import rows_in
+from tests.helpers.processes import alive, marker, soon
 
 QUICKLY = ["budget=smoke", "compile_cache=warm", "profile=false", "memory=false"]
 
@@ -54,6 +54,13 @@ Ask = Callable[..., list[Request]]
 """Arguments of a command line -> its requests."""
 
 
+def rows_in(file: Path) -> list[Row]:
+    """Every row of a Parquet file with every column of SCHEMA."""
+    table = pq.ParquetFile(file).read()
+    assert table.schema.names == STORED.names
+    return list(unpack(table, SCHEMA.names).to_pylist())
+
+
 def rows(results: Path, study: str = "main") -> list[Row]:
     """Every stored row of a study, oldest first; fails if one cannot be read."""
     files = (results / study / "rows").glob("*.parquet")
@@ -69,7 +76,7 @@ def stored(results: Path, study: str = "main") -> int:
 
 @dataclass(frozen=True)
 class Started:
-    """A running `python run.py` in its own process group, as a terminal would start it."""
+    """A running command in its own process group, as a terminal would start it."""
 
     process: subprocess.Popen[str]
     sign: str  # a marker in the environment of this process and all that it starts
@@ -79,11 +86,20 @@ class Started:
         return Answer(self.process.returncode, out, err)
 
 
-def started(results: Path, arguments: Sequence[str], **variables: str) -> Started:
+def finish(command: Started, within_s: float = 60, gone_s: float = 10) -> Answer:
+    """Waits for the command's end; fails if a process is left after `gone_s`, or at a traceback."""
+    answer = command.end(within_s)
+    assert soon(lambda: not alive(command.sign), gone_s), "processes are left"
+    assert "Traceback" not in answer.err
+    return answer
+
+
+def start(command: Sequence[str], folder: Path, **variables: str) -> Started:
+    """Starts a command in `folder`, with these variables added to its environment."""
     sign = marker()
     process = subprocess.Popen(
-        [sys.executable, "run.py", f"results_dir={results}", *arguments],
-        cwd=ROOT,
+        [sys.executable, *command],
+        cwd=folder,
         env={**os.environ, **variables, "MODESCOPE_TEST": sign},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -91,3 +107,7 @@ def started(results: Path, arguments: Sequence[str], **variables: str) -> Starte
         start_new_session=True,
     )
     return Started(process, sign)
+
+
+def started(results: Path, arguments: Sequence[str], **variables: str) -> Started:
+    return start(["run.py", f"results_dir={results}", *arguments], ROOT, **variables)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import random
+import weakref
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -155,3 +156,47 @@ def settling(calls: int, factor: float) -> Scale:
     """Scales that are `factor` for the first `calls` calls, then 1."""
     left = iter([factor] * calls)
     return lambda: next(left, 1.0)
+
+
+def recording(device: SimulatedDevice, log: list[str], name: str) -> Step:
+    """A step of 1 ms on the host that appends `name` to `log`."""
+    work = step(device, (1e-3, 0.0))
+
+    def call() -> None:
+        log.append(name)
+        work()
+
+    return call
+
+
+class Placement:
+    """What a redraw of the memory layout returns; the layout lasts while somebody holds it."""
+
+
+class Placements:
+    """Makes redraws, each of which appends `|` to `log`, and steps that need the last of them."""
+
+    def __init__(self, log: list[str]) -> None:
+        self.log = log
+        self.drawn: list[weakref.ref[Placement]] = []
+
+    def redraw(self) -> Placement:
+        """Makes a new placement."""
+        self.log.append("|")
+        placement = Placement()
+        self.drawn.append(weakref.ref(placement))
+        return placement
+
+    @property
+    def held(self) -> bool:
+        """Whether somebody still refers to the last placement."""
+        return self.drawn[-1]() is not None
+
+    def needed_by(self, work: Step) -> Step:
+        """A step that runs `work`, and fails if nobody holds the last placement."""
+
+        def looking() -> None:
+            assert self.held
+            work()
+
+        return looking

@@ -1,6 +1,6 @@
 """Each environment of the Makefile is made in its own folder, once, with the requested torch.
 
-A stand-in for Python makes environments whose `pip` and `python` record their arguments.
+A stand-in for Python makes environments, and records its arguments, also as their `pip`.
 """
 
 from __future__ import annotations
@@ -20,15 +20,14 @@ from tests.helpers.paths import ROOT
 OLDEST = ".".join(map(str, fingerprint.OLDEST))
 PINNED = re.search("^torch==.*", (ROOT / "constraints.txt").read_text(), re.MULTILINE)[0]
 
-TOOL = """#!/bin/sh
-printf '%s\\n' "$0 $*" >>{log}
-"""
 PYTHON = """#!/bin/sh
 test "$1" = -c && exit 0
+echo "$0 $*" >>{log}
+test "$2" = venv || exit 0
 for folder; do :; done
 mkdir -p "$folder/bin"
-cp {tool} "$folder/bin/pip"
-cp {tool} "$folder/bin/python"
+cp "$0" "$folder/bin/pip"
+cp "$0" "$folder/bin/python"
 """
 
 pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
@@ -39,14 +38,12 @@ Make = Callable[..., list[str]]
 @pytest.fixture
 def make(tmp_path: Path) -> Make:
     """Runs make in a folder with no environment in it; returns the calls of pip and python."""
-    log, tool, python = (tmp_path / name for name in ("log", "tool", "python"))
-    project = tmp_path / "project"
+    log, python, project = (tmp_path / name for name in ("log", "python", "project"))
     project.mkdir()
     for name in ("Makefile", "pyproject.toml", "constraints.txt"):
         shutil.copy(ROOT / name, project)
-    for file, text in ((tool, TOOL.format(log=log)), (python, PYTHON.format(tool=tool))):
-        file.write_text(text)
-        file.chmod(0o755)
+    python.write_text(PYTHON.format(log=log))
+    python.chmod(0o755)
     # without the variables that `make test` sets for its tests
     of_make = ("MAKE", "MFLAGS", "TORCH")
     clean = {name: text for name, text in os.environ.items() if not name.startswith(of_make)}
@@ -55,7 +52,7 @@ def make(tmp_path: Path) -> Make:
         log.write_text("")
         command = ["make", *words, f"PYTHON={python}", "CXX=sh"]
         subprocess.run(command, cwd=project, env=clean, check=True, capture_output=True)
-        return log.read_text().splitlines()
+        return [line for line in log.read_text().splitlines() if line.startswith(".venv")]
 
     return call
 

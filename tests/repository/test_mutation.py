@@ -27,7 +27,7 @@ def test_a_fault_is_killed_where_a_test_looks(tmp_path: Path) -> None:
     (tmp_path / "bench/stats/sums.py").write_text(SOURCE)
     (tmp_path / "tests/bench/stats/test_sums.py").write_text(TEST)
     outcomes = examine(tmp_path, faults(tmp_path, ["bench/stats"]))
-    told = {one.lines(SOURCE.encode())[2]: end for one, end in outcomes.items()}
+    told = {one.change(SOURCE.encode())[-1][1:].strip(): end for one, end in outcomes.items()}
     seen = "tests/bench/stats/test_sums.py"
     assert told == {
         "return (a + max(b, 0))": seen,

@@ -7,7 +7,6 @@ shows here, though it may pass the tests of its own.
 
 from __future__ import annotations
 
-import gc
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +20,8 @@ from modescope.bench.records import parquet
 from modescope.bench.records.parquet import SUMMARY
 from modescope.bench.sweep import isolation
 from modescope.bench.sweep.attempt import attempt
-from tests.helpers.stored_rows import rows_in
-from tests.seams import planted, values, world
+from tests.helpers.commands import rows_in
+from tests.seams import given, values, world
 from tests.seams.machine import Machine
 from tests.seams.values import DERIVED, STORED, Lasted, Text, by_column
 
@@ -42,17 +41,17 @@ def results_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def machines(settings_restored_after_module: None, results_dir: Path) -> dict[str, Machine]:
+def machines(
+    settings_restored_after_module: None, as_in_a_child: None, results_dir: Path
+) -> dict[str, Machine]:
     """Measures every process of the world; the machines afterwards."""
-    gc.collect()
-    gc.freeze()  # as in a child, where imported objects are not collected again
     return {name: world.measured(name, results_dir) for name in world.RUNS}
 
 
 @pytest.fixture(scope="module")
 def study(results_dir: Path, machines: dict[str, Machine]) -> Path:
     """The study with the measured rows and the given ones."""
-    for row in planted.ROWS.values():
+    for row in given.ROWS.values():
         parquet.write(row, results_dir / world.STUDY / "rows")
     return results_dir / world.STUDY
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.seams import planted
+from tests.seams import given
 from tests.seams.machine import CAPTURE_S, COPIED_BYTES_PER_S, FLOPS_PER_S, MARK_S, READ_S, US
 from tests.seams.world import BUDGET, ENVIRONMENT, LONGER, PLACE, SCHEDULING
 
@@ -234,7 +234,7 @@ STORED: Rows = {
         **dict.fromkeys(("checked_inputs", "checked_against", "stopped_early", "steady_operators")),
         **dict.fromkeys(("best_pace_s", "batch_dim")),
         "compile_mode": "default", "device": "cpu", "threads": 2, "checked": "without_randomness",
-        "checked_note": "dropout was switched off", "drawn_spread": 0.9, **planted.COMPILED,
+        "checked_note": "dropout was switched off", "drawn_spread": 0.9, **given.COMPILED,
         "profiled_kernels_rounds_s": rounds(12, 84e-6),
         "profiled_latency_rounds_s": rounds(12, 105e-6),
     },
@@ -244,9 +244,9 @@ STORED: Rows = {
         "scale_error": 0.02, "eager_scale_error": 0.01, "scale_error_limit": 0.05,
         "loss_scale": 4096.0, "overflow_skipped": True, "gradient_bytes": 640,
         "optimizer_state_bytes": 1280, "parts_latency_rounds_s": rounds(12, 400e-6),
-        **{f"{part}_rounds_s": [*planted.rounds(first * 1e-6, step * 1e-6)]
+        **{f"{part}_rounds_s": [*given.rounds(first * 1e-6, step * 1e-6)]
            for part, (first, step) in PARTS.items()},
-        **{f"{name}_note": f"note on {name}" for name in planted.NOTES},
+        **{f"{name}_note": f"note on {name}" for name in given.NOTES},
     },
 }  # fmt: skip
 """Columns of the rows as they are stored."""
@@ -369,7 +369,7 @@ anything but what it returns, no calls differ in size, and no process confirms a
 
 def _baseline_s(latency_us: float, ratio: float) -> float:
     """The median of a given row's baseline."""
-    return float(median(planted.paired(latency_us, ratio)["baseline_latency_rounds_s"]))
+    return float(median(given.paired(latency_us, ratio)["baseline_latency_rounds_s"]))
 
 
 # Latencies that are shown: the median of the baseline's in a group, of six rows or two, ÷ the

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.commands import stored
-from tests.helpers.processes import alive, soon
-from tests.helpers.repositories import repository
-from tests.helpers.versus import NEW, OLD, THEIRS, of_sides, versus
+from tests.helpers.commands import finish, stored
+from tests.helpers.processes import soon
+from tests.helpers.versus import NEW, OLD, THEIRS, of_sides, repository, versus
 
 pytestmark = pytest.mark.full
 
@@ -29,16 +28,11 @@ def test_a_killed_versus_leaves_no_process_and_continues(
     assert soon(lambda: stored(results, "main-new") >= 2, within_s=60)
     time.sleep(0.05)
     first.process.kill()
-    answer = first.end()
-    assert answer.status == -signal.SIGKILL
-    assert "Traceback" not in answer.err
-    assert soon(lambda: not alive(first.sign), within_s=10)
+    assert finish(first).status == -signal.SIGKILL
     kept = sum(stored(results, f"main-{side}") for side in ("old", "new"))
 
     shorter = [word.replace("replicates=20", "replicates=2") for word in words]
-    answer = versus(repo.folder, *shorter, TMPDIR=str(temporary)).end()
-    assert answer.status == 0
-    assert "Traceback" not in answer.err
+    assert finish(versus(repo.folder, *shorter, TMPDIR=str(temporary))).status == 0
     old, new = of_sides(repo.folder)
     assert 8 <= len(old) + len(new) < kept + 8  # at least one pair was reused
     states = {row["versus_side"]: row["versus_state"] for row in old + new}

@@ -5,11 +5,13 @@ from __future__ import annotations
 import importlib.util
 import os
 import signal
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from tests.helpers.commands import TINY, Answer, Started, rows, started, stored
+from tests.helpers import commands
+from tests.helpers.commands import TINY, rows, started, stored
 from tests.helpers.processes import alive, soon
 
 pytestmark = [
@@ -24,30 +26,22 @@ RAY = ["-m", "cluster=ray", "cluster.workers=2"]
 SWEEP = [*TINY, *RAY, "mode=eager,no_grad,inference_mode", "shape.ops=1,2,3,4"]
 """12 cases."""
 
-END_S = 240
-"""Longest time of a sweep; Ray itself takes 7 s to start."""
-
-
-def ended(sweep: Started) -> Answer:
-    answer = sweep.end(END_S)
-    assert soon(lambda: not alive(sweep.sign), within_s=30), "processes are left"
-    assert "Traceback" not in answer.err
-    return answer
+finish = partial(commands.finish, within_s=240, gone_s=30)  # Ray itself takes 7 s to start
 
 
 def test_a_sweep_is_measured_by_two_tasks_and_reused_by_the_next(results: Path) -> None:
-    answer = ended(started(results, SWEEP))
+    answer = finish(started(results, SWEEP))
     assert answer.status == 0, answer
     found = rows(results)
     assert [row["status"] for row in found] == ["ok"] * 12
     assert {row["scheduler"] for row in found} == {"ray"}
     assert len({row["scheduler_job"] for row in found}) == 2
     # what Ray sets for its processes is undone: the environment is that of a case without it
-    assert ended(started(results, [*TINY, "mode=eager", "shape.ops=1"])).status == 0
+    assert finish(started(results, [*TINY, "mode=eager", "shape.ops=1"])).status == 0
     assert len({row["environment_id"] for row in rows(results)}) == 1
     assert len(rows(results)) == 13
 
-    again = ended(started(results, SWEEP))
+    again = finish(started(results, SWEEP))
     assert again.status == 0, again
     assert "reusing 12 of 12 cases" in again.out
     assert len(rows(results)) == 13
@@ -61,11 +55,11 @@ def test_the_same_command_continues(killed: str, results: Path) -> None:
         sweep.process.send_signal(signal.SIGINT)
     else:
         os.kill(next(iter(alive("ray::measure"))), signal.SIGKILL)
-    answer = ended(sweep)
+    answer = finish(sweep)
     assert answer.status == (130 if killed == "command" else 1), answer
     kept = {row["run_id"] for row in rows(results)}
     assert len(kept) < 12
-    answer = ended(started(results, SWEEP))
+    answer = finish(started(results, SWEEP))
     assert answer.status == 0, answer
     found = rows(results)
     assert [row["status"] for row in found] == ["ok"] * 12
@@ -74,6 +68,6 @@ def test_the_same_command_continues(killed: str, results: Path) -> None:
 
 def test_more_gpus_than_ray_has_are_refused(results: Path) -> None:
     options = ["mode=eager", "cluster.remote.num_gpus=4"]
-    answer = ended(started(results, [*TINY, *RAY, *options], CUDA_VISIBLE_DEVICES=""))
+    answer = finish(started(results, [*TINY, *RAY, *options], CUDA_VISIBLE_DEVICES=""))
     assert answer.status == 2, answer
     assert "error: cluster.remote.num_gpus=4: Ray has 0 here" in answer.err

@@ -20,7 +20,7 @@ KEYS = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret"}
 VARIABLES = {**KEYS, "AWS_DEFAULT_REGION": "us-east-1", "AWS_EC2_METADATA_DISABLED": "true"}
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def server() -> Iterator[str]:
     """The address of an S3 server, without its scheme."""
     started = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
@@ -32,17 +32,19 @@ def server() -> Iterator[str]:
         started.stop()
 
 
-@pytest.fixture(scope="module")
-def local(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A study of which most rows are joined."""
-    folder = save(cpu_sweep(), tmp_path_factory.mktemp("local") / "main")
-    join(folder / "rows")
-    return save([record("no_grad", run_id="later", case_id="later", model="mlp")], folder)
+def typed(folder: Path, program: str, *words: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, **VARIABLES, "PYTHONPATH": str(ROOT)}
+    return subprocess.run(
+        [sys.executable, "-m", f"modescope.analysis.{program}", *words],
+        cwd=folder, env=environment, capture_output=True, text=True,
+    )  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def study(server: str, local: Path) -> str:
-    """Its address in the bucket."""
+def test_it_is_read_as_the_local_study(server: str, tmp_path: Path) -> None:
+    """Most of its rows are joined."""
+    local = save(cpu_sweep(), tmp_path / "local")
+    join(local / "rows")
+    save([record("no_grad", run_id="later", case_id="later", model="mlp")], local)
     client = boto3.client(
         "s3", endpoint_url=f"http://{server}", region_name="us-east-1",
         aws_access_key_id="key", aws_secret_access_key="secret",
@@ -50,26 +52,11 @@ def study(server: str, local: Path) -> str:
     client.create_bucket(Bucket="bucket")
     for path in local.rglob("*.parquet"):
         client.upload_file(str(path), "bucket", f"results/main/{path.relative_to(local)}")
-    return at(server, "bucket/results/main")
+    study, nowhere = (
+        f"s3://bucket/results/{name}?scheme=http&endpoint_override={server}&region=us-east-1"
+        for name in ("main", "nowhere")
+    )
 
-
-def at(server: str, path: str) -> str:
-    return f"s3://{path}?scheme=http&endpoint_override={server}&region=us-east-1"
-
-
-def typed(
-    folder: Path, program: str, *words: str, **variables: str
-) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, **VARIABLES, "PYTHONPATH": str(ROOT), **variables}
-    return subprocess.run(
-        [sys.executable, "-m", f"modescope.analysis.{program}", *words],
-        cwd=folder, env=environment, capture_output=True, text=True,
-    )  # fmt: skip
-
-
-def test_it_is_read_as_the_local_study(
-    server: str, study: str, local: Path, tmp_path: Path
-) -> None:
     remote = typed(tmp_path, "table", study, "--csv")
     assert remote.stderr == ""
     assert remote.stdout == typed(tmp_path, "table", str(local), "--csv").stdout
@@ -83,6 +70,6 @@ def test_it_is_read_as_the_local_study(
     page = (tmp_path / "results" / "s3-main" / "report" / "index.html").read_text()
     assert "../rows/" not in page
     assert "endpoint_override" not in page
-    done = typed(tmp_path, "table", at(server, "bucket/results/nowhere"))
+    done = typed(tmp_path, "table", nowhere)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert done.stderr.startswith("error: no study at s3://bucket/results/nowhere")

@@ -85,21 +85,16 @@ def needed(root: Path) -> set[str]:
 
 
 @pytest.fixture(scope="module")
-def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy: setuptools leaves build folders, and packs files left by an earlier build."""
-    folder = tmp_path_factory.mktemp("copy") / "checkout"
-    unused = shutil.ignore_patterns("__pycache__")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of both; the wheel is made from the sdist, so that this has all it needs.
+
+    From a copy: setuptools leaves build folders, and packs files left by an earlier build.
+    """
+    checkout, folder = tmp_path_factory.mktemp("copy") / "checkout", tmp_path_factory.mktemp("dist")
     for name in ("modescope", *FOLDERS):
-        shutil.copytree(ROOT / name, folder / name, ignore=unused)
+        shutil.copytree(ROOT / name, checkout / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in FILES:
-        shutil.copy(ROOT / name, folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def built(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of both; the wheel is made from the sdist, so that this has all it needs."""
-    folder = tmp_path_factory.mktemp("dist")
+        shutil.copy(ROOT / name, checkout)
     called("build", "--outdir", folder, checkout)
     return folder
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from modescope.bench.records.cpu import physical_cores, quota_cores, usable_cores
-from tests.helpers.system_files import machine
+from tests.helpers.paths import machine
 
 
 def test_usable_cores_follow_the_affinity_mask(monkeypatch: pytest.MonkeyPatch) -> None:

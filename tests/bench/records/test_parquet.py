@@ -12,8 +12,8 @@ import pytest
 from modescope.bench.records import parquet
 from modescope.bench.records.parquet import SUMMARY
 from modescope.bench.records.results import PARTS, Record, row
+from tests.helpers.commands import rows_in
 from tests.helpers.made_up_records import blank_record, record
-from tests.helpers.stored_rows import rows_in
 
 
 def test_every_field_is_a_column_in_order_with_a_description() -> None:

@@ -63,16 +63,6 @@ def test_a_ratio_is_of_the_pairs_that_both_have() -> None:
     assert estimates.ratio([-3.0, 6.0, 5.0, 9.0], [1.0, 2.0, 1.0]) == Estimate(3.0, None, None)
 
 
-def test_a_speedup_has_an_interval_from_twelve_rounds_on() -> None:
-    ratio = estimates.speedup([1e-3] * 11, [1.5e-3] * 11)
-    assert ratio.value == pytest.approx(1.5)
-    assert (ratio.low, ratio.high) == (None, None)
-    assert (estimates.verdict(ratio), estimates.mde(ratio)) == (None, None)
-    ratio = estimates.speedup([1e-3] * 12, [1.5e-3] * 12)
-    assert (ratio.value, ratio.low, ratio.high) == pytest.approx((1.5, 1.5, 1.5))
-    assert (estimates.verdict(ratio), estimates.mde(ratio)) == ("faster", 0)
-
-
 def test_speedup_by_hand() -> None:
     # ratios 1.01 ... 1.12: geometric middle of the 6th and 7th, 3rd and 10th as interval
     case_s = [1.0 + i for i in range(12)]
@@ -80,13 +70,6 @@ def test_speedup_by_hand() -> None:
     ratio = estimates.speedup(case_s, baseline_s)
     assert (ratio.low, ratio.high) == pytest.approx((1.03, 1.10))
     assert ratio.value == pytest.approx(math.sqrt(1.06 * 1.07))
-
-
-def test_speedup_pairs_by_position() -> None:
-    """A machine whose speed varies 100-fold does not change the ratio of each round."""
-    pace = np.exp(np.random.default_rng(0).uniform(-2.3, 2.3, 20))
-    ratio = estimates.speedup(pace, 1.25 * pace)
-    assert (ratio.low, ratio.value, ratio.high) == pytest.approx((1.25, 1.25, 1.25))
 
 
 @pytest.mark.parametrize(
@@ -209,15 +192,16 @@ def test_equal_steps_seldom_get_a_verdict(n: int) -> None:
     assert np.mean([verdict in ("faster", "slower") for verdict in verdicts]) <= 0.02
 
 
-def test_equal_steps_with_little_noise_are_called_equivalent() -> None:
-    verdicts = [estimates.verdict(ratio) for ratio in ratios(1.0, 20, seed=6, sigma=0.002)]
-    assert np.mean([verdict == "equivalent" for verdict in verdicts]) >= 0.99
-
-
 def test_mde_by_hand() -> None:
     # ln of the interval: +-0.02, so 1.43 * 0.02 = 0.0286, as a relative change exp(0.0286) - 1
     ratio = Estimate(1.0, math.exp(-0.02), math.exp(0.02))
     assert estimates.mde(ratio) == pytest.approx(0.029013, abs=1e-6)
+
+
+def test_fewer_than_twelve_rounds_have_a_speedup_and_no_verdict() -> None:
+    ratio = estimates.speedup([1e-3] * 11, [1.5e-3] * 11)
+    assert (ratio.value, ratio.low, ratio.high) == (pytest.approx(1.5), None, None)
+    assert (estimates.verdict(ratio), estimates.mde(ratio)) == (None, None)
 
 
 PACE = [1.0 + 0.1 * i for i in range(12)]

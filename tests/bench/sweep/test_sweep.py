@@ -17,8 +17,7 @@ from modescope.analysis.after_run import unconfirmed
 from modescope.analysis.derive.registry import derived
 from modescope.bench.sweep import isolation, main, prepare, sweep
 from tests.helpers import composing
-from tests.helpers.commands import PROGRESS, Answer, Cli, last_of_each, rows
-from tests.helpers.stored_rows import rows_in
+from tests.helpers.commands import PROGRESS, Answer, Cli, last_of_each, rows, rows_in
 from tests.helpers.worlds import World
 
 SWEEP = ["-m", "budget=smoke", "model=pointwise", "shape=small", "mode=eager,no_grad"]

@@ -13,27 +13,10 @@ from modescope.bench.devices.devices import Step
 from modescope.bench.timing import comparison
 from modescope.bench.timing.comparison import warm_up
 from tests.helpers import made_up_records
-from tests.helpers.probe_models import smoke
-from tests.helpers.simulated import (
-    Scale,
-    SimulatedDevice,
-    decaying,
-    settling,
-    step,
-)
-from tests.helpers.simulated_steps import recording
+from tests.helpers.simulated import Scale, SimulatedDevice, decaying, recording, settling, step
 
 CASE_S, BASELINE_S = 4e-5, 5e-5
-ROUNDS = 12
-BUDGET = replace(
-    smoke().budget,
-    warmup_min_s=0.05,
-    warmup_max_s=1.0,
-    pilot_rounds=ROUNDS,
-    min_rounds=ROUNDS,
-    max_rounds=ROUNDS,
-    timed_max_s=30.0,
-)
+BUDGET = replace(made_up_records.BUDGET, min_rounds=12, max_rounds=12)
 
 
 def stay() -> None:
@@ -42,16 +25,6 @@ def stay() -> None:
 
 def pair(device: SimulatedDevice) -> tuple[Step, Step]:
     return step(device, (CASE_S, 0.0)), step(device, (BASELINE_S, 0.0))
-
-
-def test_a_comparison_has_rounds_after_a_warm_up() -> None:
-    device = SimulatedDevice(queues=False)
-    found = comparison.compare(*pair(device), device, BUDGET, 0, stay)
-    assert found.steady
-    assert found.rounds.warmup_s == pytest.approx(BUDGET.warmup_min_s, rel=0.1)
-    assert found.rounds.latency_rounds_s == pytest.approx([CASE_S] * ROUNDS)
-    assert found.rounds.pace_rounds_s == (0.0,) * ROUNDS  # its work takes no simulated time
-    assert found.speedup.value == pytest.approx(BASELINE_S / CASE_S)
 
 
 @pytest.mark.parametrize("phase", ["warm-up", "timing"])
@@ -85,24 +58,21 @@ def test_the_device_is_looked_at_before_warm_up_and_after_timing() -> None:
     assert found.contention.watched_s > 0
 
 
-WARM_UP = made_up_records.BUDGET
-
-
 @pytest.mark.parametrize("slow_start", [settling(100, 3.0), decaying(2000, 3.0)])
 def test_warm_up_lasts_through_a_transient(slow_start: Scale) -> None:
     """100 slow calls are over before the minimum; an excess that fades over 2000 is not."""
     device = SimulatedDevice()
     steps = [step(device, (1e-5, 4e-5), scale=slow_start), step(device, (1e-5, 9e-5))]
-    result = warm_up(steps, device, replace(WARM_UP, warmup_max_s=5.0))
+    result = warm_up(steps, device, replace(BUDGET, warmup_max_s=5.0))
     assert result.steady
     assert result.per_call_s == pytest.approx((5e-5, 1e-4), rel=0.02)
 
 
 def test_warm_up_lasts_at_least_its_minimum() -> None:
     device = SimulatedDevice()
-    result = warm_up([step(device, (1e-5, 4e-5))], device, WARM_UP)
+    result = warm_up([step(device, (1e-5, 4e-5))], device, BUDGET)
     assert result.steady
-    assert WARM_UP.warmup_min_s <= result.seconds <= WARM_UP.warmup_min_s + 2 * WARM_UP.block_s
+    assert BUDGET.warmup_min_s <= result.seconds <= BUDGET.warmup_min_s + 2 * BUDGET.block_s
     assert device.now_s == pytest.approx(result.seconds)
 
 
@@ -114,19 +84,19 @@ def test_warm_up_ends_at_its_limit_without_a_steady_state(unsteady_first: bool) 
         step(device, (1e-5, 4e-5), scale=lambda: 1 + next(growth) / 1000),
         step(device, (1e-5, 4e-5)),
     ]
-    result = warm_up(steps if unsteady_first else steps[::-1], device, WARM_UP)
+    result = warm_up(steps if unsteady_first else steps[::-1], device, BUDGET)
     assert not result.steady
-    assert WARM_UP.warmup_max_s <= result.seconds < 1.1 * WARM_UP.warmup_max_s
+    assert BUDGET.warmup_max_s <= result.seconds < 1.1 * BUDGET.warmup_max_s
 
 
 def test_warm_up_shares_the_time_between_the_steps_and_calls_each_at_least_three_times() -> None:
     device, log = SimulatedDevice(), list[str]()
     steps = [recording(device, log, "C"), recording(device, log, "B")]
-    result = warm_up(steps, device, replace(WARM_UP, warmup_min_s=0.0, warmup_max_s=0.0))
+    result = warm_up(steps, device, replace(BUDGET, warmup_min_s=0.0, warmup_max_s=0.0))
     assert "".join(log) == "CCCBBB"
     assert result.per_call_s == pytest.approx((1e-3, 1e-3))
     log.clear()
-    warm_up(steps, device, WARM_UP)
+    warm_up(steps, device, BUDGET)
     turns = "".join(log[6:])
     assert turns == "CB" * (len(turns) // 2)
     assert len(turns) > 10

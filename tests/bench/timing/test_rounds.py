@@ -15,8 +15,7 @@ from modescope.bench.devices.devices import Device, Series, Step
 from modescope.bench.timing import rounds, timers
 from modescope.bench.timing.rounds import Clock, Order, Round, Side
 from modescope.bench.timing.timers import Timing
-from tests.helpers.simulated import SimulatedDevice, settling, step
-from tests.helpers.simulated_steps import Placements, recording
+from tests.helpers.simulated import Placements, SimulatedDevice, recording, settling, step
 
 CALL_S = 1e-3
 

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
 from modescope.bench.devices.devices import Device, Prepared, Series, Step
 from modescope.bench.timing import timers
-from tests.helpers.simulated import (
-    SimulatedDevice,
-    settling,
-    spikes,
-    step,
-    synchronising_step,
-)
-from tests.helpers.simulated_steps import KNOWN, device_bound
+from tests.helpers.simulated import SimulatedDevice, settling, spikes, step, synchronising_step
 
 CALLS = 4
 
+DEVICE_BOUND = (0.5, 3.0)  # host and device time of its launch, in seconds
 
 TIMERS: dict[str, Callable[[Step, Device, int], timers.Timing]] = {
     "latency_s": timers.latency,
@@ -28,22 +22,33 @@ TIMERS: dict[str, Callable[[Step, Device, int], timers.Timing]] = {
 }
 
 
-@pytest.mark.parametrize("build", KNOWN, ids=lambda build: build.__name__)
-@pytest.mark.parametrize("index", range(4), ids=list(TIMERS))
+@pytest.mark.parametrize(
+    ("launches", "expected_s"),  # in the order of TIMERS
+    [
+        ((DEVICE_BOUND,), (3.5, 0.5, 3.0, 3.0)),
+        (((3.0, 0.5),), (3.5, 3.0, 0.5, 3.0)),
+        # kernels from 0.5 to 1.5 s and from 1.5 to 2.5 s
+        (((0.5, 1.0), (0.5, 1.0)), (2.5, 1.0, 2.0, 2.0)),
+        # a kernel from 0.5 to 1.0 s, while the host works until 2.5 s
+        (((0.5, 0.5), (2.0, 0.0)), (2.5, 2.5, 0.5, 2.5)),
+    ],
+    ids=["device", "host", "two kernels", "trailing host"],
+)
 def test_each_timer_on_a_device_with_a_queue(
-    build: Callable[[SimulatedDevice], Step], index: int
+    launches: Sequence[tuple[float, float]], expected_s: Sequence[float]
 ) -> None:
     device = SimulatedDevice()
-    timing = list(TIMERS.values())[index](build(device), device, CALLS)
-    assert timing.reason is None
-    assert timing.samples_s
-    assert timing.samples_s == pytest.approx([KNOWN[build][index]] * len(timing.samples_s))
+    for timer, time_s in zip(TIMERS.values(), expected_s, strict=True):
+        timing = timer(step(device, *launches), device, CALLS)
+        assert timing.reason is None
+        assert timing.samples_s
+        assert timing.samples_s == pytest.approx([time_s] * len(timing.samples_s))
 
 
 @pytest.mark.parametrize("name", TIMERS)
 def test_work_left_in_the_queue_is_not_counted(name: str) -> None:
     device = SimulatedDevice()
-    call = device_bound(device)
+    call = step(device, DEVICE_BOUND)
     clean = TIMERS[name](call, device, CALLS)
     device.launch(0.0, 1000.0)
     assert TIMERS[name](call, device, CALLS).samples_s == pytest.approx(clean.samples_s)
@@ -55,7 +60,7 @@ def test_work_left_in_the_queue_is_not_counted(name: str) -> None:
 def test_host_time_starts_each_call_on_an_empty_queue() -> None:
     """A queue of one: a launch behind an unfinished one would wait 3 s for room."""
     device = SimulatedDevice(depth=1)
-    timing = timers.host(device_bound(device), device, CALLS)
+    timing = timers.host(step(device, DEVICE_BOUND), device, CALLS)
     assert timing.samples_s == pytest.approx([0.5] * CALLS)
 
 

@@ -19,7 +19,7 @@ from modescope.bench.sweep.isolation import ChildOutcome
 from modescope.bench.versus import sides
 from modescope.bench.versus.states import PROBE, State, state
 from tests.helpers.paths import ROOT
-from tests.helpers.repositories import Repository, repository
+from tests.helpers.versus import Repository, repository
 
 
 @pytest.fixture

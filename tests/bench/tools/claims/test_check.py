@@ -14,7 +14,15 @@ from modescope.bench.stats.estimates import Estimate
 from modescope.bench.sweep import isolation
 from modescope.bench.sweep.isolation import ChildOutcome
 from modescope.bench.tools.claims.check import CLAIMS, NumberRow, check, choose_device, number_rows
-from modescope.bench.tools.claims.claim import HOLDS, SLOW, UNDECIDED, Answer
+from modescope.bench.tools.claims.claim import (
+    HOLDS,
+    REFUTED,
+    SLOW,
+    UNDECIDED,
+    WITHIN_LIMITS,
+    Answer,
+    in_range,
+)
 from modescope.bench.tools.claims.page import DOCUMENTS
 
 EXERCISE = CLAIMS["permute-exercise"]
@@ -30,6 +38,7 @@ def test_a_claim_says_all_that_the_page_shows() -> None:
         assert claim.method.endswith(".")
         assert 0 < len(claim.snippet.splitlines()) <= 10
         compile(claim.snippet, id, "exec")
+    assert [CLAIMS[id].slow for id in ("view-dtype", "compile-speedup")] == [False, True]
 
 
 def test_a_claim_is_tested_on_the_device_that_it_speaks_of() -> None:
@@ -99,3 +108,32 @@ def test_a_number_is_a_row() -> None:
         NumberRow("it", "d", 4096.0, None, None, "4,096"),
     ]
     assert number_rows("it", numbers)[4].written == "nan"
+
+
+BELOW, ON_LOW, WITHIN, ABOVE, UNKNOWN = (
+    Estimate(1.0, 0.9, 1.1),
+    Estimate(4.0, 3.9, 4.1),
+    Estimate(6.0, 5.0, 7.0),
+    Estimate(9.0, 8.5, 9.5),
+    Estimate(6.0, None, None),
+)
+
+
+@pytest.mark.parametrize(
+    ("estimates", "verdict", "limits"),
+    [
+        ([WITHIN], HOLDS, 0),
+        ([Estimate(6.0, 4.0, 8.0)], HOLDS, 0),
+        ([WITHIN, BELOW], WITHIN_LIMITS, 1),
+        ([WITHIN, BELOW, ABOVE, ON_LOW], WITHIN_LIMITS, 3),
+        ([BELOW, ABOVE], REFUTED, 0),
+        ([WITHIN, ON_LOW], UNDECIDED, 0),
+        ([BELOW, UNKNOWN], UNDECIDED, 0),
+        ([], UNDECIDED, 0),
+    ],
+)
+def test_intervals_decide_a_range(estimates: list[Estimate], verdict: str, limits: int) -> None:
+    named = {f"n{i}": each for i, each in enumerate(estimates)}
+    answer = in_range(named, 4, 8, {"more": 1})
+    assert (answer.verdict, len(answer.limits)) == (verdict, limits)
+    assert answer.numbers == {**named, "more": 1}
