@@ -171,7 +171,7 @@ def running(machine: Machine) -> Iterator[None]:
         patch.setattr(runner, "find", lambda name: machine)
         patch.setattr(contention, "read", machine.counters)
         patch.setattr(pace, "work", machine.fixed_work)
-        patch.setattr(pace.clock, "__defaults__", ("pace", machine.fixed_work))
+        patch.setattr(pace.clock, "__defaults__", (machine.fixed_work,))
         patch.setattr(capture, "_export", machine.recording)
         patch.setattr(ceilings, "measure", metered(ceilings.measure))
         patch.setattr(attempt, "monotonic", lambda: machine.now_s)

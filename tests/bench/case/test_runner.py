@@ -106,7 +106,7 @@ def test_an_ok_result_is_complete_and_of_the_checked_steps(asked: Variant, watch
     rounds = (found.latency_rounds_s, found.baseline_latency_rounds_s, found.case_ran_first)
     assert rounds[0]
     assert len({len(each) for each in rounds}) == 1
-    assert 0 < found.empty_step_s < min(found.latency_calls_s)
+    assert 0 < found.synchronize_s < min(found.latency_calls_s)
     assert min(found.first_call_s, found.baseline_first_call_s) > 0
     assert not compiles or found.first_call_s > 200 * min(found.latency_calls_s)
     assert found.watched_s >= found.warmup_s + found.timed_s
