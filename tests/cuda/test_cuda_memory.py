@@ -11,8 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from modescope.bench.case import memory
-from modescope.bench.case.roofline import ceilings, counting
+from modescope.bench.case import ceilings, counting, memory
 from modescope.bench.devices.cuda_allocator import CudaAllocator
 from modescope.bench.devices.devices import Hardware
 from modescope.bench.stats.roofline import floor

@@ -13,12 +13,11 @@ from typing import Any
 import pytest
 import torch
 
-from modescope.bench.case import memory, passes, runner
+from modescope.bench.case import ceilings, counting, memory, passes, runner
 from modescope.bench.case.passes import NO_ROOM, SNAPSHOT_CUT, SNAPSHOT_TOO_LARGE
 from modescope.bench.case.profiler import capture
 from modescope.bench.case.profiler.capture import KEPT_STEPS
 from modescope.bench.case.profiler.traces import STEP
-from modescope.bench.case.roofline import ceilings, counting
 from modescope.bench.devices.allocators import CpuAllocator
 from modescope.bench.records.cases import Case, Model, Plan, Variant
 from modescope.bench.records.columns import (

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from modescope.bench.case import runner, steady_work
-from modescope.bench.case.roofline import ceilings
+from modescope.bench.case import ceilings, runner, steady_work
 from modescope.bench.records.cases import Case, Training, Variant
 from modescope.bench.records.results import Result
 from modescope.bench.stats.roofline import Ceilings

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
-from modescope.bench.case.roofline import counting
+from modescope.bench.case import counting
 from modescope.bench.devices.devices import Cpu
 from modescope.bench.records.columns import WorkCounts
 from modescope.bench.steps import modes
