@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from modescope.bench.text import tables
-from modescope.bench.text.tables import Section
-
-SECTION = Section("Fruit", "By weight.", ("name", "g"), [("apple|pear", "1,200"), ("fig", "9.5")])
 
 
 def test_numbers_are_right_aligned_and_bars_are_escaped() -> None:
-    assert tables.markdown(SECTION.headers, SECTION.rows).splitlines() == [
+    headers, rows = ("name", "g"), [("apple|pear", "1,200"), ("fig", "9.5")]
+    assert tables.markdown(headers, rows).splitlines() == [
         "| name | g |",
         "| --- | --: |",
         "| apple\\|pear | 1,200 |",
         "| fig | 9.5 |",
     ]
-    assert tables.plain_section(SECTION) == (
-        "Fruit\nBy weight.\n\nname            g\napple|pear  1,200\nfig           9.5"
-    )
+    assert tables.plain(headers, rows) == "name            g\napple|pear  1,200\nfig           9.5"
 
 
 @pytest.mark.parametrize(
@@ -37,20 +31,6 @@ def test_numbers_are_right_aligned_and_bars_are_escaped() -> None:
 def test_columns_of_numbers_are_recognised(cells: list[str], right: bool) -> None:
     ruler = tables.markdown(["a header"], [[cell] for cell in cells]).splitlines()[1]
     assert ruler == ("| --: |" if right else "| --- |")
-
-
-def test_a_page_has_a_title_a_heading_and_sections() -> None:
-    bare = replace(SECTION, title="Bare", note="")
-    assert tables.page("Market", ["here", "now"], [SECTION, bare]).split("\n\n") == [
-        "# Market",
-        "- here\n- now",
-        "## Fruit",
-        "By weight.",
-        table := tables.markdown(SECTION.headers, SECTION.rows),
-        "## Bare",
-        table + "\n",
-    ]
-    assert tables.plain_section(bare).startswith("Bare\n\nname")
 
 
 @pytest.mark.parametrize(
