@@ -64,9 +64,7 @@ def read(built: Built, variant: Variant, allocator: Allocator) -> Memory:
         resident_bytes=resident,
         saved_activation_bytes=saved,
         autocast_copy_bytes=copies,
-        reserved_bytes=pools.reserved_bytes,
-        graph_pool_bytes=pools.graph_pool_bytes,
-        graph_pool_live_bytes=pools.graph_pool_live_bytes,
+        **pools,
         memory_note="; ".join(reason for reason in reasons if reason) or None,
     )
 

@@ -232,10 +232,10 @@ def _add_settings(findings: Findings, put_back: Iterable[str], in_calls: Sequenc
 
 
 def _describe(candidate: Contender, findings: Findings) -> Findings:
-    facts, setup = candidate.facts, candidate.setup
+    facts = candidate.facts
     breaks, observed = facts.breaks, facts.observed
     return replace(
-        add_columns(findings, candidate.generated, candidate.compilations, candidate.first_pass),
+        add_columns(findings, *candidate.columns),
         torch_warnings=json.dumps(candidate.warnings),
         first_call_s=candidate.first_call_s,
         graphs=facts.compiled.graphs,
@@ -244,8 +244,6 @@ def _describe(candidate: Contender, findings: Findings) -> Findings:
         seen_grad=observed.grad,
         seen_autocast=observed.autocast,
         seen_weight_dtype=observed.weight_dtype,
-        setup_peak_bytes=setup.above_start_bytes if setup else None,
-        setup_peak_note=setup.note if setup else None,
     )
 
 
