@@ -152,32 +152,6 @@ def trained(weights: int, step: int, saved: int, state: int = 0, **columns: Any)
     return kept | held | {"gradient_bytes": weights, "optimizer_state_bytes": state} | columns
 
 
-def cpu_training(batch: int) -> Sequence[Record]:
-    """Rows of training on a CPU: compile shortens forward and backward, no mode the optimizer.
-
-    Up to a batch of about 16, the gradients (12 MiB) are larger than all else that a step needs.
-    """
-    planted = {  # latency, forward, backward, optimizer, saved per row of the batch, rest
-        "eager": (1200e-6, 400e-6, 650e-6, 190e-6, 640 * 1024, MIB // 2),
-        "amp": (1500e-6, 560e-6, 820e-6, 192e-6, 320 * 1024, MIB),
-        "compile": (960e-6, 270e-6, 510e-6, 189e-6, 384 * 1024, MIB // 4),
-        "amp-compile": (1310e-6, 440e-6, 700e-6, 191e-6, 200 * 1024, MIB // 4),
-    }
-    shape: dict[str, Any] = {"shape": json.dumps({"batch": batch, "seq": 64}), "batch": batch}
-    rows = []
-    for mode, (latency_s, *parts_s, per_row, rest) in planted.items():
-        saved = per_row * batch + (6 * MIB if mode.startswith("amp") else 0)
-        step = max(0, saved + rest - 12 * MIB)
-        pace = batch / 4
-        rows.append(training(
-            mode, latency_s * pace, 1200e-6 / latency_s, [part_s * pace for part_s in parts_s],
-            first_call_s=15.2 if "compile" in mode else 0.004, spread=0.004,
-            **(trained(12 * MIB, step, saved, setup_peak_bytes=90 * MIB,
-                       setup_peak_note="growth of the resident set") | shape),
-        ))  # fmt: skip
-    return rows
-
-
 def cuda_training() -> Sequence[Record]:
     """Rows of training with AdamW on a GPU; cuda-graph has no parts, amp (fp16) has a scaler."""
     planted: dict[str, Any] = {  # latency, host, device, parts, saved, taken beyond the gradients

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -18,7 +17,6 @@ from modescope.bench.case.operator_comparison import Operators
 from modescope.bench.devices.devices import Cpu
 from modescope.bench.records.cases import Model, Variant
 from modescope.bench.steps import modes
-from modescope.bench.steps.building import build
 from modescope.bench.steps.evidence import mode_effect
 from modescope.bench.steps.phases import ONE_CALL
 from modescope.bench.steps.subject import Inputs, Subject
@@ -63,20 +61,6 @@ def timed(subject: Subject, asked: Variant, of: Model = MODEL) -> Timing:
 
 def watched(subject: Subject, grad: str = "no_grad") -> Operators:
     return empty._operators(subject, variant(grad=grad), Cpu())
-
-
-def test_a_transformer_has_dispatch_with_the_known_error() -> None:
-    """From 2.12 torch sums queries, keys and values, in six scalars, in place of attention."""
-    shape = {"batch": 2, "seq": 4, "width": 16, "heads": 2}
-    of = Model("transformer", "modescope.models.transformer:build")
-    subject = build(of, shape)
-    full, none = watched(subject), watched(empty._empty(subject, 0))
-    lost = Counter(full.names) - Counter(none.names)
-    assert all("attention" in name or name == "aten.detach" for name in lost)
-    timing = timed(subject, NO_GRAD, of)
-    assert len(timing.samples_s) == 5
-    assert (timing.reason is not None) is bool(lost)
-    assert not lost or timing.reason.endswith("changes dispatch by about 7%")
 
 
 class Calls(nn.Module):

@@ -203,18 +203,6 @@ def test_traces_of_a_study_stay_within_their_limit(plan: Plan) -> None:
 # Memory, in a process of its own as in a sweep
 
 
-def test_a_second_copy_of_the_model_shows_in_resident_bytes() -> None:
-    """Neither the reference in float64 nor the baseline nor the original is left."""
-    asked = case(model(probe_models.hoarded), variant())
-    found = findings_in_child(asked, replace(smoke(), memory=True))
-    assert nulls(found, Memory, Setup) <= NULL_ON_A_CPU
-    assert nulls(found, Profiled) == names(Profiled)
-    assert (found.weights_bytes, found.input_bytes) == (WEIGHT_BYTES, INPUT_BYTES)
-    assert found.resident_bytes == 2 * WEIGHT_BYTES + INPUT_BYTES
-    assert found.saved_activation_bytes == 2 * HIDDEN_BYTES
-    assert found.step_peak_bytes == 2 * HIDDEN_BYTES + OUT_BYTES
-
-
 def test_values_kept_of_changed_arguments_are_not_in_memory() -> None:
     asked = case(model(probe_models.consumes), variant())
     found = findings_in_child(asked, replace(smoke(), memory=True))
