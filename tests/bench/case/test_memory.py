@@ -156,7 +156,7 @@ def tied() -> nn.Module:
 
 def test_storages_count_once() -> None:
     module = tied()
-    module.register_buffer("part", module[0].weight.detach()[:4])  # a view of the weight
+    module.register_buffer("part", next(module.parameters()).detach()[:4])  # a view of the weight
     module.register_buffer("own", torch.zeros(3))
     assert memory.weights_bytes(module) == (8 * 8 + 3) * FLOAT
     x = torch.zeros(6, 5)
