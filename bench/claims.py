@@ -12,10 +12,9 @@ from pathlib import Path
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.paths import program
 from modescope.bench.text.tables import plain
-from modescope.bench.tools import publish
 from modescope.bench.tools.claims import page
 from modescope.bench.tools.claims.check import CLAIMS, ClaimRow, NumberRow, check
-from modescope.bench.tools.cli import ToolParser, command
+from modescope.bench.tools.cli import ToolParser, command, heading, publish, run_context
 
 PROGRAM = program("bench.claims")
 EXIT_FAILED = 1
@@ -45,9 +44,9 @@ def main(words: Sequence[str]) -> int:
         return 0
     folder: Path = options.results_dir / "claims"
     folder.mkdir(parents=True, exist_ok=True)
-    context = publish.run_context(options.device, PROGRAM, words)
-    heading = publish.heading(context)
-    print("\n".join(heading), end="\n\n")
+    context = run_context(options.device, PROGRAM, words)
+    about_run = heading(context)
+    print("\n".join(about_run), end="\n\n")
     answers: list[ClaimRow] = []
     numbers: list[NumberRow] = []
     log = folder / "log.txt"
@@ -59,10 +58,8 @@ def main(words: Sequence[str]) -> int:
         print(page.line(row), flush=True)
     failures = page.failures(answers)
     print("\n".join(["", f"{page.summary(answers)}.", *failures]))
-    text = page.page(heading, answers, numbers)
-    print(
-        "\npage  {}\nrows  {}".format(*publish.publish(folder, context, text, [*answers, *numbers]))
-    )
+    text = page.page(about_run, answers, numbers)
+    print("\npage  {}\nrows  {}".format(*publish(folder, context, text, [*answers, *numbers])))
     return EXIT_FAILED if failures else 0
 
 

@@ -1,7 +1,8 @@
 """Counts the machine instructions of a call in each gradient mode: `python -m bench.instructions`.
 
 Callgrind counts them in a process that torch starts, so they do not depend on how busy the machine
-is. The instructions of an empty call are subtracted. Each row takes about two minutes.
+is. The instructions of an empty call are subtracted. Each row takes about two minutes. Prints a
+page in Markdown.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 
 from torch.utils.benchmark import CallgrindStats, FunctionCounts, Timer
@@ -20,9 +20,8 @@ from tqdm import tqdm
 
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.paths import program
-from modescope.bench.text import tables
-from modescope.bench.tools import publish
-from modescope.bench.tools.cli import ToolParser, command
+from modescope.bench.text.tables import markdown
+from modescope.bench.tools.cli import ToolParser, command, heading, run_context
 
 PROGRAM = program("bench.instructions")
 CALLS = 100
@@ -68,19 +67,6 @@ It has one thread, because callgrind counts the instructions of all threads.
 """
 
 
-@dataclass(frozen=True)
-class CallRow:
-    """Instructions of one call of an operator in a mode, less those of an empty call."""
-
-    op: str  # a key of OPERATORS
-    mode: str  # a key of MODES
-    instructions: float
-    interpreter: float  # by the keys of PARTS
-    bindings: float
-    torch: float
-    system: float
-
-
 def count_by_part(counts: FunctionCounts) -> Mapping[str, int]:
     """The sum of `counts` for each key of PARTS.
 
@@ -93,16 +79,19 @@ def count_by_part(counts: FunctionCounts) -> Mapping[str, int]:
     return found
 
 
-def row(op: str, mode: str, stats: CallgrindStats) -> CallRow:
-    """The row of operator `op` in `mode`, from what callgrind counted."""
+def row(op: str, mode: str, stats: CallgrindStats) -> list[str]:
+    """The row of operator `op` in `mode`: instructions of a call less those of an empty one.
+
+    In all, then by the keys of PARTS; from what callgrind counted.
+    """
     all_calls = count_by_part(stats.stmt_exclusive_stats)
     empty = count_by_part(stats.baseline_exclusive_stats)
-    parts = {part: (all_calls[part] - empty[part]) / stats.number_per_run for part in PARTS}
-    return CallRow(op, mode, sum(parts.values()), **parts)
+    parts = [(all_calls[part] - empty[part]) / stats.number_per_run for part in PARTS]
+    return [op, mode, *(f"{count:,.0f}" for count in (sum(parts), *parts))]
 
 
-def count(op: str, mode: str) -> CallRow:
-    """Counts a call of operator `op` in `mode` by callgrind; raises OSError where that fails.
+def count(op: str, mode: str) -> list[str]:
+    """The `row` of operator `op` in `mode`; raises OSError where callgrind fails.
 
     torch first tries SETUP in this process, and SETUP never leaves the mode that it enters. So all
     happens in a thread of its own, with which the mode ends.
@@ -123,11 +112,8 @@ def main(words: Sequence[str]) -> int:
     parser = ToolParser(PROGRAM, __doc__)
     add = parser.add_argument
     add("--ops", nargs="+", choices=OPERATORS, default=["add"], help="with spaces")
-    add("--results-dir", type=Path, default=Path("results"), help="files go to its instructions/")
     options = parser.parse_args(words)
-    folder = options.results_dir / "instructions"
-    folder.mkdir(parents=True, exist_ok=True)
-    context = publish.run_context("cpu", PROGRAM, words)
+    lines = [f"- {line}" for line in heading(run_context("cpu", PROGRAM, words))]
     os.environ.update(VARIABLES)
     cells = [(op, mode) for op in options.ops for mode in MODES]
     try:
@@ -135,11 +121,8 @@ def main(words: Sequence[str]) -> int:
     except OSError as error:
         *_, reason = str(error).strip().splitlines()
         raise UsageError(f"instructions are counted by valgrind: {reason}") from error
-    lines = [[each.op, each.mode, *(f"{n:,.0f}" for n in astuple(each)[2:])] for each in rows]
-    section = tables.Section("A call of each operator", NOTE, tuple(asdict(rows[0])), lines)
-    page = tables.page("Instructions per call", publish.heading(context), [section])
-    print(tables.plain_section(section))
-    print("\npage  {}\nrows  {}".format(*publish.publish(folder, context, page, rows)))
+    table = markdown(("op", "mode", "instructions", *PARTS), rows)
+    print("# Instructions per call", "\n".join(lines), NOTE, table, sep="\n\n")
     return 0
 
 

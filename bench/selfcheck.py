@@ -14,8 +14,7 @@ import torch
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.paths import program
 from modescope.bench.text.markup import prose
-from modescope.bench.tools import publish
-from modescope.bench.tools.cli import ToolParser, command
+from modescope.bench.tools.cli import ToolParser, command, heading, run_context
 from modescope.bench.tools.selfcheck import exact, races
 from modescope.bench.tools.selfcheck.check import Check, Setting, open_device
 
@@ -52,13 +51,13 @@ def main(words: Sequence[str]) -> int:
     if not set(names) <= set(CHECKS):
         raise UsageError(f"--only {options.only}: allowed are {', '.join(CHECKS)}")
     setting = Setting(open_device(options.device), options.thorough, options.seed)
-    context = publish.run_context(options.device, PROGRAM, words)
+    context = run_context(options.device, PROGRAM, words)
     torch.set_num_threads(1)
     torch.manual_seed(options.seed)
     gc.collect()
     gc.freeze()  # excludes imported objects from the collection before each comparison (0.2 s)
     print("# Self-check of modescope\n")
-    print("\n".join(f"- {line}" for line in publish.heading(context)), end="\n\n")
+    print("\n".join(f"- {line}" for line in heading(context)), end="\n\n")
     print(f"{_line(HEADERS)}\n{_line(['---'] * len(HEADERS))}", flush=True)
     verdicts: list[bool | None] = []
     for name in names:

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any, TextIO
 import torch
 
 from modescope.bench.case import mixed_calls
-from modescope.bench.devices.allocators import Peak
 from modescope.bench.devices.devices import Hardware
 from modescope.bench.records.cases import Case, Plan, Variant
-from modescope.bench.records.columns import Compilations, FirstPass, GeneratedCode
+from modescope.bench.records.columns import Compilations, FirstPass, GeneratedCode, Setup
 from modescope.bench.records.errors import shorten
 from modescope.bench.steps import backends, compiler, modes
 from modescope.bench.steps.backends import Compiled
@@ -47,11 +46,8 @@ class Contender:
     built: Built
     first_call_s: float
     facts: mode_effect.Facts
-    generated: GeneratedCode  # code of the first call's compilation; null without `profile`
-    compilations: Compilations  # of the first call
     warnings: tuple[str, ...]  # torch's, in the first call
-    setup: Peak | None  # peak memory of the first call; None without `memory`
-    first_pass: FirstPass  # where calls vary, then that is the first call
+    columns: tuple[object, ...]  # further groups of columns about the first call
 
     def replays_graphs(self, device: Hardware) -> bool:
         """Whether its calls should replay CUDA graphs, which only a profile can prove."""
@@ -95,14 +91,14 @@ def enter(
         built = modes.build(own, variant, fullgraph, device, phase, first)
         device.synchronize()
         built_s = device.clock() - start
-        calls, columns = 2 if records_later else 1, FirstPass()
+        calls, first_pass = 2 if records_later else 1, FirstPass()
         if built.parts:
-            columns, calls_s = mixed_calls.first_pass(built, device, calls, breaks_watch)
+            first_pass, calls_s = mixed_calls.first_pass(built, device, calls, breaks_watch)
         else:
             calls_s = sum(timers.latency(built.step, device, calls).samples_s)
         first_call_s = built_s + calls_s
     if built.parts and variant.mode.compiles:
-        columns = mixed_calls.add_eager_calls(columns, built)
+        first_pass = mixed_calls.add_eager_calls(first_pass, built)
     compiled = mode_effect.read_compiled().since(before)
     built.adjust_start()
     facts = mode_effect.Facts(
@@ -117,10 +113,13 @@ def enter(
         own_dtypes=subject.own_dtypes,
         breaks=_usable(breaks_watch.breaks if breaks_watch else None, compiled, variant),
     )
-    code_columns = code_watch.columns if code_watch else GeneratedCode()
-    peak = peak_watch.result if peak_watch else None
-    log = compilation_watch.columns if compilation_watch else Compilations()
-    return Contender(built, first_call_s, facts, code_columns, log, tuple(warned), peak, columns)
+    groups = (
+        code_watch.columns if code_watch else GeneratedCode(),
+        compilation_watch.columns if compilation_watch else Compilations(),
+        (peak_watch and peak_watch.result) or Setup(),
+        first_pass,
+    )
+    return Contender(built, first_call_s, facts, tuple(warned), groups)
 
 
 def _compiler_watches(

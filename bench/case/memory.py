@@ -59,15 +59,12 @@ def read(built: Built, variant: Variant, allocator: Allocator) -> Memory:
         allocations_per_call=call.allocations if call else None,
         allocated_bytes_per_call=call.allocated_bytes if call else None,
         weights_bytes=weights,
-        buffers_bytes=buffers_bytes(subject.module),
         input_bytes=inputs,
         **sizes,
         resident_bytes=resident,
         saved_activation_bytes=saved,
         autocast_copy_bytes=copies,
-        reserved_bytes=pools.reserved_bytes,
-        graph_pool_bytes=pools.graph_pool_bytes,
-        graph_pool_live_bytes=pools.graph_pool_live_bytes,
+        **pools,
         memory_note="; ".join(reason for reason in reasons if reason) or None,
     )
 
@@ -75,12 +72,6 @@ def read(built: Built, variant: Variant, allocator: Allocator) -> Memory:
 def weights_bytes(module: torch.nn.Module) -> int | None:
     """Bytes of parameters and buffers. Tied ones count once; None if one is sparse."""
     return _bytes_or_none(_weights(module))
-
-
-def buffers_bytes(module: torch.nn.Module) -> int | None:
-    """The part of `weights_bytes` that is in no parameter's storage."""
-    every, parameters = weights_bytes(module), _bytes_or_none([*module.parameters()])
-    return None if every is None or parameters is None else every - parameters
 
 
 def input_bytes(inputs: Inputs) -> int | None:

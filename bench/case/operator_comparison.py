@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from modescope.bench.case.roofline.counting import storage_key
+from modescope.bench.case.counting import storage_key
 from modescope.bench.steps import trees
 from modescope.bench.steps.compiler import OperatorMode
 

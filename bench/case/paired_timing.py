@@ -110,7 +110,7 @@ def run_clocks(
         seed,
         call_s,
         redraw(contenders, device, seed),
-        [*empty, pace.clock("clocks_pace")],
+        empty,
     )
     return add_columns(findings, replace(read, dispatch_note=note, clocks_s=device.clock() - start))
 

@@ -14,10 +14,9 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 
-from modescope.bench.case import memory
+from modescope.bench.case import ceilings, counting, memory
 from modescope.bench.case.first_call import Contender
 from modescope.bench.case.profiler import capture, profile
-from modescope.bench.case.roofline import ceilings, counting
 from modescope.bench.devices.allocators import Allocator
 from modescope.bench.devices.devices import Device, Hardware, Step, prepare_call
 from modescope.bench.records import files

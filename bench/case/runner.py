@@ -32,7 +32,7 @@ from modescope.bench.steps.arguments import find_changes
 from modescope.bench.steps.evidence import mode_effect
 from modescope.bench.steps.phases import phase_of
 from modescope.bench.steps.subject import Subject
-from modescope.bench.timing.timers import calibrate
+from modescope.bench.timing.timers import synchronize_cost
 
 NEEDS_GRADIENTS = (
     "forward needs gradients, which {grad} does not record ({failure}); mode.grad=enabled does"
@@ -146,8 +146,12 @@ def _time(
     if work and not work.operators and check.seen.depends:
         raise Ended("failed", steady_work.REMEMBERED, findings)
     precision = torch.get_float32_matmul_precision()
-    findings = replace(findings, matmul_precision=precision, unchecked_outputs=check.unchecked)
-    findings = add_columns(findings, calibrate(device))
+    findings = replace(
+        findings,
+        matmul_precision=precision,
+        unchecked_outputs=check.unchecked,
+        synchronize_s=synchronize_cost(device),
+    )
     if check.unfit:
         raise Ended("failed", check.unfit, findings)
 
@@ -228,10 +232,10 @@ def _add_settings(findings: Findings, put_back: Iterable[str], in_calls: Sequenc
 
 
 def _describe(candidate: Contender, findings: Findings) -> Findings:
-    facts, setup = candidate.facts, candidate.setup
+    facts = candidate.facts
     breaks, observed = facts.breaks, facts.observed
     return replace(
-        add_columns(findings, candidate.generated, candidate.compilations, candidate.first_pass),
+        add_columns(findings, *candidate.columns),
         torch_warnings=json.dumps(candidate.warnings),
         first_call_s=candidate.first_call_s,
         graphs=facts.compiled.graphs,
@@ -240,8 +244,6 @@ def _describe(candidate: Contender, findings: Findings) -> Findings:
         seen_grad=observed.grad,
         seen_autocast=observed.autocast,
         seen_weight_dtype=observed.weight_dtype,
-        setup_peak_bytes=setup.above_start_bytes if setup else None,
-        setup_peak_note=setup.note if setup else None,
     )
 
 

@@ -9,7 +9,7 @@ context, Python's objects) is not counted.
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +17,8 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import torch
 from torch.autograd import profiler
+
+from modescope.bench.records.columns import Setup
 
 T = TypeVar("T")
 
@@ -45,28 +47,11 @@ class Allocations:
         return self.allocated_bytes - self.released_bytes
 
 
-@dataclass(frozen=True)
-class Peak:
-    """Most memory held at one time above the start; None, and the reason, where unknown."""
-
-    above_start_bytes: int | None
-    note: str | None  # what was measured instead of the allocator, or why there is no number
-
-
 @dataclass
 class Watched(Generic[T]):
     """The result of watching a block; None until the block has ended."""
 
     result: T | None = None
-
-
-@dataclass(frozen=True)
-class Pools:
-    """Bytes that an allocator has reserved from the system; None where it has no pools."""
-
-    reserved_bytes: int | None
-    graph_pool_bytes: int | None  # reserved for CUDA graphs alone
-    graph_pool_live_bytes: int | None  # the part of that held by tensors
 
 
 class Allocator(Protocol):
@@ -88,15 +73,18 @@ class Allocator(Protocol):
         result stays None where the allocator is unreadable.
         """
 
-    def watch_setup(self) -> AbstractContextManager[Watched[Peak]]:
+    def watch_setup(self) -> AbstractContextManager[Watched[Setup]]:
         """Reads the peak of a block that compiles or captures, without slowing it down."""
 
     def resident_bytes(self) -> int | None:
         """Bytes that all tensors of this process hold now."""
 
-    def pools(self) -> Pools:
-        """Bytes that it has reserved from the system now."""
-        return Pools(reserved_bytes=None, graph_pool_bytes=None, graph_pool_live_bytes=None)
+    def pools(self) -> Mapping[str, int]:
+        """Bytes that it has reserved from the system now, by column of `Memory`; empty if unknown.
+
+        These are `reserved_bytes`, `graph_pool_bytes` and `graph_pool_live_bytes`.
+        """
+        return {}
 
     def release_unused(self) -> None:
         """Returns unused memory to the system."""
@@ -146,22 +134,22 @@ class CpuAllocator(Allocator):
         watched.result = tally(_changes_bytes(profile.kineto_results.experimental_event_tree()))
 
     @contextmanager
-    def watch_setup(self) -> Iterator[Watched[Peak]]:
+    def watch_setup(self) -> Iterator[Watched[Setup]]:
         """See `Allocator`. The growth of the whole process: a profiler would slow down compiling.
 
         It includes imports and the compiler's own data, but not child processes and memory that
         the process had before and reused.
         """
-        watched = Watched[Peak]()
+        watched = Watched[Setup]()
         try:
             before = _resident_set_bytes("VmRSS")
             CLEAR_REFS.write_text(RESET_PEAK)
         except OSError as error:
             yield watched
-            watched.result = Peak(None, f"the peak of the resident set cannot be read: {error}")
+            watched.result = Setup(None, f"the peak of the resident set cannot be read: {error}")
             return
         yield watched
-        watched.result = Peak(
+        watched.result = Setup(
             max(0, _resident_set_bytes("VmHWM") - before),
             "growth of the process's resident set, libraries and compiler included",
         )

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from modescope.bench.devices.allocators import Allocations, Peak, Pools, Watched
+from modescope.bench.devices.allocators import Allocations, Watched
+from modescope.bench.records.columns import Setup
 
 SHARED_POOL = (0, 0)
 """`segment_pool_id` of memory that is not reserved for a CUDA graph (CUDACachingAllocator)."""
@@ -31,7 +32,7 @@ class CudaAllocator:
     """Memory of one GPU as the caching allocator counts it.
 
     cuBLAS's workspace counts too, from the first matrix product on. A replayed graph allocates
-    nothing: its memory is in `Pools.graph_pool_bytes`.
+    nothing: its memory is in `graph_pool_bytes`.
     """
 
     def __init__(self, index: int) -> None:
@@ -67,29 +68,29 @@ class CudaAllocator:
         watched.result = changes_between(before, torch.cuda.memory_stats(self.index))
 
     @contextmanager
-    def watch_setup(self) -> Iterator[Watched[Peak]]:
+    def watch_setup(self) -> Iterator[Watched[Setup]]:
         """See `Allocator`. The allocator's own peak, autotuning and warm-up calls included."""
-        watched = Watched[Peak]()
+        watched = Watched[Setup]()
         with self.watch() as block:
             yield watched
         peak_bytes = block.result.peak_bytes if block.result else None
-        watched.result = Peak(peak_bytes, self.unreadable)
+        watched.result = Setup(peak_bytes, self.unreadable)
 
     def resident_bytes(self) -> int | None:
         """See `Allocator`."""
         gc.collect()
         return None if self.unreadable else int(torch.cuda.memory_allocated(self.index))
 
-    def pools(self) -> Pools:
+    def pools(self) -> Mapping[str, int]:
         """See `Allocator`."""
         if self.unreadable:
-            return Pools(None, None, None)
+            return {}
         private = [s for s in self._segments() if tuple(s["segment_pool_id"]) != SHARED_POOL]
-        return Pools(
-            reserved_bytes=int(torch.cuda.memory_reserved(self.index)),
-            graph_pool_bytes=sum(s["total_size"] for s in private),
-            graph_pool_live_bytes=sum(s["allocated_size"] for s in private),
-        )
+        return {
+            "reserved_bytes": int(torch.cuda.memory_reserved(self.index)),
+            "graph_pool_bytes": sum(s["total_size"] for s in private),
+            "graph_pool_live_bytes": sum(s["allocated_size"] for s in private),
+        }
 
     def _segments(self) -> list[dict[str, Any]]:
         segments = torch.cuda.memory_snapshot(include_traces=False)

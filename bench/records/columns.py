@@ -190,7 +190,6 @@ class Clocks:
     clocks_latency_rounds_s: tuple[float, ...] | None = nullable(
         "median latency of the case's calls, to which the others are related"
     )
-    clocks_pace_rounds_s: tuple[float, ...] | None = nullable("as pace_rounds_s")
     host_rounds_s: tuple[float, ...] | None = nullable("how long the host is busy issuing a call")
     pipelined_rounds_s: tuple[float, ...] | None = nullable(
         "time that a further call adds if nothing waits"
@@ -218,10 +217,6 @@ class Calibration:
     """What measuring itself costs. It is not subtracted from any number."""
 
     synchronize_s: float | None = nullable("synchronise on an idle device")
-    empty_step_s: float | None = nullable("latency of a call that does nothing")
-    event_interval_s: float | None = nullable(
-        "device time between two marks with nothing between them; null on a CPU"
-    )
 
 
 @dataclass(frozen=True)
@@ -347,7 +342,6 @@ class Memory:
     """What the memory of one variant consists of."""
 
     weights_bytes: int | None = nullable("parameters and buffers, shared storage counted once")
-    buffers_bytes: int | None = nullable("buffers among these")
     input_bytes: int | None = nullable("inputs, shared storage counted once")
     gradient_bytes: int | None = nullable(
         "gradients of the parameters after a step; null for inference"

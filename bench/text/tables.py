@@ -1,10 +1,9 @@
-"""Tables and pages of tables, as Markdown and as plain text."""
+"""Tables as Markdown and as plain text."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from modescope.bench.text.markup import prose
 
@@ -13,30 +12,6 @@ UNKNOWN = "–"
 
 NUMBER = re.compile(rf"[-+]?\d[\d,]*(\.\d+)? ?%?|{UNKNOWN}")
 """A column is right-aligned if this matches all its cells: numbers, shares or UNKNOWN."""
-
-
-@dataclass(frozen=True)
-class Section:
-    """A table with a title and a note that explains it."""
-
-    title: str
-    note: str  # may be empty
-    headers: Sequence[str]
-    rows: Sequence[Sequence[str]]
-
-
-def page(title: str, head: Sequence[str], sections: Sequence[Section]) -> str:
-    """A page in Markdown: the title, the lines of `head` as a list, then the sections."""
-    parts = [f"# {title}", "\n".join(f"- {line}" for line in head)]
-    for each in sections:
-        parts += [f"## {each.title}", each.note, markdown(each.headers, each.rows)]
-    return "\n\n".join(filter(None, parts)) + "\n"
-
-
-def plain_section(section: Section) -> str:
-    """`section` as plain text: title, note and table."""
-    lead = "\n".join(filter(None, (section.title, section.note)))
-    return f"{lead}\n\n{plain(section.headers, section.rows)}"
 
 
 def markdown(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -9,10 +9,9 @@ import math
 import statistics
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise, repeat
+from itertools import repeat
 
 from modescope.bench.devices.devices import Device, Prepared, Series, Step, bare_call
-from modescope.bench.records.columns import Calibration
 
 ReadClock = Callable[[], float]
 
@@ -208,40 +207,3 @@ def calls_for(block_s: float, per_call_s: float, timer_cost_s: float) -> int:
             "them must be positive: measure more calls, or use a finer clock"
         )
     return max(1, math.ceil(max(block_s, TIMER_COSTS_PER_BLOCK * timer_cost_s) / call_s))
-
-
-EMPTY_CALLS = 1001  # some tenths of a millisecond on a CPU, milliseconds on a GPU
-MARKS = 101
-MARKS_HOLD_S = 0.02  # enough to queue all marks, which takes the host microseconds each
-
-
-def calibrate(device: Device) -> Calibration:
-    """The costs of measuring on `device`. They are not subtracted from any measurement."""
-    return Calibration(
-        synchronize_s=synchronize_cost(device),
-        empty_step_s=empty_step(device),
-        event_interval_s=event_interval(device),
-    )
-
-
-def empty_step(device: Device) -> float:
-    """Seconds of latency of a call that does nothing: the harness's part of every latency."""
-    return statistics.median(latency(lambda: None, device, EMPTY_CALLS).samples_s)
-
-
-def event_interval(device: Device) -> float | None:
-    """Seconds of device time between two marks without work: a part of each block of device time.
-
-    The marks are queued on a held device, so that the host's speed does not matter. None where the
-    hold was too short, and without a queue.
-    """
-    if not device.queues:
-        return None
-    device.synchronize()
-    device.hold(MARKS_HOLD_S)
-    marks = [device.mark() for _ in range(MARKS)]
-    all_issued_ahead = not marks[0].reached()
-    device.synchronize()
-    if not all_issued_ahead:
-        return None
-    return statistics.median(later.seconds_since(earlier) for earlier, later in pairwise(marks))

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import pyarrow.parquet as pq
 import pytest
 import torch
 from torch.utils.benchmark import CallgrindStats, FunctionCounts, Timer
@@ -43,15 +40,16 @@ def stubbed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("stubbed")
-def test_rows_and_a_page_are_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert instructions.main(["--ops", "mm", "view", "--results-dir", str(tmp_path)]) == 0
-    (file,), (page,) = tmp_path.rglob("*.parquet"), tmp_path.rglob("*.md")
-    rows = pq.read_table(file).to_pylist()
-    parts = ("instructions", "interpreter", "bindings", "torch", "system")
-    assert [(row["op"], row["mode"], *(row[part] for part in parts)) for row in rows] == [
-        (op, mode, 21.0, 5.0, 4.0, 9.0, 3.0) for op in ("mm", "view") for mode in instructions.MODES
-    ]
-    assert torch.is_grad_enabled()
+def test_a_page_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert instructions.main(["--ops", "mm", "view"]) == 0
     assert not torch.is_inference_mode_enabled()
-    assert "| mm | no_grad | 21 | 5 | 4 | 9 | 3 |" in page.read_text(encoding="utf-8")
-    assert "inference_mode" in capsys.readouterr().out
+    *_, table = capsys.readouterr().out.strip().split("\n\n")
+    assert table.splitlines() == [
+        "| op | mode | instructions | interpreter | bindings | torch | system |",
+        "| --- | --- | --: | --: | --: | --: | --: |",
+        *(
+            f"| {op} | {mode} | 21 | 5 | 4 | 9 | 3 |"
+            for op in ("mm", "view")
+            for mode in instructions.MODES
+        ),
+    ]

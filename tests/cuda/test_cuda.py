@@ -102,12 +102,8 @@ def test_repeated_clock_rate_readings_agree_within_the_flags_threshold(device: H
     assert max(readings_hz) - min(readings_hz) < CLOCK_FALL / 2 * max(readings_hz)
 
 
-def test_calibration_costs_are_within_their_bounds(device: Hardware) -> None:
-    found = timers.calibrate(device)
-    assert found.event_interval_s is not None
-    assert 0 <= found.event_interval_s < 2e-5
-    assert 0 < found.synchronize_s < 1e-3
-    assert 0.5 * found.synchronize_s < found.empty_step_s < 2 * found.synchronize_s + 1e-5
+def test_a_synchronise_costs_little(device: Hardware) -> None:
+    assert 0 < timers.synchronize_cost(device) < 1e-3
 
 
 def test_nvml_reports_this_gpu(device: Hardware) -> None:

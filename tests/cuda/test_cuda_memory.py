@@ -11,8 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from modescope.bench.case import memory
-from modescope.bench.case.roofline import ceilings, counting
+from modescope.bench.case import ceilings, counting, memory
 from modescope.bench.devices.cuda_allocator import CudaAllocator
 from modescope.bench.devices.devices import Hardware
 from modescope.bench.stats.roofline import floor
@@ -76,7 +75,7 @@ def test_a_graph_allocates_nothing_and_has_a_pool(
 def test_setup_peak_includes_memory_freed_during_the_first_call(allocator: CudaAllocator) -> None:
     with allocator.watch_setup() as watched:
         torch.ones(64 * MIB, dtype=torch.uint8, device="cuda")
-    assert watched.result.above_start_bytes == 64 * MIB
+    assert watched.result.setup_peak_bytes == 64 * MIB
 
 
 def recorded_sizes(path: Path) -> list[int]:

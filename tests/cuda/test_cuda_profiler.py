@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from modescope.bench.case.profiler import profile
-from modescope.bench.case.profiler.capture import capture
-from modescope.bench.case.profiler.profile import Profile
+from modescope.bench.case.profiler.capture import Profile, capture
 from modescope.bench.devices.devices import Hardware, Step
 from modescope.bench.records.cases import Model, Variant
 from modescope.bench.steps import modes

@@ -5,7 +5,6 @@ Each function that returns a `Built` is the `build` of a model. `model(function)
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -135,16 +134,6 @@ LAYERS_ROWS, LAYERS_HIDDEN = 8, 64
 def two_layers() -> Built:
     net = nn.Sequential(nn.Linear(WIDTH, LAYERS_HIDDEN), nn.GELU(), nn.Linear(LAYERS_HIDDEN, WIDTH))
     return net, (torch.randn(LAYERS_ROWS, WIDTH),)
-
-
-HOARD: list[nn.Module] = []
-
-
-def hoarded() -> Built:
-    """A model of which a copy stays in memory."""
-    net, inputs = two_layers()
-    HOARD.append(copy.deepcopy(net))
-    return net, inputs
 
 
 def scaled() -> Built:

@@ -132,7 +132,6 @@ def record(
         "latency_calls_s": case * 5,
         "pace_rounds_s": (PACE_S,) * len(played),
         "clocks_latency_rounds_s": (latency_s,) * ROUNDS_OF_CLOCKS,
-        "clocks_pace_rounds_s": (PACE_S,) * ROUNDS_OF_CLOCKS,
         "profiled_latency_rounds_s": (latency_s,) * ROUNDS_OF_CLOCKS,
         "profiled_pace_s": PACE_S,
     }

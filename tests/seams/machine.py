@@ -20,8 +20,9 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from modescope.bench.case.profiler.traces import STEP
-from modescope.bench.devices.allocators import Allocations, Peak, Pools, Watched
+from modescope.bench.devices.allocators import Allocations, Watched
 from modescope.bench.devices.devices import Step
+from modescope.bench.records.columns import Setup
 from modescope.bench.records.environment import DeviceFacts
 from modescope.bench.timing.contention import Counters
 from tests.helpers.simulated import SimulatedDevice
@@ -64,16 +65,18 @@ class FixedAllocator:
         watched.result = Allocations(7, 5, 7000, 6400, peak_bytes=4096)
 
     @contextmanager
-    def watch_setup(self) -> Iterator[Watched[Peak]]:
-        watched = Watched[Peak]()
+    def watch_setup(self) -> Iterator[Watched[Setup]]:
+        watched = Watched[Setup]()
         yield watched
-        watched.result = Peak(99_000, None)
+        watched.result = Setup(99_000)
 
     def resident_bytes(self) -> int:
         return 3000
 
-    def pools(self) -> Pools:
-        return Pools(reserved_bytes=90_000, graph_pool_bytes=20_000, graph_pool_live_bytes=1_500)
+    def pools(self) -> dict[str, int]:
+        return {
+            "reserved_bytes": 90_000, "graph_pool_bytes": 20_000, "graph_pool_live_bytes": 1_500
+        }  # fmt: skip
 
     def release_unused(self) -> None:
         """Nothing is unused."""

@@ -152,14 +152,12 @@ GRAPH: Columns = {
     # Rounds of the clocks, of which there are 13; no two clocks have the same time. The device is
     # busy for longer than the host.
     "clocks_latency_rounds_s": rounds(13, GRAPH_S),
-    "clocks_pace_rounds_s": rounds(13, waited_s(50, 1.5)),
     "host_rounds_s": rounds(13, waited_s(5, 1.5)),
     "pipelined_rounds_s": rounds(13, 102 * 1.5 * US),
     "device_rounds_s": rounds(13, GRAPH_DEVICE_S),
     "baseline_device_rounds_s": rounds(13, GRAPH_EAGER_DEVICE_S),
     "device_calls": 4, "device_calls_wanted": 4, "dispatch_note": Text("captured graph"),
-    "clocks_s": Lasted("clocks"), "synchronize_s": READ_S, "empty_step_s": READ_S,
-    "event_interval_s": MARK_S * 1.5,
+    "clocks_s": Lasted("clocks"), "synchronize_s": READ_S,
     # The system's counters: 10 s on 4 cores, 35.5 idle and 4 of this process, so 0.5 of others
     "watched_s": 10.0, "cpu_wait_s": 0.05, "others_cpu_s": 10 * 4 - 35.5 - 4, "machine_cores": 4,
     "cgroup_throttled_s": 0.02, "device_clock_hz": [2e9 / 1.5] * 2, "gpu_processes": 0,
@@ -178,7 +176,7 @@ GRAPH: Columns = {
     ),
     "profiler_overhead": waited_s(12 + REPLAY_BF16, 1.5) / GRAPH_S, "trace": "graph.json.gz",
     # Memory. Weights 4 x 4 and a buffer of 4; inputs 6 x 4 of 8 bytes
-    "setup_peak_bytes": 99_000, "weights_bytes": 2 * (16 + 4), "buffers_bytes": 2 * 4,
+    "setup_peak_bytes": 99_000, "weights_bytes": 2 * (16 + 4),
     "input_bytes": 8 * 24, "resident_bytes": 3000, "saved_activation_bytes": 0,
     "autocast_copy_bytes": 0, "step_peak_bytes": 4096, "step_left_bytes": 7000 - 6400,
     "allocations_per_call": 7, "allocated_bytes_per_call": 7000, "reserved_bytes": 90_000,
@@ -200,7 +198,7 @@ STORED: Rows = {
         "seen_grad": "enabled", "seen_weight_dtype": "float32", "error": 2**-16,
         "eager_error": 2**-15, "error_limit": 3 * 2**-15 + 1e-5,
         "first_call_s": CONTROL_S + READ_S, "graph_launches": 0, "weights_bytes": 4 * (16 + 4),
-        "buffers_bytes": 4 * 4, "saved_activation_bytes": 4 * 24,  # eager saves inputs as fp32
+        "saved_activation_bytes": 4 * 24,  # eager saves inputs as fp32
         "least_bytes": 8 * 24 + 4 * (16 + 4) + 4 * 24,
         "eager_bytes": 8 * 24 + 4 * (24 + 24 + 16 + 24 + 24 + 4 + 24),
         "ceiling_flops_per_s": FLOPS_PER_S["fp32"], "ceiling_bytes_per_s": COPIED_BYTES_PER_S,
@@ -215,7 +213,6 @@ STORED: Rows = {
         "device_calls": 3, "device_calls_wanted": 4, "dispatch_note": None,
         "dispatch_rounds_s": rounds(13, waited_s(15, 1.25)),
         "baseline_dispatch_rounds_s": rounds(13, waited_s(24, 1.25)),
-        "event_interval_s": None,  # 101 marks overfill its queue
         "throttle_reasons": [],
     },
     "graph_fp32": {

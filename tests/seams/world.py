@@ -12,9 +12,8 @@ from typing import Any
 
 import pytest
 
-from modescope.bench.case import runner
+from modescope.bench.case import ceilings, runner
 from modescope.bench.case.profiler import capture
-from modescope.bench.case.roofline import ceilings
 from modescope.bench.records.cases import Budget, Case, Mode, Model, Plan, Variant, canonical_json
 from modescope.bench.records.environment import Environment, Scheduling
 from modescope.bench.sweep import attempt, isolation
@@ -171,7 +170,7 @@ def running(machine: Machine) -> Iterator[None]:
         patch.setattr(runner, "find", lambda name: machine)
         patch.setattr(contention, "read", machine.counters)
         patch.setattr(pace, "work", machine.fixed_work)
-        patch.setattr(pace.clock, "__defaults__", ("pace", machine.fixed_work))
+        patch.setattr(pace.clock, "__defaults__", (machine.fixed_work,))
         patch.setattr(capture, "_export", machine.recording)
         patch.setattr(ceilings, "measure", metered(ceilings.measure))
         patch.setattr(attempt, "monotonic", lambda: machine.now_s)

@@ -1,10 +1,16 @@
-"""Profiles a few steady steps after all timing."""
+"""Profiles a few steady steps after all timing, in turns with calls that are not recorded.
+
+The profiler runs throughout. Starting it empties the caches: the kernels of the first call after a
+start took 10 % longer, those of the second 6 %. Recording is switched off for the calls between.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from itertools import pairwise
 from operator import truediv
 from pathlib import Path
 from statistics import median
@@ -12,16 +18,22 @@ from typing import Any
 from unittest import mock
 
 import torch
+from torch._C._autograd import _enable_record_function
 from torch._library.custom_ops import OPDEFS
 
-from modescope.bench.case.profiler import facts, profiled_calls, traces
+from modescope.bench.case.profiler import facts, traces
 from modescope.bench.case.profiler.facts import StepFacts
 from modescope.bench.case.profiler.operators import find_working
-from modescope.bench.case.profiler.profile import Profile, find_typical
-from modescope.bench.case.profiler.profiled_calls import ProfiledCalls
-from modescope.bench.devices.devices import Hardware, Step
+from modescope.bench.case.profiler.traces import STEP
+from modescope.bench.devices.devices import Device, Hardware, Step, prepare_call
 from modescope.bench.records.files import temporary_folder
 from modescope.bench.steps import compiler
+from modescope.bench.timing import pace
+
+MOST_TURNS = 24  # as many as rounds of clocks with budget=quick
+QUEUED_STEPS = 5  # of a device that queues work, whose calls between are not compared
+LONGEST_S = 1.0  # of all turns; of slow steps there are fewer
+CALLS_PER_TURN = 3  # one profiled, one untimed after the switch, one timed
 
 KEPT_STEPS = 5  # in the trace's file: the typical one and its neighbours
 
@@ -35,6 +47,51 @@ REROUTED = (
     "called through the C++ dispatcher while profiled, because torch {} may call them directly, "
     "which the profiler does not record: {}"
 )
+
+
+@dataclass(frozen=True)
+class ProfiledCalls:
+    """What was measured of each profiled call; the trace has the rest."""
+
+    latencies_s: tuple[float, ...]  # under the profiler
+    paces_s: tuple[float, ...]  # beside it: mean of before and after (`bench.timing.pace`)
+    unrecorded_s: tuple[float, ...] | None  # the same call beside it; None where the device queues
+
+
+@dataclass(frozen=True)
+class Profile:
+    """The profiler's record of steady steps."""
+
+    steps: tuple[StepFacts, ...]
+    calls: ProfiledCalls  # beside each of the steps
+    place: int | None  # of the typical step in both; None without any step
+    overhead: float | None  # median latency under the profiler ÷ without it
+    saved_steps: int | None  # in the file; None without a path
+    notes: tuple[str, ...]
+
+    @property
+    def typical(self) -> StepFacts | None:
+        """The typical step; all facts are of this one step."""
+        return None if self.place is None else self.steps[self.place]
+
+    @property
+    def complete(self) -> bool:
+        """Whether each call is in the trace, so that steps and calls belong together by place."""
+        return len(self.steps) == len(self.calls.latencies_s)
+
+
+def find_typical(steps: Sequence[StepFacts], calls: ProfiledCalls) -> int | None:
+    """The place of the step whose span is the median; None without steps.
+
+    Each span is divided by the time of the calls beside it, or by the pace where the device queues.
+    Spans of an incomplete trace are compared as they are.
+    """
+    beside_s: Sequence[float] = [1.0] * len(steps)
+    if len(steps) == len(calls.latencies_s):
+        beside_s = calls.paces_s if calls.unrecorded_s is None else calls.unrecorded_s
+    spans = [step.span_s / each_s for step, each_s in zip(steps, beside_s, strict=True)]
+    in_order = sorted(range(len(steps)), key=spans.__getitem__)
+    return in_order[(len(in_order) - 1) // 2] if in_order else None
 
 
 @contextmanager
@@ -68,7 +125,7 @@ def capture(
 ) -> Profile:
     """Profiles a warm `step` that takes about `expected_s` when a caller waits for it.
 
-    It is profiled in turns (`profiled_calls.take`). `settling_calls` come before; the first of them
+    It is profiled in turns (`profile_calls`). `settling_calls` come before; the first of them
     allocates the profiler's buffers. The trace is written to `path`, a .json.gz for Perfetto, with
     the typical step and as many of its neighbours as are kept and fit into `max_bytes`. May raise
     OSError.
@@ -82,7 +139,7 @@ def capture(
         for _ in range(settling_calls):  # outside of any range
             step()
             device.synchronize()
-        taken = profiled_calls.take(step, device, expected_s)
+        taken = profile_calls(step, device, expected_s)
     trace = _export(profiler)
     names = {e.name for e in traces.intervals(trace) if e.category in traces.OPERATIONS}
     steps = facts.read(trace, None if device.queues else find_working(names))
@@ -94,6 +151,60 @@ def capture(
     if rerouted & names:
         notes.append(REROUTED.format(torch.__version__, ", ".join(sorted(rerouted & names))))
     return Profile(steps, taken, place, _overhead(taken, expected_s), saved_steps, tuple(notes))
+
+
+def profile_calls(step: Step, device: Device, expected_s: float) -> ProfiledCalls:
+    """Profiles `step` several times; fewer if `expected_s` per call is long (0.0: unknown).
+
+    To be called while a profiler runs. Each profiled call is a range called `STEP`, is waited for,
+    and stands between two calls that are not recorded. A device that queues has no unrecorded
+    calls: its work is traced apart from the host's, by a tracer that cannot be switched off in
+    between.
+    """
+    latencies_s, paces_s, alone_s = list[float](), list[float](), list[float]()
+
+    def look_beside() -> None:
+        paces_s.append(median(pace.time_of(pace.work, device, pace.CALLS).samples_s))
+        if not device.queues:
+            alone_s.append(_time_unrecorded(step, device))
+
+    most, calls = (QUEUED_STEPS, 1) if device.queues else (MOST_TURNS, CALLS_PER_TURN)
+    turns = max(1, min(most, int(LONGEST_S / (calls * expected_s)))) if expected_s > 0 else most
+    look_beside()
+    for _ in range(turns):
+        latencies_s.append(_time_in_range(step, device))
+        look_beside()
+    return ProfiledCalls(tuple(latencies_s), _means(paces_s), _means(alone_s) or None)
+
+
+def _time_unrecorded(step: Step, device: Device) -> float:
+    """The seconds of a call of which the running profiler records nothing.
+
+    So it costs no more than without a profiler.
+    """
+    _enable_record_function(False)
+    try:
+        step()
+        call = prepare_call(step)
+        start = device.clock()
+        call()
+        return device.clock() - start
+    finally:
+        _enable_record_function(True)
+
+
+def _time_in_range(step: Step, device: Device) -> float:
+    call = prepare_call(step)
+    device.synchronize()
+    start = device.clock()
+    with torch.profiler.record_function(STEP):
+        call()
+    device.synchronize()
+    return device.clock() - start
+
+
+def _means(values: Sequence[float]) -> tuple[float, ...]:
+    return tuple((before + after) / 2 for before, after in pairwise(values))
 
 
 def _hide_inductor() -> AbstractContextManager[object]:

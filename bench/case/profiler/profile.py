@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import asdict
 from statistics import median
 
+from modescope.bench.case.profiler.capture import Profile
 from modescope.bench.case.profiler.facts import StepFacts
-from modescope.bench.case.profiler.profiled_calls import ProfiledCalls
 from modescope.bench.records.columns import Profiled
 
 RELATIVE_TOLERANCE = 0.15
@@ -33,42 +33,6 @@ CHECKS: tuple[ProfileCheck, ...] = (
 and the measured device time in seconds or None."""
 
 
-@dataclass(frozen=True)
-class Profile:
-    """The profiler's record of steady steps."""
-
-    steps: tuple[StepFacts, ...]
-    turns: ProfiledCalls  # beside each of the steps
-    place: int | None  # of the typical step in both; None without any step
-    overhead: float | None  # median latency under the profiler ÷ without it
-    saved_steps: int | None  # in the file; None without a path
-    notes: tuple[str, ...]
-
-    @property
-    def typical(self) -> StepFacts | None:
-        """The typical step; all facts are of this one step."""
-        return None if self.place is None else self.steps[self.place]
-
-
-def find_typical(steps: Sequence[StepFacts], turns: ProfiledCalls) -> int | None:
-    """The place of the step whose span is the median; None without steps.
-
-    Each span is divided by the time of the calls beside it, or by the pace where the device queues.
-    Spans of an incomplete trace are compared as they are.
-    """
-    beside_s: Sequence[float] = [1.0] * len(steps)
-    if _complete(steps, turns):
-        beside_s = turns.paces_s if turns.unrecorded_s is None else turns.unrecorded_s
-    spans = [step.span_s / each_s for step, each_s in zip(steps, beside_s, strict=True)]
-    in_order = sorted(range(len(steps)), key=spans.__getitem__)
-    return in_order[(len(in_order) - 1) // 2] if in_order else None
-
-
-def _complete(steps: Sequence[StepFacts], turns: ProfiledCalls) -> bool:
-    """Whether each call is in the trace, so that steps and turns belong together by position."""
-    return len(steps) == len(turns.latencies_s)
-
-
 def columns(profile: Profile, launches: bool, trace: str | None = None) -> Profiled:
     """The typical step of `profile` as columns; null where it has no step.
 
@@ -79,8 +43,8 @@ def columns(profile: Profile, launches: bool, trace: str | None = None) -> Profi
     if place is None:
         return Profiled(profiler_overhead=profile.overhead, profile_note=note)
     step = profile.steps[place]
-    delays_s, alone_s = step.launch_delays_s, profile.turns.unrecorded_s
-    whole = _complete(profile.steps, profile.turns)
+    delays_s, alone_s = step.launch_delays_s, profile.calls.unrecorded_s
+    whole = profile.complete
     pairs = whole and alone_s is not None
     return Profiled(
         ops_dispatched=step.ops_top,
@@ -94,7 +58,7 @@ def columns(profile: Profile, launches: bool, trace: str | None = None) -> Profi
         device_busy_s=step.busy_s,
         profiled_kernels_rounds_s=tuple(s.kernels_s for s in profile.steps) if pairs else None,
         profiled_latency_rounds_s=alone_s if pairs else None,
-        profiled_pace_s=profile.turns.paces_s[place] if whole else None,
+        profiled_pace_s=profile.calls.paces_s[place] if whole else None,
         guards_s=step.guards_s,
         compiled_wrapper_s=step.compiled_wrapper_s,
         profiled_span_s=step.span_s,

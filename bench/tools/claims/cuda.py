@@ -226,7 +226,7 @@ def capture_alloc_safe(device: Hardware) -> Answer:
 
     x, right = _full(0.0), True
     replay: Any = device.capture(step)
-    pool = device.allocator.pools().graph_pool_live_bytes
+    pool = device.allocator.pools().get("graph_pool_live_bytes")
     for value in range(5):
         others = [_full(-1.0) for _ in range(32)]
         x.fill_(value)

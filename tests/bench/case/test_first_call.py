@@ -46,15 +46,6 @@ def test_what_torch_logs_as_a_warning_is_collected() -> None:
     assert len(found) == 2
 
 
-def test_texts_are_short_and_few() -> None:
-    log = logging.getLogger("torch")
-    with first_call.watch_warnings() as found:
-        for number in range(20):
-            log.warning(f"{number} " + "long " * 100)
-    assert len(found) == first_call.MOST_WARNINGS
-    assert max(map(len, found)) == first_call.WARNING_MAX_LENGTH
-
-
 def test_the_former_handlers_are_back_afterwards() -> None:
     before = warnings.showwarning, logging.getLogRecordFactory()
     with pytest.raises(KeyError), first_call.watch_warnings():

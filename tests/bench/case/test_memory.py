@@ -11,15 +11,14 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch._dynamo.utils import counters
-from torch.multiprocessing.reductions import StorageWeakRef
 
 from modescope.bench.case import memory
 from modescope.bench.devices import allocators, cuda_allocator
-from modescope.bench.devices.allocators import Allocations, CpuAllocator, Peak, Pools
+from modescope.bench.devices.allocators import Allocations, CpuAllocator
 from modescope.bench.devices.cuda_allocator import CudaAllocator
 from modescope.bench.devices.devices import Cpu, Step
 from modescope.bench.records.cases import Training, Variant
-from modescope.bench.records.columns import Memory
+from modescope.bench.records.columns import Memory, Setup
 from modescope.bench.steps import modes
 from modescope.bench.steps.phases import ONE_CALL, TrainingPhase
 from modescope.bench.steps.subject import Built, Inputs, Subject
@@ -124,18 +123,6 @@ def test_saved_storages_count_once(function: Callable[[Tensor], Any], saved: int
     assert memory.saved_activation_bytes(*of(function, x)) == saved * 1000
 
 
-def test_counting_saved_tensors_leaks_no_memory() -> None:
-    made: list[StorageWeakRef] = []
-
-    def noted(x: Tensor) -> Tensor:
-        y = x.exp()
-        made.append(StorageWeakRef(y.untyped_storage()))
-        return y
-
-    memory.saved_activation_bytes(*of(noted, torch.randn(250, requires_grad=True)))
-    assert [each.expired() for each in made] == [True]
-
-
 # Autocast's copies
 
 
@@ -167,21 +154,11 @@ def tied() -> nn.Module:
     return nn.Sequential(one, other)
 
 
-def buffered() -> nn.Module:
-    module = nn.Linear(8, 8, bias=False)
-    module.register_buffer("part", module.weight.detach()[:4])  # a view of the weight
+def test_storages_count_once() -> None:
+    module = tied()
+    module.register_buffer("part", next(module.parameters()).detach()[:4])  # a view of the weight
     module.register_buffer("own", torch.zeros(3))
-    return module
-
-
-def test_storages_count_once_and_views_of_weights_are_no_buffers() -> None:
-    for module, weights, buffers in (
-        (two_layers().module, WEIGHTS * FLOAT, 0),
-        (tied(), 8 * 8 * FLOAT, 0),
-        (buffered(), 8 * 8 * FLOAT + 3 * FLOAT, 3 * FLOAT),
-        (nn.ReLU(), 0, 0),
-    ):
-        assert (memory.weights_bytes(module), memory.buffers_bytes(module)) == (weights, buffers)
+    assert memory.weights_bytes(module) == (8 * 8 + 3) * FLOAT
     x = torch.zeros(6, 5)
     assert memory.input_bytes(Inputs((x, x[2:], x.t()), {"mask": torch.zeros(7)})) == 148
 
@@ -228,10 +205,6 @@ def test_two_layers_in_training() -> None:
     assert found.input_bytes == INPUT_BYTES + OUT_BYTES
     assert (found.optimizer_state_bytes, found.step_left_bytes, found.memory_note) == (0, 0, None)
 
-    half = trained(layers(), variant("bf16"))
-    assert half.saved_activation_bytes == (2 * HIDDEN_BYTES + OUT_BYTES) // 2
-    assert half.weights_bytes == half.gradient_bytes == HALF * WEIGHTS
-
 
 def test_casts_needed_for_backward_are_saved_activations() -> None:
     """Casts of the input and of the second weight; the loss casts the output back and saves that.
@@ -273,8 +246,8 @@ def test_recomputed_activations_are_not_kept() -> None:
 
 
 class OfAGpu(CpuAllocator):
-    def pools(self) -> Pools:
-        return Pools(reserved_bytes=100, graph_pool_bytes=70, graph_pool_live_bytes=7)
+    def pools(self) -> dict[str, int]:
+        return {"graph_pool_bytes": 70}
 
 
 def test_activations_inside_graph_pools_are_unknown() -> None:
@@ -313,10 +286,10 @@ def mapped_and_unmapped(size: int) -> None:
 def test_setup_peak_includes_memory_freed_during_the_first_call() -> None:
     with CPU.watch_setup() as watched:
         mapped_and_unmapped(64 * MIB)
-    assert 60 * MIB < watched.result.above_start_bytes < 100 * MIB
+    assert 60 * MIB < watched.result.setup_peak_bytes < 100 * MIB
     with CPU.watch_setup() as watched:
         mapped_and_unmapped(1 * MIB)
-    assert watched.result.above_start_bytes < 30 * MIB, "the peak before was not forgotten"
+    assert watched.result.setup_peak_bytes < 30 * MIB, "the peak before was not forgotten"
 
 
 # Made-up statistics of CUDA's allocator
@@ -355,7 +328,7 @@ def on_cuda(backend: str, monkeypatch: pytest.MonkeyPatch) -> CudaAllocator:
 def test_graph_pools_count_this_device_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 60 bytes in two of them a tensor holds 8."""
     found = on_cuda("native", monkeypatch).pools()
-    assert found == Pools(reserved_bytes=7, graph_pool_bytes=60, graph_pool_live_bytes=8)
+    assert found == {"reserved_bytes": 7, "graph_pool_bytes": 60, "graph_pool_live_bytes": 8}
 
 
 def test_an_allocator_without_statistics_gives_null(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -367,6 +340,6 @@ def test_an_allocator_without_statistics_gives_null(monkeypatch: pytest.MonkeyPa
     assert found.weights_bytes == WEIGHTS * FLOAT
     with allocator.watch_setup() as watched:
         pass
-    assert watched.result == Peak(None, found.memory_note)
+    assert watched.result == Setup(None, found.memory_note)
     assert not allocator.snapshots
     assert on_cuda("native", monkeypatch).snapshots

@@ -13,12 +13,11 @@ from typing import Any
 import pytest
 import torch
 
-from modescope.bench.case import memory, passes, runner
+from modescope.bench.case import ceilings, counting, memory, passes, runner
 from modescope.bench.case.passes import NO_ROOM, SNAPSHOT_CUT, SNAPSHOT_TOO_LARGE
 from modescope.bench.case.profiler import capture
 from modescope.bench.case.profiler.capture import KEPT_STEPS
 from modescope.bench.case.profiler.traces import STEP
-from modescope.bench.case.roofline import ceilings, counting
 from modescope.bench.devices.allocators import CpuAllocator
 from modescope.bench.records.cases import Case, Model, Plan, Variant
 from modescope.bench.records.columns import (
@@ -202,18 +201,6 @@ def test_traces_of_a_study_stay_within_their_limit(plan: Plan) -> None:
 
 
 # Memory, in a process of its own as in a sweep
-
-
-def test_a_second_copy_of_the_model_shows_in_resident_bytes() -> None:
-    """Neither the reference in float64 nor the baseline nor the original is left."""
-    asked = case(model(probe_models.hoarded), variant())
-    found = findings_in_child(asked, replace(smoke(), memory=True))
-    assert nulls(found, Memory, Setup) <= NULL_ON_A_CPU
-    assert nulls(found, Profiled) == names(Profiled)
-    assert (found.weights_bytes, found.input_bytes) == (WEIGHT_BYTES, INPUT_BYTES)
-    assert found.resident_bytes == 2 * WEIGHT_BYTES + INPUT_BYTES
-    assert found.saved_activation_bytes == 2 * HIDDEN_BYTES
-    assert found.step_peak_bytes == 2 * HIDDEN_BYTES + OUT_BYTES
 
 
 def test_values_kept_of_changed_arguments_are_not_in_memory() -> None:

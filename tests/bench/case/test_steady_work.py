@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from modescope.bench.case import runner, steady_work
-from modescope.bench.case.roofline import ceilings
+from modescope.bench.case import ceilings, runner
 from modescope.bench.records.cases import Case, Training, Variant
 from modescope.bench.records.results import Result
 from modescope.bench.stats.roofline import Ceilings
@@ -18,11 +16,9 @@ from tests.helpers.probe_models import (
     BEGUN,
     case,
     consumes,
-    forgets,
     model,
     silent,
     smoke,
-    tabulates,
     variant,
 )
 
@@ -66,21 +62,3 @@ def test_a_training_step_begins_with_the_example(tmp_path: Path) -> None:
     assert (result.status, result.reason) == ("ok", None)
     assert {length for _, length in BEGUN} == {3}
     assert len(BEGUN) == 4  # the example, and a batch for each of three steps
-
-
-def test_a_model_that_returns_its_last_result_fails_for_that_reason() -> None:
-    result = run(case(model(forgets), INFERENCE))
-    assert (result.status, result.reason) == ("failed", steady_work.REMEMBERED)
-
-
-@pytest.mark.parametrize(
-    ("build", "arguments", "lacks"),
-    [(forgets, {"calls": 5}, "without 2 × aten.mul"), (tabulates, {}, None)],
-    ids=["does less", "made a table in its first call"],
-)
-def test_a_steady_call_that_does_less_is_flagged_with_what_it_lacks(
-    build: Any, arguments: dict[str, Any], lacks: str | None
-) -> None:
-    found = run(case(model(build, **arguments), EAGER)).findings
-    assert found.steady_operators == lacks
-    assert ("other_operators" in found.flags) is (lacks is not None)

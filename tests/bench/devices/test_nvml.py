@@ -61,20 +61,6 @@ def test_throttle_reasons_are_named(
     assert nvml.clock_reasons(GPU) == reasons
 
 
-def test_bits_and_names_match_the_library() -> None:
-    library = pytest.importorskip("pynvml", reason="nvidia-ml-py is optional")
-    assert {
-        library.nvmlClocksEventReasonSwPowerCap: "sw_power_cap",
-        library.nvmlClocksEventReasonHwSlowdown: "hw_slowdown",
-        library.nvmlClocksEventReasonSwThermalSlowdown: "sw_thermal",
-        library.nvmlClocksEventReasonHwThermalSlowdown: "hw_thermal",
-        library.nvmlClocksEventReasonHwPowerBrakeSlowdown: "hw_power_brake",
-    } == nvml.CLOCK_REASONS
-    for name in (*nvml.QUERIES, "nvmlInit", "nvmlDeviceGetHandleByUUID"):
-        assert callable(getattr(library, name))
-    assert callable(library.nvmlDeviceGetComputeRunningProcesses)
-
-
 def processes(*pids: int) -> Callable[[], object]:
     return lambda: [SimpleNamespace(pid=pid, usedGpuMemory=None) for pid in pids]
 

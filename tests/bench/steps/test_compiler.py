@@ -14,7 +14,7 @@ import torch
 from torch import nn
 from torch._inductor import async_compile
 
-from modescope.bench.case.roofline import counting
+from modescope.bench.case import counting
 from modescope.bench.devices.devices import Cpu
 from modescope.bench.steps import compiler, modes
 from modescope.bench.steps.compiler import OperatorMode

@@ -5,21 +5,17 @@ from __future__ import annotations
 import pytest
 
 from modescope.bench.text import tables
-from modescope.bench.text.tables import Section
-
-SECTION = Section("Fruit", "By weight.", ("name", "g"), [("apple|pear", "1,200"), ("fig", "9.5")])
 
 
 def test_numbers_are_right_aligned_and_bars_are_escaped() -> None:
-    assert tables.markdown(SECTION.headers, SECTION.rows).splitlines() == [
+    headers, rows = ("name", "g"), [("apple|pear", "1,200"), ("fig", "9.5")]
+    assert tables.markdown(headers, rows).splitlines() == [
         "| name | g |",
         "| --- | --: |",
         "| apple\\|pear | 1,200 |",
         "| fig | 9.5 |",
     ]
-    assert tables.plain_section(SECTION) == (
-        "Fruit\nBy weight.\n\nname            g\napple|pear  1,200\nfig           9.5"
-    )
+    assert tables.plain(headers, rows) == "name            g\napple|pear  1,200\nfig           9.5"
 
 
 @pytest.mark.parametrize(

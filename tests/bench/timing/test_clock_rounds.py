@@ -16,7 +16,7 @@ from modescope.bench.devices.devices import Step
 from modescope.bench.records.columns import Clocks
 from modescope.bench.stats import estimates
 from modescope.bench.stats.estimates import Estimate
-from modescope.bench.timing import clock_rounds, pace, timers
+from modescope.bench.timing import clock_rounds, timers
 from modescope.bench.timing.rounds import Clock, Side
 from modescope.bench.timing.timers import GATE_TRIES, Timing
 from tests.helpers import made_up_records
@@ -140,11 +140,11 @@ def waits(device: SimulatedDevice, name: str, seconds: float, calls: int = 1) ->
 def test_position_i_of_each_column_is_round_i() -> None:
     """The machine becomes slower by about a tenth per round, and by less within a round."""
     device = SimulatedDevice(queues=False, slowdown=lambda now_s: 1 + 0.1 * now_s / 20)
-    others = [waits(device, "clocks_pace", 1.0)]
+    others = [waits(device, "dispatch", 1.0)]
     found = read(step(device, (1.0, 0.0)), device, 1.0, others=others)
-    latency_s, pace_s = found.clocks_latency_rounds_s, found.clocks_pace_rounds_s
+    latency_s, empty_s = found.clocks_latency_rounds_s, found.dispatch_rounds_s
     assert latency_s[-1] > 1.2 * latency_s[0]
-    for column in (found.host_rounds_s, found.pipelined_rounds_s, pace_s):
+    for column in (found.host_rounds_s, found.pipelined_rounds_s, empty_s):
         assert column == pytest.approx(latency_s, rel=0.08)
 
 
@@ -166,16 +166,16 @@ def test_a_slow_step_gets_fewer_rounds(cap_s: float, pilot: int, rounds: int) ->
     assert device.now_s == pytest.approx(21.25 + 64.25 * rounds, abs=0.01)
 
 
-def scripted(name: str, *seconds: float | None) -> Clock:
-    """A clock with these times in successive rounds; None: it fails."""
+def scripted(*seconds: float | None) -> Side:
+    """A side with these times in successive rounds; None: it fails."""
     answers = iter(
         [Timing((), "too late") if each is None else Timing((each,)) for each in seconds]
     )
-    return Clock(name, (Side(lambda: None, lambda *_: next(answers), 1, 1),))
+    return Side(lambda: None, lambda *_: next(answers), 1, 1)
 
 
 @pytest.mark.parametrize(
-    ("dispatch", "left", "pace"),
+    ("dispatch", "left", "rounds"),
     [
         ((1.0, None, 3.0, 4.0, None, 6.0), (1.0, 3.0, 4.0, 6.0), (1.0, 3.0, 4.0, 6.0)),
         ((1.0, 2.0, 3.0, None, None, None), (1.0, 2.0, 3.0), (1.0, 2.0, 3.0)),
@@ -184,13 +184,14 @@ def scripted(name: str, *seconds: float | None) -> Clock:
     ids=["two rounds", "half", "most"],
 )
 def test_a_round_in_which_a_clock_failed_is_left_out_unless_most_are(
-    dispatch: tuple[float | None, ...], left: tuple[float, ...] | None, pace: tuple[float, ...]
+    dispatch: tuple[float | None, ...], left: tuple[float, ...] | None, rounds: tuple[float, ...]
 ) -> None:
-    others = [scripted("dispatch", *dispatch), scripted("clocks_pace", *map(float, range(1, 7)))]
+    """The baseline's time says which round it is."""
+    other = Clock("dispatch", (scripted(*dispatch), scripted(*map(float, range(1, 7)))))
     device = SimulatedDevice()
-    found = read(device_bound(device), device, 3.5, others=others)
-    assert (found.dispatch_rounds_s, found.clocks_pace_rounds_s) == (left, pace)
-    assert len(found.clocks_latency_rounds_s) == len(found.device_rounds_s) == len(pace)
+    found = read(device_bound(device), device, 3.5, others=[other])
+    assert (found.dispatch_rounds_s, found.baseline_dispatch_rounds_s) == (left, rounds)
+    assert len(found.clocks_latency_rounds_s) == len(found.device_rounds_s) == len(rounds)
 
 
 def test_a_device_time_of_zero_is_unknown_and_says_why() -> None:
@@ -251,16 +252,16 @@ def derived(machine: str, seed: int) -> tuple[Estimate, Estimate]:
     """The share of dispatch, and by how much it is less than the baseline's."""
     device = SimulatedDevice(queues=False, slowdown=MACHINES[machine](seed))
     noise = normal_noise(seed, 0.02)
-    call, empty, empty_baseline, work = (
+    call, empty, empty_baseline = (
         step(device, (each_s, 0.0), scale=noise)
-        for each_s in (LATENCY_S, DISPATCH_S, GAIN * DISPATCH_S, 2e-5)
+        for each_s in (LATENCY_S, DISPATCH_S, GAIN * DISPATCH_S)
     )
     block_s = 5e-4
     sides = (
         Side(each, timers.host, timers.calls_for(block_s, each_s, 0.0), 3)
         for each, each_s in ((empty, DISPATCH_S), (empty_baseline, GAIN * DISPATCH_S))
     )
-    others = [Clock("dispatch", tuple(sides)), pace.clock("clocks_pace", work)]
+    others = [Clock("dispatch", tuple(sides))]
     found = read(call, device, LATENCY_S, seed, others=others, clock_rounds=24, block_s=block_s)
     share = estimates.ratio(found.dispatch_rounds_s, found.clocks_latency_rounds_s)
     gain = estimates.ratio(found.baseline_dispatch_rounds_s, found.dispatch_rounds_s)

@@ -181,24 +181,6 @@ def test_calls_that_need_a_preparation_are_not_timed_in_a_row(
     assert (timing.samples_s, timing.reason) == ((), timers.NOT_IN_A_ROW)
 
 
-def test_marks_are_read_behind_a_held_device() -> None:
-    """The host takes far longer to record a mark than the device to reach it.
-
-    Where the queue is so short that the host waits with every mark, there is no interval.
-    """
-    device = SimulatedDevice(mark_s=2e-6)
-    put_down = device.mark
-
-    def slowly() -> object:
-        device.now_s += 1e-4
-        return put_down()
-
-    device.mark = slowly  # type: ignore[method-assign, assignment]
-    device.launch(0.0, 1000.0)  # earlier work
-    assert timers.event_interval(device) == pytest.approx(2e-6)
-    assert timers.event_interval(SimulatedDevice(mark_s=2e-6, depth=3)) is None
-
-
 def test_each_call_of_a_series_is_waited_for() -> None:
     """Launching 1 ms while the device works 2 ms: 3 ms a call, not 2 for all but the first."""
     device = SimulatedDevice()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+from bisect import bisect
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import count
@@ -12,16 +14,26 @@ import pytest
 import torch
 
 from modescope.bench.case.profiler import capture as capturing
-from modescope.bench.case.profiler.capture import capture, record_kernels
-from modescope.bench.case.profiler.profile import Profile, columns, flags
-from modescope.bench.case.profiler.profiled_calls import MOST_TURNS, ProfiledCalls
+from modescope.bench.case.profiler.capture import (
+    MOST_TURNS,
+    QUEUED_STEPS,
+    Profile,
+    ProfiledCalls,
+    capture,
+    profile_calls,
+    record_kernels,
+)
+from modescope.bench.case.profiler.profile import columns, flags
 from modescope.bench.devices.devices import Cpu, Step
 from modescope.bench.records.cases import CompileOptions, Model, Variant
+from modescope.bench.stats import estimates
 from modescope.bench.steps import modes
 from modescope.bench.steps.building import build
 from modescope.bench.steps.evidence import compilation
 from modescope.bench.steps.phases import ONE_CALL
+from modescope.bench.summary import disagrees
 from tests.helpers.probe_models import variant
+from tests.helpers.simulated import SimulatedDevice
 
 BATCH, WIDTH = 4, 24  # of no other test: the compiler's cache does not know bytes of all code
 EAGER = variant(grad="inference_mode")
@@ -62,9 +74,9 @@ def test_a_chain_of_pointwise_ops_is_as_many_kernels_in_eager() -> None:
     assert sum(heaviest(seen).values()) == ops
     assert flags(seen, None) == seen.notes == ()
     found = columns(seen, launches=False)
-    assert len(seen.turns.paces_s) == MOST_TURNS
-    assert found.profiled_pace_s == seen.turns.paces_s[seen.place] > 0
-    assert found.profiled_latency_rounds_s == seen.turns.unrecorded_s
+    assert len(seen.calls.paces_s) == MOST_TURNS
+    assert found.profiled_pace_s == seen.calls.paces_s[seen.place] > 0
+    assert found.profiled_latency_rounds_s == seen.calls.unrecorded_s
     assert found.kernels_s == found.profiled_kernels_rounds_s[seen.place]
 
 
@@ -116,7 +128,7 @@ def test_calls_between_profiled_ones_are_not_recorded(monkeypatch: pytest.Monkey
     monkeypatch.setattr(capturing, "_export", watched)
     seen = profile(lambda: torch.sin(torch.cos(x)))
     assert recorded.count("aten::sin") == MOST_TURNS + 1
-    assert len(seen.turns.unrecorded_s) == len(seen.steps) == MOST_TURNS
+    assert len(seen.calls.unrecorded_s) == len(seen.steps) == MOST_TURNS
 
 
 def test_overhead_is_relative_to_the_calls_between() -> None:
@@ -167,3 +179,80 @@ def test_operators_of_users_are_counted(
     assert (seen.typical.kernels, seen.typical.ops_top) == (1, 1)
     around = getattr(twice._opoverload, "_pyobj_dispatcher", None) is not None
     assert [note.endswith(": modescope_test::twice") for note in seen.notes] == [True] * around
+
+
+# Profiled calls in turns with unrecorded ones, on a machine that changes its pace
+
+MACHINES = 100
+SLOW = 1.75
+PIECES, PIECE_S = 10, 1e-4  # of a call of 1 ms
+DISPATCH = 0.05
+
+
+def jumping(seed: int) -> Callable[[float], float]:
+    """Two speeds, each for 0.3 to 30 ms, so that a profiled call may fall between them."""
+    drawn = random.Random(seed)
+    ends_s = [0.0]
+    while ends_s[-1] < 1.0:
+        ends_s.append(ends_s[-1] + 3e-4 * 100 ** drawn.random())
+    return lambda now_s: SLOW if bisect(ends_s, now_s) % 2 else 1.0
+
+
+def flagged(seed: int, shown: float) -> bool:
+    """Whether `split_disagrees` is raised if the profiler shows this share of the real work."""
+    device = SimulatedDevice(queues=False, slowdown=jumping(seed))
+    noise = random.Random(seed)
+    calls_s: list[float] = []
+
+    def step() -> None:
+        start_s = device.now_s
+        for _ in range(PIECES):
+            device.launch(PIECE_S * noise.gauss(1, 0.05), 0.0)
+        calls_s.append(device.now_s - start_s)
+
+    taken = profile_calls(step, device, PIECES * PIECE_S)
+    profiled_s = [calls_s[place] for place in range(2, len(calls_s), capturing.CALLS_PER_TURN)]
+    assert list(taken.latencies_s) == pytest.approx(profiled_s)
+    assert taken.unrecorded_s is not None
+    kernels_s = [shown * (1 - DISPATCH) * latency_s for latency_s in taken.latencies_s]
+    dispatch = np.random.default_rng(seed).normal(DISPATCH, DISPATCH / 10, MOST_TURNS)
+    found = {
+        "dispatch_share": estimates.median_interval(dispatch),
+        "kernels_share": estimates.ratio(kernels_s, taken.unrecorded_s),
+    }
+    return disagrees({"device": "cpu"}, found)
+
+
+@pytest.mark.parametrize(
+    ("shown", "least", "most"), [(0.9, 0, 1), (1.1, 0, 1), (0.7, 19, 20), (1.3, 19, 20)]
+)
+def test_only_a_profile_that_disagrees_is_flagged_while_the_pace_jumps(
+    shown: float, least: int, most: int
+) -> None:
+    """Of twenty rows. Up to 15 % are allowed; more is missing, or slower under the profiler."""
+    raised = sum(flagged(seed, shown) for seed in range(MACHINES))
+    assert least * MACHINES / 20 <= raised <= most * MACHINES / 20
+
+
+@pytest.mark.parametrize(
+    ("queues", "expected_s", "profiled"),
+    [(False, 0.0, MOST_TURNS), (False, 0.04, 8), (False, 30.0, 1), (True, 0.1, QUEUED_STEPS)],
+)
+def test_fewer_slow_steps_are_profiled(queues: bool, expected_s: float, profiled: int) -> None:
+    device = SimulatedDevice(queues=queues)
+    taken = profile_calls(lambda: device.launch(1.0, 0.0), device, expected_s)
+    assert taken.latencies_s == (1.0,) * profiled
+    assert len(taken.paces_s) == profiled
+    assert taken.unrecorded_s == (None if queues else (1.0,) * profiled)
+
+
+def test_each_profiled_call_has_the_mean_of_the_calls_around_it() -> None:
+    """Calls take 1, 2, 3, ... s; of three, the second is timed and the third is profiled."""
+    device, seconds = SimulatedDevice(queues=False), count(1)
+
+    def step() -> None:
+        device.launch(next(seconds), 0.0)
+
+    taken = profile_calls(step, device, 0.1)
+    assert taken.latencies_s == (3.0, 6.0, 9.0)
+    assert taken.unrecorded_s == (3.5, 6.5, 9.5)

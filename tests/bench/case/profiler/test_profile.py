@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from modescope.bench.case.profiler import profile
+from modescope.bench.case.profiler.capture import Profile, ProfiledCalls, find_typical
 from modescope.bench.case.profiler.facts import Heavy, StepFacts
-from modescope.bench.case.profiler.profile import Profile, columns, find_typical
-from modescope.bench.case.profiler.profiled_calls import ProfiledCalls
+from modescope.bench.case.profiler.profile import columns
 from modescope.bench.records.columns import Profiled
 
 TYPICAL = StepFacts(
@@ -39,8 +39,8 @@ LONGEST = replace(TYPICAL, span_s=9.0, kernels_s=5.0, heaviest_kernels=(Heavy("a
 def taken_of(*steps: StepFacts) -> Profile:
     """Calls beside them take 2 s, but for the last."""
     alone_s = (*(2.0,) * (len(steps) - 1), 2.5)
-    turns = ProfiledCalls((2.0,) * len(steps), (2e-5, 3e-5, 4e-5)[: len(steps)], alone_s)
-    return Profile(steps, turns, find_typical(steps, turns), 1.5, 5, ("one", "two"))
+    calls = ProfiledCalls((2.0,) * len(steps), (2e-5, 3e-5, 4e-5)[: len(steps)], alone_s)
+    return Profile(steps, calls, find_typical(steps, calls), 1.5, 5, ("one", "two"))
 
 
 def test_columns_are_of_the_typical_step() -> None:
@@ -91,15 +91,15 @@ def spans(*seconds: float) -> tuple[StepFacts, ...]:
 def test_the_typical_step_has_the_median_span_at_equal_pace(
     unrecorded_s: tuple[float, ...] | None, paces_s: tuple[float, ...], place: int
 ) -> None:
-    turns = ProfiledCalls((1.0,) * 3, paces_s, unrecorded_s)
-    assert find_typical(spans(3.0, 1.1, 2.0), turns) == place
+    calls = ProfiledCalls((1.0,) * 3, paces_s, unrecorded_s)
+    assert find_typical(spans(3.0, 1.1, 2.0), calls) == place
 
 
 def test_steps_of_an_incomplete_trace_have_no_pace_and_no_pairs() -> None:
     """Of two in the middle the shorter is typical."""
-    steps, turns = spans(3.0, 1.0, 9.0, 2.0), ProfiledCalls((1.0,) * 5, (1.0,) * 5, (1.0,) * 5)
+    steps, calls = spans(3.0, 1.0, 9.0, 2.0), ProfiledCalls((1.0,) * 5, (1.0,) * 5, (1.0,) * 5)
     partly = columns(
-        Profile(steps, turns, find_typical(steps, turns), None, None, ()), launches=False
+        Profile(steps, calls, find_typical(steps, calls), None, None, ()), launches=False
     )
     assert (partly.profiled_span_s, partly.profiled_pace_s) == (2.0, None)
     assert partly.profiled_kernels_rounds_s is partly.profiled_latency_rounds_s is None

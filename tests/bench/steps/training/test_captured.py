@@ -10,8 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from modescope.bench.case import runner
-from modescope.bench.case.roofline import counting
+from modescope.bench.case import counting, runner
 from modescope.bench.records.cases import Variant
 from modescope.bench.records.errors import UsageError
 from modescope.bench.steps import modes

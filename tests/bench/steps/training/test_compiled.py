@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from modescope.bench.case import runner
-from modescope.bench.case.roofline import ceilings
+from modescope.bench.case import ceilings, runner
 from modescope.bench.records.cases import Case, Variant
 from modescope.bench.stats import diagnostics
 from modescope.bench.stats.roofline import Ceilings

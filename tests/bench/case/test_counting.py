@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
-from modescope.bench.case.roofline import counting
+from modescope.bench.case import counting
 from modescope.bench.devices.devices import Cpu
 from modescope.bench.records.columns import WorkCounts
 from modescope.bench.steps import modes
@@ -19,7 +19,7 @@ from modescope.bench.steps.phases import ONE_CALL
 from modescope.bench.steps.subject import Inputs, Subject
 from modescope.models import mlp
 from tests.helpers import trained_models
-from tests.helpers.probe_models import Applies, Counts, variant
+from tests.helpers.probe_models import Applies, variant
 from tests.helpers.trained_models import EAGER, LEARNERS, built, subject
 from tests.helpers.unusual_models import root
 
@@ -152,12 +152,6 @@ def test_a_call_that_cannot_be_counted_has_a_reason() -> None:
     found = counted(Calls(lambda x: x.to_sparse()), torch.eye(3))
     assert (found.flops, found.least_bytes, found.eager_bytes) == (None, None, None)
     assert found.work_note.startswith("torch cannot count this call: NotImplementedError")
-
-
-def test_counting_restores_buffers() -> None:
-    module = Counts(in_place=True)
-    counted(module, torch.randn(2, 4))
-    assert module.calls == 1
 
 
 def small_results() -> Any:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from modescope.bench.case.roofline import ceilings
+from modescope.bench.case import ceilings
 from modescope.bench.devices.allocators import CpuAllocator
 from modescope.bench.devices.devices import Cpu, Step
 from modescope.bench.records.columns import Contention
