@@ -155,8 +155,8 @@ CAUSES = (
     ),
     Cause(
         PART, unchanged_kernels,
-        "{share} of a call is kernels that it does not change ({names}); without the rest it would "
-        "reach {most}.",
+        "{share} of a call is kernels that it does not change ({names}); if all else took no time, "
+        "its speedup would be {most}.",
         "{remedy}",
     ),
     Cause(

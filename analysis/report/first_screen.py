@@ -33,10 +33,10 @@ from modescope.analysis.derive.select import FAMILY, SECTION, values_of
 from modescope.analysis.figures.registry import Picture
 from modescope.analysis.format import disturbed, numbers, phrases
 from modescope.analysis.format.phrases import Row
-from modescope.analysis.recommend.advice import Advice, Precision, Span, fold
+from modescope.analysis.recommend.advice import Advice, Precision, fold
 from modescope.analysis.recommend.constraints import Wishes
 from modescope.analysis.recommend.types import MODE, Recommendation
-from modescope.analysis.report.figures import Chapter
+from modescope.analysis.report.chapters import Chapter
 from modescope.analysis.report.study import Study
 
 MOST_WORKS = 8  # on the first screen; the others are folded
@@ -52,19 +52,6 @@ _CLAUSE = re.compile(r";| \(|, (?:and|so|which) ")
 
 
 @dataclass(frozen=True)
-class Answer:
-    """The advice for some sizes, as a sentence of two parts; a recommended mode has a row.
-
-    `lead` is the name of the mode, with which the sentence begins, or empty; `rest` follows it.
-    """
-
-    sizes: str
-    lead: str
-    rest: str
-    row: Row | None
-
-
-@dataclass(frozen=True)
 class Reason:
     """A sentence under an answer, with a label such as Why, Why not compile or Not run here."""
 
@@ -74,10 +61,9 @@ class Reason:
 
 @dataclass(frozen=True)
 class Block:
-    """The answers at one precision, with reasons; the page folds those in `more`."""
+    """The answers at one precision (its spans), with reasons; the page folds those in `more`."""
 
     precision: Precision
-    answers: Sequence[Answer]
     why: Sequence[Reason]
     more: Sequence[Reason]
 
@@ -157,21 +143,12 @@ def _block(
     for (size, *_), group in phrases.grouped((key(one), one) for one in others).items():
         lines = why if asked in group else more
         lines.append(_reason_of_group(group, asked if asked in group else None, str(size)))
-    shown = [_answer(study, span) for span in precision.spans]
-    return Block(precision, shown, [*why, *further], more)
-
-
-def _answer(study: Study, span: Span) -> Answer:
-    choice, question = span.recommendations[0].choice, span.recommendations[0].question
-    mode = choice.mode if choice else question.baseline_mode or ""
-    lead = mode if span.text.startswith(mode) else ""
-    row = study.by_id.get(choice.run_id) if choice is not None and lead else None
-    return Answer(span.label, lead, span.text.removeprefix(lead), row)
+    return Block(precision, [*why, *further], more)
 
 
 def _why(study: Study, answers: Sequence[Recommendation], several: bool) -> Iterator[Reason]:
     """For each recommended mode, the cause of its gain, or why it gains little."""
-    chosen = (row for one in answers if (row := _recommended(study, one)))
+    chosen = (row for one in answers if (row := _recommended(one)))
     of_mode = phrases.grouped((phrases.mode(row), row) for row in chosen)
     for row in (max(members, key=_size) for members in of_mode.values()):
         found = next(iter(study.causes.get(row["run_id"], ())), None)
@@ -216,7 +193,7 @@ def _others(study: Study, answers: Sequence[Recommendation]) -> list[_OtherMode]
     """Each mode that ran and is not recommended, with the row that differs most; fastest first."""
     every = []
     for answer in answers:
-        best = _recommended(study, answer)
+        best = _recommended(answer)
         for refused in answer.refused:
             row = study.by_id[refused.run_id]
             if phrases.why_left_out(row) is None:
@@ -324,10 +301,9 @@ def _why_not_counted(row: Row) -> Iterator[tuple[str, str]]:
         yield "Not counted", why
 
 
-def _recommended(study: Study, answer: Recommendation) -> Row | None:
+def _recommended(answer: Recommendation) -> Row | None:
     """The row of the mode that is better than the baseline; None if there is none."""
-    choice = answer.choice if answer.outcome == MODE else None
-    return study.by_id[choice.run_id] if choice else None
+    return answer.choice.row if answer.choice and answer.outcome == MODE else None
 
 
 def _size(row: Row) -> float:

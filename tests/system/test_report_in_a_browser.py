@@ -282,16 +282,6 @@ def test_a_program_is_copied(opened: Tab) -> None:
     opened.driver.execute_cdp_cmd("Browser.resetPermissions", {})
 
 
-def test_the_command_is_selected_where_copying_is_forbidden(opened: Tab) -> None:
-    opened.js("Object.defineProperty(navigator, 'clipboard', {value: undefined})")
-    opened.js("document.execCommand = () => false")
-    button, code = opened.all(".runs .copy")[0], opened.all(".runs .command code")[0]
-    opened.js("arguments[0].closest('details').open = true", code)
-    button.click()
-    assert opened.js("return String(getSelection())") == code.text
-    assert button.text == "selected: press Ctrl-C"
-
-
 def test_a_report_of_make_run_is_small(tmp_path: Path) -> None:
     passes = profiled(42, 4e-4) | memory(12_000_000, 3_000_000, 4_000_000)
     records = [

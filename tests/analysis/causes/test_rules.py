@@ -85,15 +85,6 @@ def test_threads_are_compared_at_equal_pace(tmp_path: Path) -> None:
     assert [*_of(tmp_path / "unknown", other, unknown)] == ["threads"]
 
 
-@pytest.mark.parametrize("contended", [0, 1])
-def test_threads_are_not_compared_beside_other_programs(tmp_path: Path, contended: int) -> None:
-    records = [record("eager", 200e-6, 1.0, threads=2, case_id="2"), record("eager", speedup=1.0)]
-    rows = rows_of(records, tmp_path)
-    assert codes(findings(rows)[-1]) == ["threads"]
-    rows[contended] = {**rows[contended], "flags": ["contended"]}
-    assert findings(rows)[-1] == ()
-
-
 def test_idle_cores_are_no_hint_where_more_threads_were_measured(tmp_path: Path) -> None:
     near = cpu_clocks(100e-6, 1e-6) | NEAR_THE_RATE
     one, two = (
@@ -109,12 +100,6 @@ def test_two_reasons_to_compile_again_are_not_two_sizes_more(tmp_path: Path) -> 
     found = _of(tmp_path, one, recompile_reasons=reasons)
     assert [*found][:2] == ["graph_per_size", "bound_by_overhead"]
     assert "several so far" in found["graph_per_size"].sentence
-
-
-def test_a_mode_without_its_graphs_has_no_other_cause(tmp_path: Path) -> None:
-    columns = {**profiled(100e-6, ("aten::addmm", 4, 80e-6)), "in_effect": False, "launches": 84}
-    one = record("reduce-overhead", speedup=1.0, in_effect_note="CUDA graphs need a GPU", **columns)
-    assert [*_of(tmp_path, one)] == ["not_graphed"]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from modescope.analysis.report import figures, report
+from modescope.analysis.report import chapters, report
 from tests.helpers.pages import Page
 from tests.helpers.studies import cpu_sweep, cuda_sweep, not_measured, record, replicates, save
 
@@ -82,7 +82,7 @@ def test_text_of_a_user_is_text_wherever_it_is_shown(tmp_path: Path) -> None:
 def test_a_report_draws_a_limited_number_of_figures_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(figures, "MOST_FIGURES", 1)
+    monkeypatch.setattr(chapters, "MOST_FIGURES", 1)
     folder = save([*cpu_sweep("mlp"), *cpu_sweep("transformer")], tmp_path)
     (folder / "report").mkdir()
     for name in ("scaling-9.svg", "mine.svg"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tests.helpers.cause_worlds import compiler, graphs, kernels, machine, overhead, precision
-from tests.helpers.cause_worlds.world import World
+from tests.helpers.causes import World
 
 WORLDS: Mapping[str, World] = {
     **graphs.WORLDS,

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tests.helpers.cause_worlds.world import World, first, kernels, last
-from tests.helpers.causes import profiled
+from tests.helpers.causes import World, first, kernels, last, profiled
 from tests.helpers.studies import record
 
 MIB = 2**20

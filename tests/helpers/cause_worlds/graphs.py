@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.helpers.cause_worlds.world import World, last
+from tests.helpers.causes import World, last
 from tests.helpers.studies import cuda_clocks, record
 
 NO_GPU = "CUDA graphs need a GPU: on a CPU this runs without CUDA graphs"

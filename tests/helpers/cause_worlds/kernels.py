@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.helpers.cause_worlds.world import World, alone, first, kernels, last
-from tests.helpers.causes import profiled
+from tests.helpers.causes import World, alone, first, kernels, last, profiled
 from tests.helpers.studies import cpu_clocks, record
 
 FUSED = ("x_cpp_fused_gelu_0", 3, 10e-6)
@@ -39,8 +38,8 @@ WORLDS = {
             record("compile", speedup=1.0, spread=0.002,
                    **profiled(100e-6, ("aten::addmm", 4, 80e-6), FUSED))
         ],
-        "80 % of a call is kernels that it does not change (aten::addmm 80 %); without the rest it "
-        "would reach 1.25×.",
+        "80 % of a call is kernels that it does not change (aten::addmm 80 %); if all else took "
+        "no time, its speedup would be 1.25×.",
         share=0.8,
         silent={
             "less than half of a call": last(

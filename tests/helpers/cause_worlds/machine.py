@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.helpers.cause_worlds.world import World, alone, first, last
+from tests.helpers.causes import World, alone, first, last
 from tests.helpers.studies import cpu_clocks, record
 
 NEAR_THE_RATE: dict[str, Any] = {
@@ -25,6 +25,8 @@ WORLDS = {
             "the same number of threads": first(threads=1),
             "other options": first(mode="no_grad"),
             "no interval": last(latency_ci_low_s=None, latency_at_full_pace_ci_low_s=None),
+            "beside other programs": last(flags=["contended"]),
+            "the others ran beside other programs": first(flags=["contended"]),
             "not measured": alone,
         },
         still={"faster by a tenth, by the intervals": first(latency_at_full_pace_ci_high_s=360e-6)},

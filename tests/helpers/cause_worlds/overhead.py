@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from modescope.bench.records.results import Record
-from tests.helpers.cause_worlds.world import World, alone, first, last
-from tests.helpers.causes import profiled
+from tests.helpers.causes import World, alone, first, last, profiled
 from tests.helpers.studies import cpu_clocks, record
 
 

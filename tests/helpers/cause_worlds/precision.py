@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.helpers.cause_worlds.world import World, alone, kernels, last
-from tests.helpers.causes import Kernel, profiled
+from tests.helpers.causes import Kernel, World, alone, kernels, last, profiled
 from tests.helpers.studies import cuda_clocks, record
 
 NATIVE, NONE = "avx2 avx512_bf16", "avx2"
