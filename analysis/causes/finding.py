@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 
 import pandas as pd
 
-from modescope.analysis.causes import compiler, graphs, kernels, machine, overhead, precision
+from modescope.analysis.causes import compiler, graphs, kernels, overhead, precision
 from modescope.analysis.causes.types import (
     COST,
     DECISIVE,
@@ -42,7 +42,6 @@ CAUSES = (
     *overhead.CAUSES,
     *kernels.CAUSES,
     *precision.CAUSES,
-    *machine.CAUSES,
 )
 """All causes. Their order decides between causes of one kind with equal or unknown shares.
 

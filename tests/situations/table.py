@@ -96,7 +96,7 @@ COMPLAINTS = (
 
 _COSTS = ("first_call", "memory_of_compiling")
 _DISPATCH = ("no_autograd", "less_overhead", "bound_by_overhead")
-_PRODUCTS = ("unchanged_kernels", "near_floor", "idle_cores")
+_PRODUCTS = ("unchanged_kernels", "near_floor")
 
 OTHERS = (
     Other("one large product, inference_mode", sweep_of("large_product", EAGER_AND),

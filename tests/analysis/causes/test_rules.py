@@ -12,7 +12,6 @@ from modescope.analysis.causes.types import Finding
 from modescope.analysis.derive.mix import mix_of
 from modescope.bench.records.results import Record
 from tests.helpers.cause_worlds.compiler import VARIED
-from tests.helpers.cause_worlds.machine import NEAR_THE_RATE
 from tests.helpers.causes import Kernel, codes, of_last, profiled, rows_of
 from tests.helpers.studies import PACE_S, cpu_clocks, cuda_clocks, record
 
@@ -83,15 +82,6 @@ def test_threads_are_compared_at_equal_pace(tmp_path: Path) -> None:
     assert _of(tmp_path / "slowed", other, slowed) == {}
     unknown = record("compile", 357e-6, pace_rounds_s=None, **same)
     assert [*_of(tmp_path / "unknown", other, unknown)] == ["threads"]
-
-
-def test_idle_cores_are_no_hint_where_more_threads_were_measured(tmp_path: Path) -> None:
-    near = cpu_clocks(100e-6, 1e-6) | NEAR_THE_RATE
-    one, two = (
-        record("no_grad", 100e-6, 1.0, threads=count, case_id=f"{count}", **near)
-        for count in (1, 2)
-    )
-    assert "idle_cores" not in _of(tmp_path, two, one)
 
 
 def test_two_reasons_to_compile_again_are_not_two_sizes_more(tmp_path: Path) -> None:

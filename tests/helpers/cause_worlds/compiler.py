@@ -129,4 +129,12 @@ WORLDS = {
             "twice a steady call": last(peak_bytes=199 * MIB),
         },
     ),
+    "torch_warning": World(
+        [record("no_grad", torch_warnings='["TensorFloat32 is not enabled.  Consider it."]')],
+        "torch warned: TensorFloat32 is not enabled. Consider it.",
+        silent={
+            "no warning": last(torch_warnings="[]"),
+            "not recorded": last(torch_warnings=None),
+        },
+    ),
 }  # fmt: skip

@@ -120,4 +120,23 @@ WORLDS = {
             "the interval excludes a gain of a tenth": last(speedup_ci_high=1.09),
         },
     ),
+    "threads": World(
+        [
+            record("compile", 200e-6, 1.25, spread=0.002, threads=2, case_id="other"),
+            record("compile", 400e-6, 1.25, spread=0.002),
+        ],
+        "with 1 thread a call takes 400.0 µs [399.9, 400.1], with 2 threads 200.0 µs [199.9, "
+        "200.1] (both at the machine's full pace).",
+        share=0.5,
+        silent={
+            "not faster by a tenth, by the intervals": first(latency_at_full_pace_ci_high_s=370e-6),
+            "the same number of threads": first(threads=1),
+            "other options": first(mode="no_grad"),
+            "no interval": last(latency_ci_low_s=None, latency_at_full_pace_ci_low_s=None),
+            "beside other programs": last(flags=["contended"]),
+            "the others ran beside other programs": first(flags=["contended"]),
+            "not measured": alone,
+        },
+        still={"faster by a tenth, by the intervals": first(latency_at_full_pace_ci_high_s=360e-6)},
+    ),
 }  # fmt: skip
