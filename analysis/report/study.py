@@ -21,8 +21,8 @@ MOST_LISTED = 1000  # rows per page: more make a browser slow
 _NEEDED = tuple(
     dict.fromkeys(
         (*against.NEEDED, *SAME_BASELINE, *FAMILY, *phrases.PLACE, *disturbed.NEEDED,
-         "apart", "calls_pad", "reason", "budget", "in_effect", "in_effect_note", "verdict", "autocast",
-         "compile_mode", "graph", "compile_cache", "first_call_s", "break_even_calls",
+         "apart", "calls_pad", "reason", "budget", "in_effect", "in_effect_note", "verdict",
+         "autocast", "compile_mode", "graph", "compile_cache", "first_call_s", "break_even_calls",
          "baseline_latency_s")
     )
 )  # fmt: skip

@@ -52,7 +52,6 @@ WORLDS = {
         share=0.6,
         silent={
             "compiled again for another reason": last(recompile_reasons='["a global changed"]'),
-            "compiled once": last(recompile_reasons="[]"),
             "a mode that records no graphs": last(compile_mode="default"),
             "no graph was launched": last(in_effect=False),
             "a CPU": last(device="cpu"),
