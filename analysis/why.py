@@ -12,8 +12,8 @@ import pandas as pd
 
 from modescope.analysis import cli, where
 from modescope.analysis.causes import finding
+from modescope.analysis.causes.outcome import lead, undecided
 from modescope.analysis.causes.types import Finding
-from modescope.analysis.causes.verdicts import lead, undecided
 from modescope.analysis.derive.registry import derived
 from modescope.analysis.derive.select import SECTION, ordered, split_rows
 from modescope.analysis.format import cells, phrases

@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 
 from modescope.analysis.causes import evidence
+from modescope.analysis.causes.outcome import is_compared, is_compiled, long_first_call
 from modescope.analysis.causes.types import COST, HINT, LOSS, PART, Cause, Context, Evidence
-from modescope.analysis.causes.verdicts import is_compared, is_compiled, long_first_call
 from modescope.analysis.derive import profile
 from modescope.analysis.derive.mix import mix_of
 from modescope.analysis.format import numbers, phrases

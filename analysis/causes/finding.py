@@ -8,6 +8,14 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 import pandas as pd
 
 from modescope.analysis.causes import compiler, graphs, kernels, overhead, precision
+from modescope.analysis.causes.outcome import (
+    comparison,
+    is_compared,
+    is_gain,
+    is_loser,
+    is_no_gain,
+    lead,
+)
 from modescope.analysis.causes.types import (
     COST,
     DECISIVE,
@@ -22,14 +30,6 @@ from modescope.analysis.causes.types import (
     Context,
     Evidence,
     Finding,
-)
-from modescope.analysis.causes.verdicts import (
-    comparison,
-    is_compared,
-    is_gain,
-    is_loser,
-    is_no_gain,
-    lead,
 )
 from modescope.analysis.derive import pace
 from modescope.analysis.derive.select import SAME_BASELINE, THREADED, is_plain, per_row, values_of

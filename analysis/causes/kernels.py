@@ -7,6 +7,14 @@ from collections.abc import Sequence
 
 from modescope.analysis.causes import evidence
 from modescope.analysis.causes.evidence import Kernel, kernels
+from modescope.analysis.causes.outcome import (
+    LITTLE,
+    is_compiled,
+    is_faster,
+    is_no_gain,
+    is_same_precision,
+    is_slower,
+)
 from modescope.analysis.causes.overhead import LEAST
 from modescope.analysis.causes.types import (
     DECISIVE,
@@ -17,14 +25,6 @@ from modescope.analysis.causes.types import (
     Cause,
     Context,
     Evidence,
-)
-from modescope.analysis.causes.verdicts import (
-    LITTLE,
-    is_compiled,
-    is_faster,
-    is_no_gain,
-    is_same_precision,
-    is_slower,
 )
 from modescope.analysis.derive import flags, pace
 from modescope.analysis.format import numbers, phrases

@@ -8,16 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from modescope.analysis.causes.types import (
-    DECISIVE,
-    EXPLAINING,
-    GAIN,
-    LOSS,
-    PART,
-    REST,
-    Finding,
-)
-from modescope.analysis.causes.verdicts import (
+from modescope.analysis.causes.outcome import (
     UNDECIDED,
     comparison,
     comparison_of,
@@ -27,6 +18,15 @@ from modescope.analysis.causes.verdicts import (
     name,
     outcome,
     times,
+)
+from modescope.analysis.causes.types import (
+    DECISIVE,
+    EXPLAINING,
+    GAIN,
+    LOSS,
+    PART,
+    REST,
+    Finding,
 )
 from modescope.analysis.derive.select import FAMILY, SECTION, values_of
 from modescope.analysis.figures.registry import Picture

@@ -23,7 +23,8 @@ def undecided(row: Row) -> str:
     if row["verdict"] != "inconclusive":
         return UNDECIDED
     longer = "" if row["budget"] == "thorough" else "longer (budget=thorough) or "
-    return f"the interval is too wide; measure {longer}in more processes (replicates=5)"
+    processes = f"in more processes (replicates={max(5, 2 * row['replicates'])})"
+    return f"the interval is too wide; measure {longer}{processes}"
 
 
 def is_compared(row: Row) -> bool:
