@@ -52,7 +52,7 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Side:
+class LogTimes:
     """Logarithms of the times of one side's processes, and the standard error within each process.
 
     Both have the shape (..., processes), with two processes or more.
@@ -67,12 +67,12 @@ class Side:
         return int(self.values.shape[-1])
 
 
-def change(old: Side, new: Side) -> Change:
+def change(old: LogTimes, new: LogTimes) -> Change:
     """The Change of the mean from `old` to `new`, with Welch's interval over processes."""
     return mean_change([old], [new])
 
 
-def mean_change(old: Sequence[Side], new: Sequence[Side]) -> Change:
+def mean_change(old: Sequence[LogTimes], new: Sequence[LogTimes]) -> Change:
     """The change averaged over rows, such as that of the eager baseline that they share.
 
     Every row has its own level on both sides; the spread between processes is pooled over rows.
@@ -96,7 +96,7 @@ def negative(one: Change) -> Change:
     return Change(-one.value, one.error, one.freedom)
 
 
-def _of_side(rows: Sequence[Side]) -> tuple[Numbers, Numbers]:
+def _of_side(rows: Sequence[LogTimes]) -> tuple[Numbers, Numbers]:
     """The variance of the average of the rows' means, and its degrees of freedom."""
     freedom = sum(row.processes - 1 for row in rows)
     deviations = [row.values - row.values.mean(-1, keepdims=True) for row in rows]

@@ -42,7 +42,7 @@ def text(rows: pd.DataFrame) -> str:
 def advice(rows: pd.DataFrame, wanted: Wishes = ANYTHING) -> str:
     """Which mode to use, with its code: for each work a line per precision, the best first."""
     lines = []
-    every = fold(recommend(rows, wanted.calls, wanted.memory_limit_bytes))
+    every = fold(recommend(rows, wanted))
     for one in every:
         lines += paragraph(f"use for {one.work}")
         texts = [text for each in one.precisions for text in (each.text, *each.remarks)]

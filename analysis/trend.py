@@ -19,7 +19,7 @@ from itertools import pairwise
 import numpy as np
 
 from modescope.analysis import changes, cli, where
-from modescope.analysis.changes import Change, Numbers
+from modescope.analysis.changes import Change, LogTimes, Numbers
 from modescope.analysis.compare import differences, exporters, sides
 from modescope.analysis.compare.sides import Pair, Side
 from modescope.analysis.compare.timing import against_eager
@@ -122,7 +122,7 @@ def every_series(sets: Sequence[Side]) -> Iterator[Series]:
             yield Series(Pair(row, (), ()), tuple(found), values, variance)
 
 
-def _variance(side: changes.Side) -> float:
+def _variance(side: LogTimes) -> float:
     """The variance of the mean over the processes of one set."""
     between = float(side.values.var(ddof=1)) if side.processes > 1 else 0.0
     return max(between, float((side.within**2).mean())) / side.processes

@@ -12,8 +12,8 @@ import pandas as pd
 
 from modescope.analysis import cli, where
 from modescope.analysis.causes import finding
+from modescope.analysis.causes.outcome import lead, undecided
 from modescope.analysis.causes.types import Finding
-from modescope.analysis.causes.verdicts import UNDECIDED, lead
 from modescope.analysis.derive.registry import derived
 from modescope.analysis.derive.select import SECTION, ordered, split_rows
 from modescope.analysis.format import cells, phrases
@@ -44,7 +44,7 @@ def paragraphs(row: Row, causes: Sequence[Finding]) -> Iterator[str]:
     elif phrases.is_smoke(row):
         yield f"budget={row['budget']} proves only that it runs"
     elif not causes:
-        yield lead(row) if phrases.is_control(row) else f"{lead(row)}: {UNDECIDED}."
+        yield lead(row) if phrases.is_control(row) else f"{lead(row)}: {undecided(row)}."
     else:
         yield f"[{causes[0].code}] {causes[0].text}"
         yield from (f"[{one.code}] {finding.standalone_text(one)}" for one in causes[1:])

@@ -1,4 +1,4 @@
-"""Rules on what torch.compile did: pieces, compilations, fallbacks, and what its first call costs.
+"""Rules on what torch.compile did and torch said: pieces, compilations, fallbacks, first calls.
 
 Calls of different sizes (`calls=`) may each compile, fall back to eager, or be padded.
 """
@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 
 from modescope.analysis.causes import evidence
-from modescope.analysis.causes.types import COST, LOSS, PART, Cause, Context, Evidence
-from modescope.analysis.causes.verdicts import is_compared, is_compiled, long_first_call
+from modescope.analysis.causes.outcome import is_compared, is_compiled, long_first_call
+from modescope.analysis.causes.types import COST, HINT, LOSS, PART, Cause, Context, Evidence
 from modescope.analysis.derive import profile
 from modescope.analysis.derive.mix import mix_of
 from modescope.analysis.format import numbers, phrases
@@ -191,6 +191,12 @@ def memory_of_compiling(context: Context) -> Evidence | None:
     return Evidence(None, figures)
 
 
+def torch_warning(context: Context) -> Evidence | None:
+    """Torch printed a warning during the case."""
+    warnings = evidence.texts(context.row, "torch_warnings")
+    return Evidence(None, {"warning": evidence.first_and_count(warnings)}) if warnings else None
+
+
 CAUSES = (
     Cause(
         PART, eager_fallback,
@@ -235,5 +241,9 @@ CAUSES = (
         "{steady}.",
         "Leave room for the first call, or compile with fewer workers "
         "(TORCHINDUCTOR_COMPILE_THREADS=1).",
+    ),
+    Cause(
+        HINT, torch_warning,
+        "torch warned: {warning}",
     ),
 )  # fmt: skip

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from modescope.analysis.causes.outcome import is_compiled
 from modescope.analysis.causes.types import Context
-from modescope.analysis.causes.verdicts import is_compiled
 from modescope.analysis.derive.flags import CONTENDED
 from modescope.analysis.derive.profile import DOUBTS
 from modescope.analysis.format import numbers, phrases

@@ -7,7 +7,15 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 
 import pandas as pd
 
-from modescope.analysis.causes import compiler, graphs, kernels, machine, overhead, precision
+from modescope.analysis.causes import compiler, graphs, kernels, overhead, precision
+from modescope.analysis.causes.outcome import (
+    comparison,
+    is_compared,
+    is_gain,
+    is_loser,
+    is_no_gain,
+    lead,
+)
 from modescope.analysis.causes.types import (
     COST,
     DECISIVE,
@@ -23,14 +31,6 @@ from modescope.analysis.causes.types import (
     Evidence,
     Finding,
 )
-from modescope.analysis.causes.verdicts import (
-    comparison,
-    is_compared,
-    is_gain,
-    is_loser,
-    is_no_gain,
-    lead,
-)
 from modescope.analysis.derive import pace
 from modescope.analysis.derive.select import SAME_BASELINE, THREADED, is_plain, per_row, values_of
 from modescope.analysis.format import phrases
@@ -42,7 +42,6 @@ CAUSES = (
     *overhead.CAUSES,
     *kernels.CAUSES,
     *precision.CAUSES,
-    *machine.CAUSES,
 )
 """All causes. Their order decides between causes of one kind with equal or unknown shares.
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from modescope.analysis.causes import evidence
+from modescope.analysis.causes.outcome import is_no_gain
 from modescope.analysis.causes.types import DECISIVE, PART, Cause, Context, Evidence
-from modescope.analysis.causes.verdicts import is_no_gain
 from modescope.analysis.derive.mix import mix_of
 from modescope.analysis.format import cells, numbers, phrases
 from modescope.analysis.format.phrases import Row

@@ -1,4 +1,4 @@
-"""Rules on kernels: which remain, which became fewer or slower, and how near the floor they are."""
+"""Rules on kernels: which remain, which became fewer or slower, their floor, and their threads."""
 
 from __future__ import annotations
 
@@ -7,19 +7,29 @@ from collections.abc import Sequence
 
 from modescope.analysis.causes import evidence
 from modescope.analysis.causes.evidence import Kernel, kernels
-from modescope.analysis.causes.overhead import LEAST
-from modescope.analysis.causes.types import DECISIVE, GAIN, LOSS, PART, Cause, Context, Evidence
-from modescope.analysis.causes.verdicts import (
+from modescope.analysis.causes.outcome import (
+    LITTLE,
     is_compiled,
     is_faster,
     is_no_gain,
     is_same_precision,
     is_slower,
 )
-from modescope.analysis.derive import flags
+from modescope.analysis.causes.overhead import LEAST
+from modescope.analysis.causes.types import (
+    DECISIVE,
+    GAIN,
+    LOSS,
+    PART,
+    SETTING,
+    Cause,
+    Context,
+    Evidence,
+)
+from modescope.analysis.derive import flags, pace
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.phrases import Row
-from modescope.bench.stats.estimates import ends
+from modescope.bench.stats.estimates import Estimate, ends
 
 HALF = 0.5  # of a call: kernels that remain are named if they take more
 NEAR = 0.7  # of a call's work: the floor is named if it takes more
@@ -82,11 +92,11 @@ def slower_kernels(context: Context) -> Evidence | None:
     saved = evidence.change(row, plain) if is_fusing and is_slower(row) else None
     if saved is None or plain is None or ends(saved.work)[1] > -LEAST:
         return None
-    new, pace = _only_in(row, plain), evidence.pace_ratio(row, plain)
+    new, slower = _only_in(row, plain), evidence.pace_ratio(row, plain)
     old_s = evidence.seconds(_only_in(plain, row))
-    if not new or pace is None or evidence.seconds(new) / pace < SLOWER * old_s:
+    if not new or slower is None or evidence.seconds(new) / slower < SLOWER * old_s:
         return None
-    new_text, old_text = evidence.durations(evidence.seconds(new) / pace, old_s)
+    new_text, old_text = evidence.durations(evidence.seconds(new) / slower, old_s)
     figures = {"new": new_text, "old": old_text, "names": evidence.heaviest_names(new, row)}
     return Evidence(-saved.work.value * row["speedup"], figures)
 
@@ -146,6 +156,34 @@ def _fewer(context: Context) -> str:
     return f"; {numbers.count(before)} kernels became {numbers.count(after)}"
 
 
+def threads(context: Context) -> Evidence | None:
+    """The same case is faster by a tenth with another number of threads, by the intervals.
+
+    The latencies are compared at equal pace of the machine where that is known, as the two are
+    separate processes. Two processes of the same code differ by less than a tenth.
+    """
+    row = context.row
+    compared = ((one, pace.latencies(row, one)) for one in context.threads)
+    faster = [(one, both) for one, both in compared if both and _surely_faster(*both)]
+    if not faster:
+        return None
+    best, (mine, theirs) = min(faster, key=lambda pair: pair[1][1].value / pair[1][0].value)
+    figures = {
+        "here": numbers.counted(row["threads"], "thread", "threads"),
+        "mine": numbers.estimate(mine),
+        "there": numbers.counted(best["threads"], "thread", "threads"),
+        "theirs": numbers.estimate(theirs),
+        "pace": " (both at the machine's full pace)" if pace.has_pace(row, best) else "",
+        "threads": str(best["threads"]),
+    }
+    return Evidence(1 - theirs.value / mine.value, figures)
+
+
+def _surely_faster(mine: Estimate, theirs: Estimate) -> bool:
+    (low_s, _), (_, high_s) = ends(mine), ends(theirs)
+    return high_s * (1 + LITTLE) < low_s
+
+
 CAUSES = (
     Cause(
         DECISIVE, subnormal_numbers,
@@ -155,8 +193,8 @@ CAUSES = (
     ),
     Cause(
         PART, unchanged_kernels,
-        "{share} of a call is kernels that it does not change ({names}); without the rest it would "
-        "reach {most}.",
+        "{share} of a call is kernels that it does not change ({names}); if all else took no time, "
+        "its speedup would be {most}.",
         "{remedy}",
     ),
     Cause(
@@ -173,5 +211,10 @@ CAUSES = (
         PART, near_floor,
         "{limit} takes {fraction} of the kernels' time, so no mode can gain much.",
         "{remedy}",
+    ),
+    Cause(
+        SETTING, threads,
+        "with {here} a call takes {mine}, with {there} {theirs}{pace}.",
+        "Use threads={threads} (torch.set_num_threads).",
     ),
 )  # fmt: skip

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from modescope.analysis.causes import evidence
 from modescope.analysis.causes.graphs import CAPTURING
-from modescope.analysis.causes.types import GAIN, LOSS, PART, Cause, Context, Evidence
-from modescope.analysis.causes.verdicts import (
+from modescope.analysis.causes.outcome import (
     is_compared,
     is_compiled,
     is_faster,
@@ -13,6 +12,7 @@ from modescope.analysis.causes.verdicts import (
     is_same_precision,
     is_slower,
 )
+from modescope.analysis.causes.types import GAIN, LOSS, PART, Cause, Context, Evidence
 from modescope.analysis.derive import profile
 from modescope.analysis.format import cells, numbers, phrases
 from modescope.analysis.format.phrases import Row

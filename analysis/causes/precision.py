@@ -6,8 +6,8 @@ import re
 
 from modescope.analysis.causes import evidence
 from modescope.analysis.causes.evidence import Kernel, kernels
+from modescope.analysis.causes.outcome import is_compared, is_faster, is_slower
 from modescope.analysis.causes.types import GAIN, LOSS, PART, Cause, Context, Evidence
-from modescope.analysis.causes.verdicts import is_compared, is_faster, is_slower
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.phrases import Row
 from modescope.bench.records.cpu import BF16, FP16

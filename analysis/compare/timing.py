@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from modescope.analysis import changes
-from modescope.analysis.changes import LEAST_PROCESSES, Change
+from modescope.analysis.changes import LEAST_PROCESSES, Change, LogTimes
 from modescope.analysis.compare import verdicts
 from modescope.analysis.compare.sides import Pair
-from modescope.analysis.compare.verdicts import UNDECIDED, Changes, Margins
+from modescope.analysis.compare.verdicts import UNDECIDED, Margins
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.phrases import Row
 from modescope.bench.stats.estimates import Estimate
@@ -63,7 +63,7 @@ class EagerChange:
     new: int
 
 
-Sides = tuple[changes.Side, changes.Side]
+BothSides = tuple[LogTimes, LogTimes]
 """The log times of the processes of the old and of the new side."""
 
 
@@ -72,9 +72,9 @@ class _Times:
     """The times of a pair whose timing counts; without a baseline only its latency is known."""
 
     pair: Pair
-    latency: Sides
-    against: Sides | None  # time against eager
-    eager: Sides | None  # eager's own time
+    latency: BothSides
+    against: BothSides | None  # time against eager
+    eager: BothSides | None  # eager's own time
 
     @property
     def fewest(self) -> int:
@@ -111,7 +111,7 @@ def is_interleaved(pairs: Sequence[Pair]) -> bool:
     return bool(blocks) and all(old == new and None not in old for old, new in blocks)
 
 
-def against_eager(rows: Sequence[Row]) -> changes.Side | None:
+def against_eager(rows: Sequence[Row]) -> LogTimes | None:
     """Log times against eager of the processes of a row whose timing counts; None without any."""
     counted = [row for row in rows if _counts(row) and row["_speedup"] is not None]
     return _against(counted) if counted else None
@@ -123,10 +123,10 @@ def _times(pair: Pair) -> _Times | str:
     for rows, every in ((old, pair.old), (new, pair.new)):
         if not rows:
             return _why_not(every)
-    latency = _side(old, "_latency"), _side(new, "_latency")
+    latency = _log_times(old, "_latency"), _log_times(new, "_latency")
     if any(row["_speedup"] is None for row in (*old, *new)):
         return _Times(pair, latency, None, None)
-    eager = _side(old, "_baseline_latency"), _side(new, "_baseline_latency")
+    eager = _log_times(old, "_baseline_latency"), _log_times(new, "_baseline_latency")
     return _Times(pair, latency, (_against(old), _against(new)), eager)
 
 
@@ -149,15 +149,15 @@ def _why_not(rows: Sequence[Row]) -> str:
     return "no time was measured" if row["in_effect"] else "not in effect"
 
 
-def _side(rows: Sequence[Row], name: str) -> changes.Side:
+def _log_times(rows: Sequence[Row], name: str) -> LogTimes:
     estimates: list[Estimate] = [row[name] for row in rows]
     values = np.log([one.value for one in estimates])
-    return changes.Side(values, np.array([_error(one) for one in estimates]))
+    return LogTimes(values, np.array([_error(one) for one in estimates]))
 
 
-def _against(rows: Sequence[Row]) -> changes.Side:
-    speedup = _side(rows, "_speedup")
-    return changes.Side(-speedup.values, speedup.within)
+def _against(rows: Sequence[Row]) -> LogTimes:
+    speedup = _log_times(rows, "_speedup")
+    return LogTimes(-speedup.values, speedup.within)
 
 
 def _error(one: Estimate) -> float:
@@ -167,7 +167,7 @@ def _error(one: Estimate) -> float:
     return math.log(one.high / one.low) / 2 / NORMAL
 
 
-def _with_eager(members: Sequence[_Times]) -> list[tuple[_Times, Sides]]:
+def _with_eager(members: Sequence[_Times]) -> list[tuple[_Times, BothSides]]:
     """Members with a baseline and LEAST_PROCESSES or more, each with the times of its baseline."""
     return [(one, one.eager) for one in members if one.eager and one.fewest >= LEAST_PROCESSES]
 
@@ -209,20 +209,18 @@ def _judge(times: _Times, eager: Change | None, broken: bool, margins: Margins) 
         baseline = "" if against else " without a baseline"
         count = numbers.counted(times.fewest, "replicate", "replicates")
         return replace(points, why=f"{count} a side, {least} are needed{baseline}")
-    found = _changes(times, eager)
+    change, latency = _changes(times, eager)
     shown = replace(
-        points,
-        against_eager=_estimate(found.against_eager) if found.against_eager else None,
-        latency=_estimate(found.latency),
+        points, against_eager=_estimate(change) if change else None, latency=_estimate(latency)
     )
     if broken:
         return replace(shown, why=BROKEN)
-    verdict = verdicts.verdict(found, margins)
+    verdict = verdicts.verdict(change, eager, latency, margins)
     if verdict != UNDECIDED:
         return replace(shown, verdict=verdict)
-    one, margin = found.latency, margins.latency
-    if found.against_eager is not None:  # the sharper of the two rules
-        one, margin = found.against_eager, margins.against_eager
+    one, margin = latency, margins.latency
+    if change is not None:  # the sharper of the two rules
+        one, margin = change, margins.against_eager
     return replace(
         shown,
         detectable=math.expm1(float(verdicts.detectable(one, margin))),
@@ -231,24 +229,25 @@ def _judge(times: _Times, eager: Change | None, broken: bool, margins: Margins) 
     )
 
 
-def _changes(times: _Times, eager: Change | None) -> Changes:
-    """The changes of a row, whose latency is computed through the baseline where there is one.
+def _changes(times: _Times, eager: Change | None) -> tuple[Change | None, Change]:
+    """The changes of a row's time against eager and of its latency; `eager` is eager's own.
 
-    The change of the latency is then that of time against eager plus that of eager's own time,
-    which all rows of the work have measured. Noise of eager within a process lengthens one of the
-    two and shortens the other, so their sum is more certain than its interval says.
+    Without a baseline the first is None. With one, the change of the latency is that of time
+    against eager plus that of eager's own time, which all rows of the work have measured. Noise of
+    eager within a process lengthens one of the two and shortens the other, so their sum is more
+    certain than its interval says.
     """
     if eager is None or times.against is None:
-        return Changes(None, None, changes.change(*times.latency))
+        return None, changes.change(*times.latency)
     against = changes.change(*times.against)
-    return Changes(against, eager, changes.total(against, eager))
+    return against, changes.total(against, eager)
 
 
-def _mean(side: changes.Side) -> float:
+def _mean(side: LogTimes) -> float:
     return float(side.values.mean())
 
 
-def _point(sides: Sides) -> Estimate:
+def _point(sides: BothSides) -> Estimate:
     return Estimate(math.expm1(_mean(sides[1]) - _mean(sides[0])), None, None)
 
 

@@ -46,18 +46,6 @@ class Margins:
     latency: float
 
 
-@dataclass(frozen=True)
-class Changes:
-    """What changed in a row: its time against eager, eager's own time, and its latency.
-
-    The first two are None for a row without a baseline, whose latency is compared as it is.
-    """
-
-    against_eager: Change | None
-    eager: Change | None
-    latency: Change
-
-
 def is_slower(latency: Change, margins: Margins) -> Booleans:
     """Whether the whole interval of the latency lies beyond the margin."""
     return np.asarray(latency.low > margins.latency)
@@ -81,9 +69,12 @@ def is_broken(control: Change, margins: Margins) -> Booleans:
     return is_behind_eager(control, margins) | (control.high < -margins.against_eager)
 
 
-def verdict(changes: Changes, margins: Margins) -> str:
-    """The verdict on one row: SLOWER, LOST, EAGER_MAYBE, FASTER, NO_WORSE or UNDECIDED."""
-    against, eager, latency = changes.against_eager, changes.eager, changes.latency
+def verdict(against: Change | None, eager: Change | None, latency: Change, margins: Margins) -> str:
+    """The verdict on one row: SLOWER, LOST, EAGER_MAYBE, FASTER, NO_WORSE or UNDECIDED.
+
+    The row's time against eager and eager's own time are None for a row without a baseline, whose
+    latency is compared as it is.
+    """
     if is_slower(latency, margins):
         return SLOWER
     if against is not None and eager is not None and is_behind_eager(against, margins):

@@ -245,8 +245,8 @@ MEMORY = FigureKind(
     "memory",
     "Memory",
     "bars of the memory of a call by its parts, a row per mode",
-    "What a call holds at its peak: grey and blue parts stay between calls, yellow ones are kept "
-    "for the backward or are cast weights, and the outline is the rest of the call.",
+    "What a call holds at its peak, from the left: what stays between calls, what is kept for the "
+    "backward or are weights cast by autocast, and as an outline the rest of the call.",
     _draw_memory,
     _memory_table,
 )

@@ -66,8 +66,7 @@ SPEEDUP = FigureKind(
     "Speedup",
     "speedups with their intervals, a row per mode",
     "Right of 1× is faster than the baseline; the band is ±1 %, the line through a marker its 95 % "
-    "interval. A filled marker is faster or slower, a hollow one neither. Grey is eager, orange "
-    "autocast, blue compiled, green compiled with CUDA graphs, pink captured by hand.",
+    "interval. A filled marker is faster or slower, a hollow one neither.",
     _draw_speedup,
     theme.charted_table("Speedups", (
         columns.AGAINST,
@@ -77,6 +76,7 @@ SPEEDUP = FigureKind(
                optional=True),
         Column("rounds", lambda row: numbers.calls(row["rounds"])),
     )),
+    coloured=theme.charted,
 )  # fmt: skip
 
 

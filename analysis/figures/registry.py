@@ -17,9 +17,8 @@ from modescope.analysis.derive.series import Line, Series, by_slope
 from modescope.analysis.derive.split import Overhead
 from modescope.analysis.figures import theme
 from modescope.analysis.figures.bars import MEMORY, OVERHEAD, STEP_PARTS
-from modescope.analysis.figures.first_pass import FIRST_PASS
 from modescope.analysis.figures.points import FUSION, SPEEDUP
-from modescope.analysis.figures.sizes import HEATMAP, SCALING
+from modescope.analysis.figures.sizes import FIRST_PASS, HEATMAP, SCALING
 from modescope.analysis.figures.theme import FigureKind
 from modescope.analysis.format import numbers, phrases, style
 from modescope.analysis.format.columns import COUNTED, Table, naming, table_of, wanted
@@ -35,6 +34,7 @@ class Picture:
 
     kind: FigureKind
     file: str
+    caption: str
     svg: str
     inline: Markup
     table: Table
@@ -52,7 +52,16 @@ def pictures(kinds: Iterable[FigureKind], topic: Any, name: str) -> Iterator[Pic
             drawn = theme.svg(figure, f"{kind.name}-{name}")
             inline = Markup(theme.inline(drawn))
             file = f"{kind.name}-{name}.svg"
-            yield Picture(kind, file, theme.on_paper(drawn), inline, kind.table(topic))
+            caption, table = _caption(kind, topic), kind.table(topic)
+            yield Picture(kind, file, caption, theme.on_paper(drawn), inline, table)
+
+
+def _caption(kind: FigureKind, topic: Any) -> str:
+    """How to read a figure, with what its colours mean if they are those of modes."""
+    if kind.coloured is None:
+        return kind.caption
+    colours = style.colours({style.family(row) for row in kind.coloured(topic)})
+    return f"{kind.caption} {colours[0].upper()}{colours[1:]}."
 
 
 def section_tables(section: pd.DataFrame) -> Iterator[Table]:

@@ -91,6 +91,7 @@ class FigureKind:
     caption: str  # how to read it
     draw: Callable[[Any], Figure | None]
     table: Callable[[Any], Table]  # the numbers drawn
+    coloured: Callable[[Any], Sequence[Row]] | None = None  # rows whose colours are explained
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from modescope.analysis.format.phrases import Row
@@ -14,17 +15,18 @@ FADED = "#8c959f"
 class Family:
     """Modes that save time by the same means; FAMILIES has the order of rows in figures."""
 
-    name: str
+    name: str  # of its colour
+    modes: str  # which modes it has
     colour: str
 
 
 # Okabe and Ito, Color Universal Design (2008): distinct for any colour vision. Each has a contrast
 # of at least 3 against both a white and a near-black page.
-EAGER = Family("eager", "#7f7f7f")
-AMP = Family("amp", "#d55e00")
-COMPILE = Family("compile", "#0072b2")
-COMPILE_GRAPHS = Family("compile + graphs", "#009e73")
-CUDA_GRAPH = Family("cuda-graph", "#cc79a7")
+EAGER = Family("grey", "eager code, with or without autograd", "#7f7f7f")
+AMP = Family("orange", "autocast", "#d55e00")
+COMPILE = Family("blue", "compiled", "#0072b2")
+COMPILE_GRAPHS = Family("green", "compiled with CUDA graphs", "#009e73")
+CUDA_GRAPH = Family("pink", "captured by hand", "#cc79a7")
 FAMILIES = (EAGER, AMP, COMPILE, COMPILE_GRAPHS, CUDA_GRAPH)
 
 MARKERS = {
@@ -64,6 +66,11 @@ def family(row: Row) -> Family:
         return CUDA_GRAPH if row["graph"] else AMP if row["autocast"] else EAGER
     graphs = row["graph"] or row["compile_mode"] in ("reduce-overhead", "max-autotune")
     return COMPILE_GRAPHS if graphs else COMPILE
+
+
+def colours(families: Collection[Family] = FAMILIES) -> str:
+    """What the colours of these families mean: `grey: eager code; blue: compiled`."""
+    return "; ".join(f"{one.name}: {one.modes}" for one in FAMILIES if one in families)
 
 
 def order(row: Row) -> tuple[int, int]:

@@ -12,6 +12,7 @@ from typing import Any
 
 from modescope.analysis.derive.flags import Figure
 from modescope.analysis.format import numbers, phrases
+from modescope.analysis.format.phrases import Row
 from modescope.analysis.recommend import types
 from modescope.analysis.recommend.types import (
     MODE,
@@ -43,6 +44,24 @@ class Span:
     label: str  # `batch ≤ 16`, `batch 32 to 256`; empty where only one shape was measured
     recommendations: tuple[Recommendation, ...]  # in the order of the size
     text: str  # the answer, in a clause
+
+    @property
+    def lead(self) -> str:
+        """The mode with whose name the answer begins; empty if it begins with something else."""
+        first = self.recommendations[0]
+        mode = first.choice.mode if first.choice else first.question.baseline_mode or ""
+        return mode if self.text.startswith(mode) else ""
+
+    @property
+    def rest(self) -> str:
+        """The answer after `lead`."""
+        return self.text.removeprefix(self.lead)
+
+    @property
+    def row(self) -> Row | None:
+        """The row of the mode that `lead` names, if it was measured."""
+        choice = self.recommendations[0].choice
+        return choice.row if choice and self.lead else None
 
 
 @dataclass(frozen=True)
@@ -327,7 +346,7 @@ def _factors(ratios: Sequence[Estimate]) -> str:
 
 
 def _pays(chosen: Sequence[Choice], calls: float | None) -> str:
-    first = _range([c.first_call_s for c in chosen if c.first_call_s], numbers.duration)
+    first = _range(_known(chosen, "first_call_s"), numbers.duration)
     if calls is not None:
         alone, whole = _factors([c.speedup for c in chosen]), _factors([c.gain for c in chosen])
         over = "the same" if alone == whole else whole

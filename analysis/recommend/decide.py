@@ -60,9 +60,7 @@ with it.
 """
 
 
-def recommend(
-    table: pd.DataFrame, calls: float | None = None, memory_limit_bytes: int | None = None
-) -> tuple[Recommendation, ...]:
+def recommend(table: pd.DataFrame, wishes: Wishes = ANYTHING) -> tuple[Recommendation, ...]:
     """The answer to each Question of a derived table, in the order of its sections.
 
     Usable rows ended ok, were in effect and correct, had more than a smoke budget and a correct
@@ -72,12 +70,11 @@ def recommend(
     A mode is chosen if its interval lies above 1 + MARGIN, and above the noise floor (the baseline
     against itself) where that excludes 1. Modes within NEAR of the best, whose intervals allow a
     difference of less than MARGIN from it, are tied; the cheapest of those that were checked is
-    chosen: by first call, memory, then simplicity. `calls` spreads the first call over so many
-    further ones (`gain`). Where a second process of the mode or of the next best contradicts the
-    first, the answer is undecided. Rows not known to fit into `memory_limit_bytes` are
-    left out.
+    chosen: by first call, memory, then simplicity. With `wishes.calls` the first call is spread
+    over so many further ones (`gain`); rows not known to fit into `wishes.memory_limit_bytes` are
+    left out. Where a second process of the mode or of the next best contradicts the first, the
+    answer is undecided.
     """
-    wishes = Wishes(calls, memory_limit_bytes)
     return tuple(
         _confirmed(_answer(rows, _baseline(section, rows[0]), wishes))
         for section in split_rows(phrases.as_rows(table), SECTION)
@@ -175,7 +172,7 @@ def _answer(rows: Sequence[Row], baseline: Row | None, wishes: Wishes) -> Recomm
 
 
 def _choice(row: Row, gain: Estimate, baseline: Row | None) -> Choice:
-    peaks = (row["peak_bytes"], baseline["peak_bytes"] if baseline else None)
+    peak, of_baseline = row["peak_bytes"], baseline and baseline["peak_bytes"]
     again = estimates.stored_ratio(row, "confirming_speedup")
     return Choice(
         run_id=row["run_id"],
@@ -183,11 +180,8 @@ def _choice(row: Row, gain: Estimate, baseline: Row | None) -> Choice:
         dtype=row["dtype"],
         speedup=estimates.stored_ratio(row, "speedup"),
         gain=gain,
-        latency=estimates.stored_duration(row, "latency_paired"),
         again=again if again.low is not None else None,
-        first_call_s=row["first_call_s"],
-        peak_bytes=peaks[0],
-        extra_bytes=None if None in peaks else peaks[0] - peaks[1],
+        extra_bytes=None if None in (peak, of_baseline) else peak - of_baseline,
         row=row,
     )
 

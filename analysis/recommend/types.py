@@ -55,11 +55,8 @@ class Choice:
     dtype: str
     speedup: Estimate  # paired, without first calls
     gain: Estimate  # the same with first calls spread over the requested calls, if any
-    latency: Estimate
     again: Estimate | None  # the speedup in a confirming process
-    first_call_s: float | None
-    peak_bytes: float | None  # of a steady call, above an empty process
-    extra_bytes: float | None  # beyond the peak of the baseline
+    extra_bytes: float | None  # its peak memory beyond that of the baseline
     row: Row = field(repr=False, compare=False)  # all of its derived columns
 
     @property

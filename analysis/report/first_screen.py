@@ -8,16 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from modescope.analysis.causes.types import (
-    DECISIVE,
-    EXPLAINING,
-    GAIN,
-    LOSS,
-    PART,
-    REST,
-    Finding,
-)
-from modescope.analysis.causes.verdicts import (
+from modescope.analysis.causes.outcome import (
     UNDECIDED,
     comparison,
     comparison_of,
@@ -28,15 +19,23 @@ from modescope.analysis.causes.verdicts import (
     outcome,
     times,
 )
-from modescope.analysis.derive.mix import mix_of
+from modescope.analysis.causes.types import (
+    DECISIVE,
+    EXPLAINING,
+    GAIN,
+    LOSS,
+    PART,
+    REST,
+    Finding,
+)
 from modescope.analysis.derive.select import FAMILY, SECTION, values_of
 from modescope.analysis.figures.registry import Picture
 from modescope.analysis.format import disturbed, numbers, phrases
 from modescope.analysis.format.phrases import Row
-from modescope.analysis.recommend.advice import Advice, Precision, Span, fold
+from modescope.analysis.recommend.advice import Advice, Precision, fold
 from modescope.analysis.recommend.constraints import Wishes
 from modescope.analysis.recommend.types import MODE, Recommendation
-from modescope.analysis.report.figures import Chapter
+from modescope.analysis.report.chapters import Chapter
 from modescope.analysis.report.study import Study
 
 MOST_WORKS = 8  # on the first screen; the others are folded
@@ -52,19 +51,6 @@ _CLAUSE = re.compile(r";| \(|, (?:and|so|which) ")
 
 
 @dataclass(frozen=True)
-class Answer:
-    """The advice for some sizes, as a sentence of two parts; a recommended mode has a row.
-
-    `lead` is the name of the mode, with which the sentence begins, or empty; `rest` follows it.
-    """
-
-    sizes: str
-    lead: str
-    rest: str
-    row: Row | None
-
-
-@dataclass(frozen=True)
 class Reason:
     """A sentence under an answer, with a label such as Why, Why not compile or Not run here."""
 
@@ -74,10 +60,9 @@ class Reason:
 
 @dataclass(frozen=True)
 class Block:
-    """The answers at one precision, with reasons; the page folds those in `more`."""
+    """The answers at one precision (its spans), with reasons; the page folds those in `more`."""
 
     precision: Precision
-    answers: Sequence[Answer]
     why: Sequence[Reason]
     more: Sequence[Reason]
 
@@ -130,15 +115,12 @@ def _card(study: Study, advice: Advice, picture: Picture | None) -> Card:
     left_out = [*_left_out(mine)]
     if not any(map(is_compiled, preferred)):
         left_out.append(Reason("Not measured", f"torch.compile in {dtype}."))
-    compiles = [*_compiles(preferred)] if len(sections) == 1 else []
     first, *others = advice.precisions
-    blocks = [_block(study, first, True, compiles), *(_block(study, one) for one in others)]
+    blocks = [_block(study, first, is_first=True), *(_block(study, one) for one in others)]
     return Card(advice, blocks, left_out, picture)
 
 
-def _block(
-    study: Study, precision: Precision, is_first: bool = False, further: Sequence[Reason] = ()
-) -> Block:
+def _block(study: Study, precision: Precision, is_first: bool = False) -> Block:
     """The Block of one precision.
 
     The first one also says why the mode that a reader would expect is not recommended.
@@ -157,21 +139,12 @@ def _block(
     for (size, *_), group in phrases.grouped((key(one), one) for one in others).items():
         lines = why if asked in group else more
         lines.append(_reason_of_group(group, asked if asked in group else None, str(size)))
-    shown = [_answer(study, span) for span in precision.spans]
-    return Block(precision, shown, [*why, *further], more)
-
-
-def _answer(study: Study, span: Span) -> Answer:
-    choice, question = span.recommendations[0].choice, span.recommendations[0].question
-    mode = choice.mode if choice else question.baseline_mode or ""
-    lead = mode if span.text.startswith(mode) else ""
-    row = study.by_id.get(choice.run_id) if choice is not None and lead else None
-    return Answer(span.label, lead, span.text.removeprefix(lead), row)
+    return Block(precision, why, more)
 
 
 def _why(study: Study, answers: Sequence[Recommendation], several: bool) -> Iterator[Reason]:
     """For each recommended mode, the cause of its gain, or why it gains little."""
-    chosen = (row for one in answers if (row := _recommended(study, one)))
+    chosen = (row for one in answers if (row := _recommended(one)))
     of_mode = phrases.grouped((phrases.mode(row), row) for row in chosen)
     for row in (max(members, key=_size) for members in of_mode.values()):
         found = next(iter(study.causes.get(row["run_id"], ())), None)
@@ -216,7 +189,7 @@ def _others(study: Study, answers: Sequence[Recommendation]) -> list[_OtherMode]
     """Each mode that ran and is not recommended, with the row that differs most; fastest first."""
     every = []
     for answer in answers:
-        best = _recommended(study, answer)
+        best = _recommended(answer)
         for refused in answer.refused:
             row = study.by_id[refused.run_id]
             if phrases.why_left_out(row) is None:
@@ -281,22 +254,6 @@ def _comparison(group: Sequence[_OtherMode]) -> str:
     return f"{lead} {span} slower than {name(best)}"
 
 
-def _compiles(rows: Iterable[Row]) -> Iterator[Reason]:
-    """Where calls vary: how many calls compile in each mode, and how many still run in eager."""
-    texts, calls = list[str](), 0
-    for row in rows:
-        mix = mix_of(row) if phrases.why_left_out(row) is None and is_compiled(row) else None
-        if mix is None:
-            continue
-        seconds, calls = sum(one.seconds for one in mix.compiles), len(mix.calls)
-        text = f"{name(row)} {len(mix.compiles)} ({numbers.duration(seconds)})"
-        if mix.eager and mix.gave_up_at is not None:
-            text += f", and {len(mix.eager)} run in eager from call {mix.gave_up_at} on"
-        texts.append(text)
-    if texts:
-        yield Reason(f"Calls that compile, of {calls}", f"{'; '.join(texts)}.")
-
-
 def _left_out(rows: Iterable[Row]) -> Iterator[Reason]:
     """Modes without a result that counts, with a short reason; the part `Left out` has more."""
     by_label = phrases.grouped(
@@ -324,10 +281,9 @@ def _why_not_counted(row: Row) -> Iterator[tuple[str, str]]:
         yield "Not counted", why
 
 
-def _recommended(study: Study, answer: Recommendation) -> Row | None:
+def _recommended(answer: Recommendation) -> Row | None:
     """The row of the mode that is better than the baseline; None if there is none."""
-    choice = answer.choice if answer.outcome == MODE else None
-    return study.by_id[choice.run_id] if choice else None
+    return answer.choice.row if answer.choice and answer.outcome == MODE else None
 
 
 def _size(row: Row) -> float:

@@ -76,6 +76,7 @@ def render(page: str, context: dict[str, Any]) -> str:
     engine = _markdown() if page == "report.md" else _html()
     engine.globals |= {
         "colours": colours(),
+        "colour_names": style.colours(),
         "confidence": numbers.whole_percent(1 - ALPHA),
         "glyph_of": glyph,
         "is_counted": lambda row: phrases.why_left_out(row) is None,

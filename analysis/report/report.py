@@ -19,8 +19,8 @@ from modescope.analysis.recommend import constraints
 from modescope.analysis.recommend.constraints import ANYTHING, Wishes
 from modescope.analysis.recommend.decide import recommend
 from modescope.analysis.report import render
+from modescope.analysis.report.chapters import Chapter, chapters
 from modescope.analysis.report.environment import environments, period, places
-from modescope.analysis.report.figures import Chapter, chapters
 from modescope.analysis.report.first_screen import answer_cards
 from modescope.analysis.report.listing import flagged, left_out, listing, runs
 from modescope.analysis.report.study import Study
@@ -66,7 +66,7 @@ def write(study: Folder, wanted: Wishes = ANYTHING, condition: str | None = None
         name=study.resolve().name,
         folder=_command_argument(study),
         rows=ordered(rows),
-        answers=recommend(rows, wanted.calls, wanted.memory_limit_bytes),
+        answers=recommend(rows, wanted),
         unread=stored.left_out,
         causes=finding.findings_by_run(every),  # of the whole study, which rows are compared with
         traces=study / "traces" if isinstance(study, Path) else None,

@@ -187,7 +187,10 @@ class ExactJudge:
             self.limit = self.limit if sane else NOTHING
             return
         usual = self.check.limit(self.eager, variant)
-        self.limit = seen.limit.widen(usual) if sane else seen.limit
+        self.limit = seen.limit
+        if sane:  # `usual` has no limits of single parameters
+            error, scale = max(seen.limit.error, usual.error), max(seen.limit.scale, usual.scale)
+            self.limit = replace(seen.limit, error=error, scale=scale)
         if is_chaotic(seen.limit):
             self.limit = usual if CHAOS.covers(usual) else NOTHING
         if not (sane or seen.limit.accepts(self.eager)):

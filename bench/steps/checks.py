@@ -75,11 +75,6 @@ class Limit:
         """Whether `error` and `scale` are at least those of `other`."""
         return other.error <= self.error and other.scale <= self.scale
 
-    def widen(self, other: Limit) -> Limit:
-        """A limit with the larger `error` and `scale` of the two, and with `larger` of both."""
-        scale = max(self.scale, other.scale)
-        return Limit(max(self.error, other.error), scale, {**other.larger, **self.larger})
-
     def worst_scale(self, found: Deviation) -> Scale:
         """The scale in `found` that comes nearest to its limit, or exceeds it most."""
         scales = [

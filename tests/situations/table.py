@@ -92,11 +92,11 @@ COMPLAINTS = (
               "triton-inference-server/server#6896", ("threads",),
               r"with 1 thread a call takes [\d.]+ ms .*, with 2 threads [\d.]+ ms"),
 )  # fmt: skip
-"""In the order of their numbers. Those of a GPU are in `recorded`, one of a CPU in `ELSEWHERE`."""
+"""In the order of their numbers, with one more in `ELSEWHERE`. None needs a GPU."""
 
 _COSTS = ("first_call", "memory_of_compiling")
 _DISPATCH = ("no_autograd", "less_overhead", "bound_by_overhead")
-_PRODUCTS = ("unchanged_kernels", "near_floor", "idle_cores")
+_PRODUCTS = ("unchanged_kernels", "near_floor")
 
 OTHERS = (
     Other("one large product, inference_mode", sweep_of("large_product", EAGER_AND),

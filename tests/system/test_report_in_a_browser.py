@@ -148,6 +148,26 @@ def test_rows_are_filtered_by_choices_by_text_and_by_their_headings(opened: Tab)
     assert {name.partition(",")[0] for name in _columns(opened, "mode")} == {"pointwise"}
 
 
+def test_headings_anchors_and_labels_are_well_formed(opened: Tab) -> None:
+    headings, unlabelled, twice, dead = opened.js(
+        """
+        const every = (selector) => [...document.querySelectorAll(selector)];
+        const ids = every("[id]").map((one) => one.id);
+        return [
+          every("h1, h2, h3, h4, h5, h6").map((one) => Number(one.tagName[1])),
+          every("th:not([scope]), figure:not(:has([role=img][aria-label]))").length,
+          ids.filter((one, place) => ids.indexOf(one) < place),
+          every("a[href^='#']").map((one) => one.hash.slice(1)).filter((one) => !ids.includes(one)),
+        ];
+        """
+    )
+    assert headings[0] == 1
+    assert headings.count(1) == 1
+    assert all(later <= earlier + 1 for earlier, later in itertools.pairwise(headings))
+    assert (unlabelled, twice, dead) == (0, [], [])
+    assert [len(opened.all(part)) for part in ("main", "header", "nav")] == [1, 1, 1]
+
+
 @pytest.mark.parametrize("width", [PHONE, *DESKTOPS])
 def test_nothing_is_wider_than_the_screen(opened: Tab, width: int) -> None:
     """On a desktop no table scrolls inside itself either."""
@@ -280,16 +300,6 @@ def test_a_program_is_copied(opened: Tab) -> None:
     assert button.text == "copied"
     assert button.get_attribute("aria-label").startswith("copy the code for ")
     opened.driver.execute_cdp_cmd("Browser.resetPermissions", {})
-
-
-def test_the_command_is_selected_where_copying_is_forbidden(opened: Tab) -> None:
-    opened.js("Object.defineProperty(navigator, 'clipboard', {value: undefined})")
-    opened.js("document.execCommand = () => false")
-    button, code = opened.all(".runs .copy")[0], opened.all(".runs .command code")[0]
-    opened.js("arguments[0].closest('details').open = true", code)
-    button.click()
-    assert opened.js("return String(getSelection())") == code.text
-    assert button.text == "selected: press Ctrl-C"
 
 
 def test_a_report_of_make_run_is_small(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from modescope.analysis.causes.finding import find_causes, most_important
+from modescope.analysis.causes.outcome import lead
 from modescope.analysis.causes.types import (
     COST,
     DECISIVE,
@@ -15,12 +16,10 @@ from modescope.analysis.causes.types import (
     LOSS,
     PART,
     REST,
-    SETTING,
     Cause,
     Context,
     Evidence,
 )
-from modescope.analysis.causes.verdicts import lead
 from modescope.analysis.format import phrases
 from tests.helpers.causes import codes, profiled, rows_of
 from tests.helpers.studies import not_measured, record
@@ -94,48 +93,6 @@ def test_parts_explain_a_loss_if_together_they_are_most_of_it(
     found = find_causes(Context(row), [_planted(code, PART, share) for code, share in parts])
     assert {one.kind for one in found} == {kind}
     assert (f"{lead(row)};" in found[0].text) is (kind == REST)
-
-
-@pytest.mark.parametrize(
-    ("mode", "speedup", "spread", "expected"),
-    [
-        ("no_grad", 2.0, 0.02, "no_grad is 2.0 times faster than eager"),
-        ("no_grad", 1.05, 0.002, "no_grad is only 5 % faster than eager"),
-        ("no_grad", 0.95, 0.002, "no_grad gains nothing over eager, 0.950× [0.949, 0.951]"),
-        ("no_grad", 1.0, 0.002, "no_grad is as fast as eager, 1.000× [0.999, 1.001]"),
-        (
-            "no_grad", 1.0, 0.2,
-            "no_grad is not shown to be faster or slower than eager, 1.00× [0.94, 1.07]",
-        ),
-        ("no_grad", 0.5, 0.02, "no_grad is 2.0 times slower than eager"),
-        (
-            "compile", 0.5, 0.02,
-            "compile is 2.0 times slower than eager, after a first call of 1.00 s, as long as "
-            "5,600 calls of eager",
-        ),
-    ],
-)  # fmt: skip
-def test_the_lead_says_what_is_explained(
-    tmp_path: Path, mode: str, speedup: float, spread: float, expected: str
-) -> None:
-    (row,) = rows_of([record(mode, 357e-6, speedup, spread=spread)], tmp_path)
-    assert lead(row) == expected
-
-
-@pytest.mark.parametrize(
-    ("kind", "after"),
-    [
-        (GAIN, " after a first call of 1.00 s, which pays after 2,800 calls: so it is."),
-        (SETTING, " after a first call of 1.00 s, which pays after 2,800 calls; so it is."),
-        (COST, "; so it is."),
-    ],
-)
-def test_only_what_explains_the_speedup_follows_a_colon(
-    tmp_path: Path, kind: int, after: str
-) -> None:
-    (row,) = rows_of([record("compile", 357e-6, 2.0)], tmp_path)
-    text = find_causes(Context(row), [_planted("planted", kind, None, "so it is.")])[0].text
-    assert text == f"compile is 2.0 times faster than eager{after}"
 
 
 def test_losers_come_first_then_modes_without_gain_then_gains_each_cause_once(

@@ -15,8 +15,7 @@ from modescope.analysis.causes.finding import CAUSES, findings
 from modescope.analysis.causes.types import Finding
 from modescope.analysis.format.phrases import Row
 from tests.helpers.cause_worlds import WORLDS
-from tests.helpers.cause_worlds.world import Change
-from tests.helpers.causes import rows_of
+from tests.helpers.causes import Change, rows_of
 
 RowsOf = Callable[[str], Sequence[Row]]
 

@@ -13,9 +13,9 @@ import pytest
 from scipy import stats
 
 from modescope.analysis import changes
-from modescope.analysis.changes import Change, Side
+from modescope.analysis.changes import Change, LogTimes
 from modescope.analysis.compare import verdicts
-from modescope.analysis.compare.verdicts import Changes, Margins
+from modescope.analysis.compare.verdicts import Margins
 
 BETWEEN, WITHIN, SHIFT, ROWS = 0.004, 0.0015, 0.003, 40
 LATENCY = 0.021
@@ -26,12 +26,12 @@ MARGINS = Margins(changes.log_margin(0.01), changes.log_margin(0.02))
 
 def sides(
     trials: int, processes: int, change: float = 0.0, shift: float = 0.0
-) -> tuple[Side, Side]:
-    def side(seed: int, mean: float) -> Side:
+) -> tuple[LogTimes, LogTimes]:
+    def side(seed: int, mean: float) -> LogTimes:
         source = np.random.default_rng(seed)
         level = mean + source.normal(0, 1, (trials, ROWS, 1)) * shift
         noise = source.normal(0, math.hypot(BETWEEN, WITHIN), (trials, ROWS, processes))
-        return Side(level + noise, np.full(noise.shape, WITHIN))
+        return LogTimes(level + noise, np.full(noise.shape, WITHIN))
 
     return side(1, 0.0), side(2, math.log1p(change))
 
@@ -50,8 +50,8 @@ def test_quantiles_are_those_of_student_or_a_little_wider(alpha: float) -> None:
 
 
 def test_the_interval_is_welchs() -> None:
-    old = Side(np.array([0.0, 0.01, 0.03, 0.02]), np.zeros(4))
-    new = Side(np.array([0.05, 0.09, 0.02]), np.zeros(3))
+    old = LogTimes(np.array([0.0, 0.01, 0.03, 0.02]), np.zeros(4))
+    new = LogTimes(np.array([0.05, 0.09, 0.02]), np.zeros(3))
     one = changes.change(old, new)
     expected = stats.ttest_ind(new.values, old.values, equal_var=False)
     interval = expected.confidence_interval()
@@ -62,10 +62,10 @@ def test_the_interval_is_welchs() -> None:
 
 
 def test_processes_that_agree_by_chance_keep_the_error_within_them() -> None:
-    equal = Side(np.full(5, 0.1), np.full(5, 0.01))
+    equal = LogTimes(np.full(5, 0.1), np.full(5, 0.01))
     one = changes.change(equal, equal)
     assert float(one.error) == pytest.approx(0.01 * math.sqrt(2 / 5))
-    exact = Side(np.full(5, 0.1), np.zeros(5))
+    exact = LogTimes(np.full(5, 0.1), np.zeros(5))
     assert float(changes.change(exact, exact).high) == 0.0
 
 
@@ -100,11 +100,11 @@ def works(
     noises = [source.normal(0, BETWEEN, shape) for _ in range(2)]
     floor = np.zeros(shape[1:])
     eagers = [
-        [Side(reading + level, floor) for reading in side_]
+        [LogTimes(reading + level, floor) for reading in side_]
         for side_, level in zip(readings, (0.0, math.log1p(eager)), strict=True)
     ]
     share = math.log1p(mode) - math.log1p(eager)
-    against = changes.change(Side(noises[0][0], floor), Side(noises[1][0] + share, floor))
+    against = changes.change(LogTimes(noises[0][0], floor), LogTimes(noises[1][0] + share, floor))
     e = changes.mean_change(*eagers)
     return against, e, changes.total(against, e)
 
@@ -151,9 +151,12 @@ def exact(value: float, error: float = 0.001) -> Change:
 )
 def test_verdicts(against: float, eager: float | None, expected: str) -> None:
     one = exact(against)
-    e = None if eager is None else exact(eager)
-    found = Changes(None, None, one) if e is None else Changes(one, e, changes.total(one, e))
-    assert verdicts.verdict(found, MARGINS) == expected
+    if eager is None:
+        found = verdicts.verdict(None, None, one, MARGINS)
+    else:
+        own = exact(eager)
+        found = verdicts.verdict(one, own, changes.total(one, own), MARGINS)
+    assert found == expected
 
 
 def test_eager_that_changed_against_itself_is_broken() -> None:

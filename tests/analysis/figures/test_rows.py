@@ -10,9 +10,9 @@ import pytest
 from matplotlib.axes import Axes
 
 from modescope.analysis.figures.bars import MEMORY, OVERHEAD, STEP_PARTS
-from modescope.analysis.figures.first_pass import FIRST_PASS
 from modescope.analysis.figures.points import FUSION, SPEEDUP
 from modescope.analysis.figures.registry import OF_SECTION
+from modescope.analysis.figures.sizes import FIRST_PASS
 from modescope.analysis.figures.theme import FigureKind
 from tests.helpers import pass_columns
 from tests.helpers.cause_worlds.compiler import VARIED

@@ -11,6 +11,7 @@ import pytest
 
 from modescope.analysis.derive.registry import derived
 from modescope.analysis.recommend.advice import Advice, fold
+from modescope.analysis.recommend.constraints import Wishes
 from modescope.analysis.recommend.decide import recommend
 from modescope.bench.records.cases import canonical_json
 from modescope.bench.records.results import Record
@@ -124,7 +125,7 @@ def test_for_few_calls_the_first_one_counts_in_the_order_of_precisions(tmp_path:
     ]
     rows = derived(save(records, tmp_path))
     for calls, order in ((None, ["bf16", "fp32"]), (300.0, ["fp32", "bf16"])):
-        (one,) = fold(recommend(rows, calls))
+        (one,) = fold(recommend(rows, Wishes(calls)))
         assert [precision.name for precision in one.precisions] == order
 
 

@@ -100,13 +100,6 @@ def test_compile_options_are_passed_on(dynamic: bool, graphs: int) -> None:
     assert mode_effect.read_compiled().since(before).graphs == graphs
 
 
-@pytest.mark.parametrize("name", ["reduce-overhead", "max-autotune"])
-def test_a_mode_of_the_compiler_is_named(name: str) -> None:
-    program = lines(Variant(preset(name), "fp32"), device="cuda")
-    assert f'torch.compile(model, mode="{name}", fullgraph=True)' in program
-    assert "set_num_threads" not in program
-
-
 def test_a_captured_call_replays_on_new_values(monkeypatch: pytest.MonkeyPatch) -> None:
     emulated(monkeypatch)
     ran = run(lines(GRAPH, device="cuda:1"))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tests.helpers.cause_worlds import compiler, graphs, kernels, machine, overhead, precision
-from tests.helpers.cause_worlds.world import World
+from tests.helpers.cause_worlds import compiler, graphs, kernels, overhead, precision
+from tests.helpers.causes import World
 
 WORLDS: Mapping[str, World] = {
     **graphs.WORLDS,
@@ -13,6 +13,5 @@ WORLDS: Mapping[str, World] = {
     **overhead.WORLDS,
     **kernels.WORLDS,
     **precision.WORLDS,
-    **machine.WORLDS,
 }
 """Code of a cause -> its world."""

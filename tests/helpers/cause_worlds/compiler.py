@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tests.helpers.cause_worlds.world import World, first, kernels, last
-from tests.helpers.causes import profiled
+from tests.helpers.causes import World, first, kernels, last, profiled
 from tests.helpers.studies import record
 
 MIB = 2**20
@@ -50,7 +49,6 @@ WORLDS = {
         share=0.25,
         silent={
             "buckets of these sizes": last(calls_pad=json.dumps({"seq": [10, 20, 40, 80]})),
-            "no padding": last(calls_pad=None),
         },
     ),
     "size_compiles": World(
@@ -67,7 +65,6 @@ WORLDS = {
         share=1.0,
         silent={
             "never again": last(recompiles=0, recompile_reasons="[]"),
-            "nothing recorded": last(recompiles=0, recompile_reasons=None),
             "nothing is compiled": last(compile_mode="none"),
         },
         still={"before the calls were timed": last(recompiles=0)},
@@ -79,7 +76,7 @@ WORLDS = {
         ],
         "the model is compiled in pieces, with 1 graph break: print at net.py:12; in eager: "
         "Net.forward.",
-        silent={"none": last(graph_breaks=0), "unknown": last(graph_breaks=None)},
+        silent={"none": last(graph_breaks=0)},
         still={"of an unknown place": last(graph_break_reasons=None)},
     ),
     "fallbacks": World(
@@ -128,6 +125,13 @@ WORLDS = {
         still={
             "32 MiB more than in eager": last(setup_peak_bytes=37 * MIB),
             "twice a steady call": last(peak_bytes=199 * MIB),
+        },
+    ),
+    "torch_warning": World(
+        [record("no_grad", torch_warnings='["TensorFloat32 is not enabled.  Consider it."]')],
+        "torch warned: TensorFloat32 is not enabled. Consider it.",
+        silent={
+            "no warning": last(torch_warnings="[]"),
         },
     ),
 }  # fmt: skip

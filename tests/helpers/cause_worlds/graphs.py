@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.helpers.cause_worlds.world import World, last
+from tests.helpers.causes import World, last
 from tests.helpers.studies import cuda_clocks, record
 
 NO_GPU = "CUDA graphs need a GPU: on a CPU this runs without CUDA graphs"
@@ -52,7 +52,6 @@ WORLDS = {
         share=0.6,
         silent={
             "compiled again for another reason": last(recompile_reasons='["a global changed"]'),
-            "compiled once": last(recompile_reasons="[]"),
             "a mode that records no graphs": last(compile_mode="default"),
             "no graph was launched": last(in_effect=False),
             "a CPU": last(device="cpu"),

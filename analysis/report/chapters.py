@@ -1,4 +1,4 @@
-"""The figures of a report: each work over its sizes, then at each size."""
+"""The chapters of figures of a report: each work over its sizes, then at each size."""
 
 from __future__ import annotations
 

@@ -18,6 +18,15 @@ LONG = 1000
 """A first call is long if it takes as long as this many calls of the baseline."""
 
 
+def undecided(row: Row) -> str:
+    """Why no cause of a row's speedup is named; it can follow a colon."""
+    if row["verdict"] != "inconclusive":
+        return UNDECIDED
+    longer = "" if row["budget"] == "thorough" else "longer (budget=thorough) or "
+    processes = f"in more processes (replicates={max(5, 2 * row['replicates'])})"
+    return f"the interval is too wide; measure {longer}{processes}"
+
+
 def is_compared(row: Row) -> bool:
     """Whether the row has an interval of its speedup, and is not the baseline itself."""
     return row["speedup_ci_low"] is not None and not phrases.is_control(row)

@@ -1,0 +1,118 @@
+"""The contents of a report: its first screen, the rows that it lists, and its environments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from modescope.analysis.causes import finding
+from modescope.analysis.derive.registry import derived
+from modescope.analysis.derive.select import ordered
+from modescope.analysis.recommend.decide import recommend
+from modescope.analysis.report import report, study
+from modescope.analysis.report.chapters import chapters
+from modescope.analysis.report.environment import environments
+from modescope.analysis.report.first_screen import answer_cards
+from modescope.analysis.report.study import Study
+from modescope.bench.records.cases import canonical_json
+from modescope.bench.records.results import Record
+from tests.helpers.causes import profiled
+from tests.helpers.studies import cpu_sweep, record, save, training
+
+EAGER = record("eager", speedup=1.0, spread=0.002)
+
+
+def shown(folder: Path, *records: Record) -> Study:
+    rows = ordered(derived(save(records, folder)))
+    return Study("s", "s", rows, recommend(rows), {}, finding.findings_by_run(rows))
+
+
+def test_a_work_has_its_picture_beside_the_answer_which_no_chapter_repeats(tmp_path: Path) -> None:
+    whole = shown(tmp_path, EAGER, record("inference_mode", speedup=1.5))
+    contents = {name: part for name, _, part in report.context(whole, chapters(whole))["parts"]}
+    (card,) = contents["which"]["works"]
+    assert card.picture.file == "speedup-1.svg"
+    assert card.picture.caption.endswith(" Grey: eager code, with or without autograd.")
+    assert "figures" not in contents
+
+
+@pytest.mark.parametrize(
+    ("share", "named"),
+    [(0.3, True), (0.12, False)],  # of a call that takes 44 % longer than the recommended one's
+)
+def test_a_cause_too_small_for_the_difference_is_not_named(
+    tmp_path: Path, share: float, named: bool
+) -> None:
+    casts = profiled(1e-3, ("aten::_to_copy", 24, share * 1e-3))
+    best = record("inference_mode", speedup=2.5, dtype="bf16", baseline_dtype="fp32")
+    whole = shown(tmp_path, EAGER, best, record("amp", speedup=1.4, **casts))
+    (card,) = answer_cards(whole, [])["works"]
+    (line,) = (line for line in card.blocks[0].why if line.label.startswith("Why not"))
+    assert ("casts" in line.text) == named
+
+
+def test_whatever_sets_works_apart_makes_another_heading(tmp_path: Path) -> None:
+    changes: list[dict[str, Any]] = [
+        {},
+        {"model": "mlp"},
+        {"model_args": '{"width":64}'},
+        {"model_inputs": '{"x":[8,64]}'},
+        {"shape": canonical_json({"batch": 8, "seq": 64})},
+        {"phase": "train", "optimizer": "sgd"},
+        {"phase": "train", "optimizer": "adamw"},
+        {"training": '{"lr":0.1}'},
+        {"threads": 2},
+        {"device": "cuda", "device_name": "NVIDIA H200"},
+        {"environment_id": "env-2"},
+    ]
+    records = [record(case_id=f"case {n}", **each) for n, each in enumerate(changes)]
+    found = shown(tmp_path, *records)
+    assert list(map(len, found.sections)) == [1] * len(changes)
+    assert len(found.by_work([rows[0] for rows in found.sections])) == len(changes)
+
+
+def test_of_many_rows_the_best_of_each_work_are_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(study, "MOST_LISTED", 4)
+    found = shown(tmp_path, *cpu_sweep("mlp"), *cpu_sweep("transformer"))
+    assert [[row["mode"] for row in rows] for rows in found.sections] == [
+        ["max-autotune", "compile"]
+    ] * 2
+    assert found.unlisted == 18
+    assert [row["mode"] for row in found.by_id.values() if found.anchor(row)] == [
+        *("max-autotune", "compile", "max-autotune", "compile")
+    ]
+
+
+OTHER = record(model="transformer", model_source_id="two")
+
+
+@pytest.mark.parametrize(
+    ("records", "differing"),
+    [
+        (  # each model has a source of its own, and so has a user's loss
+            [record(model="mlp", model_source_id="one"), OTHER,
+             training(model="mlp", model_source_id="with a loss")],
+            [],
+        ),
+        (
+            [record("compile", model="mlp", model_source_id="old"),
+             record("no_grad", model="mlp", model_source_id="new"), OTHER],
+            ["model_source_id"],
+        ),
+        (
+            [record(model="mlp", model_source_id="one", environment_id="env-2", host="other"),
+             OTHER],
+            ["environment_id", "host"],
+        ),
+    ],
+)  # fmt: skip
+def test_what_differs_between_comparable_rows(
+    tmp_path: Path, records: Sequence[Record], differing: Sequence[str]
+) -> None:
+    found = environments(derived(save(records, tmp_path)))
+    assert [fact["name"] for fact in found["facts"] if fact["differs"]] == differing
