@@ -253,7 +253,7 @@ class Meter(TorchDispatchMode):
 
 
 def metered(measure: Callable[..., Any]) -> Callable[..., Any]:
-    """`bench.case.roofline.ceilings.measure`, whose operators take the meter's time."""
+    """`bench.case.ceilings.measure`, whose operators take the meter's time."""
 
     def measured(device: Any, dtype: str) -> Any:
         with Meter(device):
