@@ -1,4 +1,4 @@
-"""Parsing, error messages and exit statuses that selfcheck, claims and instructions share."""
+"""Argument parsing, error messages and exit statuses of selfcheck, claims and instructions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ INTERRUPTED = 128 + signal.SIGINT
 
 
 def command(main: Callable[[Sequence[str]], int]) -> Callable[[Sequence[str]], int]:
-    """Decorates `main`: UsageError and OSError become a line and status 2, Ctrl-C status 130."""
+    """Decorates `main`: UsageError and OSError are printed and give status 2, Ctrl-C gives 130."""
 
     @functools.wraps(main)
     def guarded(words: Sequence[str]) -> int:
@@ -35,7 +35,7 @@ def command(main: Callable[[Sequence[str]], int]) -> Callable[[Sequence[str]], i
 
 
 class ToolParser(argparse.ArgumentParser):
-    """An argument parser that raises UsageError for a mistake, instead of exiting."""
+    """An argument parser that raises UsageError for wrong arguments, instead of exiting."""
 
     def __init__(self, program: str, description: str | None) -> None:
         super().__init__(

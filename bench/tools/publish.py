@@ -1,4 +1,4 @@
-"""Writes the page and the rows of a tool's run, with the context of that run."""
+"""Writes the page and the rows of a tool's run, with machine, time and command."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class RunContext(Processor):
 
 
 def run_context(device: str, program: str, words: Sequence[str]) -> RunContext:
-    """The context of this run of `program` with the arguments `words`.
+    """Returns the context of this run of `program` with the arguments `words`.
 
     `device` may be auto. Raises UsageError if there is no such device.
     """
@@ -53,7 +53,7 @@ def run_context(device: str, program: str, words: Sequence[str]) -> RunContext:
 
 
 def heading(context: RunContext) -> list[str]:
-    """The lines above the tables: machine, time and command."""
+    """Returns the lines above the tables: machine, time and command."""
     where = describe_machine(context, context.device_name, context.threads)
     if context.power_limit_w is not None:
         where += f", power limit {context.power_limit_w:g} W"
@@ -66,7 +66,7 @@ def heading(context: RunContext) -> list[str]:
 
 
 def publish(folder: Path, context: RunContext, page: str, rows: Sequence[Any]) -> tuple[Path, Path]:
-    """Writes `page` (Markdown) and `rows` (Parquet), named by the start time; returns both paths.
+    """Writes `page` (Markdown) and `rows` (Parquet), named by the start time. Returns both paths.
 
     `rows` are dataclass instances, possibly of several classes. Every field of these classes is a
     column, null in rows of other classes. The fields of `context` are further columns. Raises
