@@ -1,4 +1,4 @@
-"""Is what the textbook says of PyTorch true on this machine? Each statement is put to a test.
+"""Tests on this machine whether statements from documents about PyTorch are true.
 
 Ends with status 0 if every test that this machine can make was made, whatever its verdict.
 """
@@ -22,7 +22,7 @@ EXIT_FAILED = 1
 
 @command
 def main(words: Sequence[str]) -> int:
-    """Exit status: 0 done, 1 a test failed, 2 wrong arguments, 130 by Ctrl-C."""
+    """Runs the command. Returns 0, or 1 if a test failed, 2 for wrong arguments, 130 for Ctrl-C."""
     parser = ToolParser(PROGRAM, __doc__)
     add = parser.add_argument
     add("claims", nargs="*", help="ids of claims; all, if none is named", metavar="ID")

@@ -1,15 +1,15 @@
-"""Tests of what intervals assume: that rounds are independent draws from one distribution.
+"""Tests whether rounds are independent draws from one distribution, as intervals assume.
 
-Pure functions on numbers. They delete no round, they only raise flags. A flag needs an effect that
+Pure functions on numbers. They remove no rounds, they only raise flags. A flag needs an effect that
 is both significant and large enough to matter, because a shared machine always drifts a little, and
-over many rounds even a tenth of a percent is significant. On noise without any effect, less than 4
-% of rows get a flag.
+over many rounds even a change of 0.1 % is significant. On pure noise, fewer than 4 % of results get
+a flag.
 
-`values` are logarithms of durations or of their ratios, one per round in order, so a difference is
-a relative change. A function returns None where it cannot decide: fewer than MIN_ROUNDS rounds, a
-value that is not finite, values that are all equal.
+`values` are logarithms of durations, or of their ratios, one per round in order. Their differences
+are therefore relative changes. A test returns None if it cannot decide: with fewer than MIN_ROUNDS
+rounds, a value that is not finite, or only equal values.
 
-Further rules, on contention, throttling and pace, treat an unknown value as undisturbed.
+The rules for contention, throttling and pace treat an unknown value as undisturbed.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ MIN_GROUP = 5  # rounds; fewer give no useful spread
 
 @dataclass(frozen=True)
 class Effect:
-    """The result of a test: how strong an effect is, and how likely by chance."""
+    """The result of a test: how large an effect is, and how probable it is by chance alone."""
 
     statistic: float
     p: float  # probability of a statistic as extreme by chance
@@ -50,18 +50,18 @@ class Effect:
 
 @dataclass(frozen=True)
 class Groups:
-    """The two groups that rounds are best split into."""
+    """How far apart the two groups lie into which rounds are best split."""
 
     separation: float  # Ashman's D less its error, which depends on the number of rounds
     distance: float  # between their means, relative
 
 
 def drift(values: Samples) -> Effect | None:
-    """Rise or fall with time: Kendall's tau-b against the round's index, two-sided.
+    """Tests for a rise or fall over time: Kendall's tau-b of values and round numbers, two-sided.
 
     Normal approximation with the variance for ties and a continuity correction (Kendall, Rank
     Correlation Methods, 4th ed., chapters 3 and 4; as a test of trend: Mann, Econometrica 13,
-    1945). Size: the change from the median of the first third to that of the last.
+    1945). The size is the change from the median of the first third to that of the last third.
     """
     logs = _varying(values)
     if logs is None:
@@ -82,12 +82,12 @@ def drift(values: Samples) -> Effect | None:
 
 
 def autocorrelation(values: Samples) -> Effect | None:
-    """Lag-1 correlation of the rounds' ranks; p is one-sided, for a positive correlation.
+    """Tests for a positive lag-1 correlation of the rounds' ranks (one-sided).
 
-    A negative one makes an interval too wide, which is harmless. Ranks keep spikes from deciding
-    (Wald and Wolfowitz, Annals of Mathematical Statistics 14, 1943); for independent rounds the
-    mean is -1/n and the variance about 1/n. Size: by how much the interval is too narrow,
-    sqrt((1 + r) / (1 - r)) - 1, for a mean where the correlation fades as r, r**2, ... (Wilks,
+    A negative correlation makes an interval too wide, which is harmless. Ranks keep spikes from
+    deciding (Wald and Wolfowitz, Annals of Mathematical Statistics 14, 1943). For independent
+    rounds the mean is -1/n and the variance about 1/n. The size is how much too narrow a mean's
+    interval is, sqrt((1 + r) / (1 - r)) - 1, if the correlation fades as r, r**2, ... (Wilks,
     Statistical Methods in the Atmospheric Sciences, 3rd ed., section 5.2.4); less for a median.
     """
     logs = _varying(values)
@@ -104,15 +104,15 @@ def autocorrelation(values: Samples) -> Effect | None:
 
 
 def bimodality(values: Samples) -> Groups | None:
-    """The best split into two groups, with its Ashman's D less the error of D.
+    """Splits rounds into two groups, and returns the groups' distance and separation.
 
-    D is the distance between the groups' means over the root mean square of their standard
-    deviations (Ashman, Bird and Zepf, Astronomical Journal 108, 1994). The split minimises the
-    variance within groups and leaves at least MODE_SHARE of the rounds and MIN_GROUP rounds on
-    either side. Choosing the best split of n draws from a single mode makes D too large: for the
-    flattest mode, a uniform one, D exceeds 3.5 in half of all samples, but
-    D * (1 - SEPARATION_ERROR / sqrt(n)) only in 0.2 % (simulated, n = 12 to 240). A clock that
-    steps by more than MODE_DISTANCE gives modes as well.
+    The separation is Ashman's D minus its error. D is the distance between the groups' means over
+    the root mean square of their standard deviations (Ashman, Bird and Zepf, Astronomical Journal
+    108, 1994). The split minimises the variance within groups and leaves at least MODE_SHARE of the
+    rounds and MIN_GROUP rounds in each group. Choosing the best split of n draws from a single mode
+    makes D too large: for the flattest mode, a uniform one, D exceeds 3.5 in half of all samples,
+    but D * (1 - SEPARATION_ERROR / sqrt(n)) only in 0.2 % (simulated, n = 12 to 240). A processor
+    clock that steps by more than MODE_DISTANCE also gives modes.
     """
     logs = _varying(values)
     if logs is None:
@@ -131,11 +131,11 @@ def bimodality(values: Samples) -> Groups | None:
 
 
 def order_effect(differences: Samples, case_first: Order) -> Effect | None:
-    """Dependence of a ratio on which side ran first: a two-sided Mann-Whitney test of both orders.
+    """Tests whether a ratio depends on which step ran first (Mann-Whitney test, two-sided).
 
-    `differences` are log ratios; position i of `case_first` says whether the case ran first in
-    round i. The statistic is the test's z (`bench.stats.orders`). Size: the median with the case
-    first minus that with the case second. None also where the order is unknown, and below
+    `differences` are log ratios; `case_first[i]` says whether the case ran first in round i. The
+    statistic is the test's z (`bench.stats.orders`). The size is the median with the case first
+    minus the median with the case second. None also if the order is unknown, or with fewer than
     `orders.MIN_ROUNDS_PER_ORDER` rounds of either order.
     """
     logs = _varying(differences)
@@ -147,8 +147,8 @@ def order_effect(differences: Samples, case_first: Order) -> Effect | None:
 class LogRounds:
     """The logarithms from which a result is computed, one per round.
 
-    `values` are those whose median is the result: ratios of baseline and case, without the effect
-    of the order where it is removed (`bench.stats.orders`). Without a baseline they are durations.
+    The median of `values` is the result: of log(baseline time ÷ case time) without a significant
+    effect of their order (`bench.stats.orders`), or of log durations if there is no baseline.
     """
 
     values: Logs
@@ -176,13 +176,13 @@ DIAGNOSTICS: dict[str, Callable[[LogRounds], bool]] = {
 
 
 def flags(case_s: Samples, baseline_s: Samples, case_first: Order) -> tuple[str, ...]:
-    """The names of the DIAGNOSTICS that are raised.
+    """Returns the names of the DIAGNOSTICS that are raised.
 
-    With a baseline the ratios are judged alone: what slows both sides leaves them unchanged, and
-    the pace of the machine (`pace_rounds_s`) shows it. An effect of the order is taken off the
-    speedup, so it raises its own flag and no other. Position i of each argument is round i;
-    durations in seconds. () below MIN_ROUNDS rounds and where a value is not a positive duration.
-    Raises ValueError where case and baseline have different numbers of rounds.
+    With a baseline only the ratios are judged: what slows both steps leaves ratios unchanged, and
+    the pace of the machine (`pace_rounds_s`) shows it. An effect of the order is removed from the
+    ratios before the other tests, so it raises only its own flag. Durations are in seconds; index i
+    is round i. Returns () below MIN_ROUNDS rounds, or if a value is not a positive duration. Raises
+    ValueError if case and baseline have different numbers of rounds.
     """
     check_paired(case_s, baseline_s)
     case, baseline = logarithms(case_s), logarithms(baseline_s)
@@ -201,7 +201,6 @@ def _is_up(effect: Effect | None, p: float, size: float) -> bool:
 
 
 def _varying(values: Samples) -> Logs | None:
-    """`values` if they are MIN_ROUNDS or more, finite and not all equal; else None."""
     numbers = finite(values)
     if numbers is None or len(numbers) < MIN_ROUNDS or np.ptp(numbers) == 0:
         return None
@@ -235,7 +234,7 @@ SLOW_PACE = 1.25
 
 
 def pace_ends_s(paces_s: Samples) -> tuple[float, float] | None:
-    """The fastest and the slowest pace of a run, in seconds; None where a pace is not positive."""
+    """Returns the 5 % and 95 % quantiles of a run's paces, in seconds; None if one is <= 0."""
     known_s = finite(paces_s)
     if known_s is None or known_s.min() <= 0:
         return None
@@ -244,9 +243,9 @@ def pace_ends_s(paces_s: Samples) -> tuple[float, float] | None:
 
 
 def is_contended(watch: Contention, gpu_processes: int | None = None) -> bool:
-    """Whether others used enough of the cores, or of the GPU, to affect the measurement.
+    """Whether other programs used enough of the cores, or of the GPU, to affect the measurement.
 
-    Context switches decide nothing, as every system has some; a long interruption shows as waiting.
+    Context switches do not count, as every system has some; a long interruption shows as waiting.
     """
     if gpu_processes:
         return True
@@ -265,7 +264,7 @@ def is_throttled(
 ) -> bool:
     """Whether the device reported a reason for slowing down, or its clock fell.
 
-    A reading is compared with the highest one before it, as the first of an idle GPU may be low.
+    A reading is compared with the highest before it, because the first of an idle GPU may be low.
     """
     if throttle_reasons is not None and len(throttle_reasons):
         return True

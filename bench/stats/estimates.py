@@ -1,7 +1,7 @@
 """Estimates from rounds (intervals, speedup, verdict) and from several rows (slopes).
 
-Pure functions on numbers. They return None where there is no result: too few rounds for an
-interval, a value that is missing, infinite or not a duration.
+Pure functions on numbers. They return None if there is no result: with too few rounds for an
+interval, or a value that is missing, infinite or not a duration.
 
 Medians have order-statistic intervals: [x(k), x(n+1-k)] covers the true median with a probability
 that depends on the binomial distribution alone, whatever the noise looks like (David and Nagaraja,
@@ -10,8 +10,8 @@ section 3.2). A bootstrap of the median, the usual alternative, covers too littl
 sizes of benchmarks: 91 to 94 % instead of 95 % at n <= 30.
 
 Products, quotients and differences of estimates have worst-case intervals: nothing is assumed about
-the correlation of errors, so an interval may be wider than necessary, never narrower. If one end is
-unknown, both ends of the result are.
+the correlation of errors, so an interval may be wider than necessary, never narrower. If one end of
+an operand is unknown, both ends of the result are.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Samples = Sequence[float] | NDArray[np.float64] | None
 
 @dataclass(frozen=True)
 class Estimate:
-    """A value and its interval, which is None where there is none (a median of few values)."""
+    """A value and the ends of its interval, which are None if there are too few values for one."""
 
     value: float
     low: float | None
@@ -47,9 +47,9 @@ class Estimate:
 
 
 def median_interval(values: Samples) -> Estimate | None:
-    """The median of `values`, with its interval, in their unit.
+    """Returns the median of `values` with its interval, in the unit of `values`.
 
-    None if there are no values or one of them is not finite. No interval below MIN_ROUNDS values.
+    None if there are no values or one is not finite. Below MIN_ROUNDS values there is no interval.
     """
     if (numbers := finite(values)) is None:
         return None
@@ -64,7 +64,7 @@ def median_interval(values: Samples) -> Estimate | None:
 
 @cache
 def interval_rank(n: int) -> int:
-    """The largest k with P(Bin(n, 1/2) <= k - 1) <= ALPHA / 2, exactly; 0 where there is none."""
+    """Returns the largest k with P(Bin(n, 1/2) <= k - 1) <= ALPHA / 2, exactly; 0 if none."""
     k, term, tail = 0, 1, 1  # tail = the sum of C(n, i) for i = 0 ... k
     while k < n and tail / 2**n <= ALPHA / 2:
         term = term * (n - k) // (k + 1)
@@ -74,13 +74,13 @@ def interval_rank(n: int) -> int:
 
 
 def speedup(case_s: Samples, baseline_s: Samples, case_first: Order = None) -> Estimate | None:
-    """How many times as fast as the baseline the case is. Above 1: faster.
+    """Returns how many times as fast as the baseline the case is. Above 1 the case is faster.
 
-    `case_s[i]` and `baseline_s[i]` come from the same round, so whatever slowed that round cancels
-    in d = ln(baseline / case); the median of d and its interval are returned as ratios.
-    `case_first[i]`: which of them ran first in round i; where that matters, its effect is taken off
-    (`bench.stats.orders`). None without pairs or where a value is not a positive duration. Raises
-    ValueError if the two lengths differ, as then nothing is paired.
+    `case_s[i]` and `baseline_s[i]` come from round i, so whatever slowed that round cancels in d =
+    ln(baseline / case). The result is the median of d and its interval, as ratios. `case_first[i]`
+    says whether the case ran first in round i; a significant effect of this order is removed
+    (`bench.stats.orders`). Returns None without pairs, or if a value is not a positive duration.
+    Raises ValueError if the two lengths differ, because then nothing is paired.
     """
     log_ratios = _log_ratios(case_s, baseline_s)
     if log_ratios is None:
@@ -94,11 +94,11 @@ def speedup(case_s: Samples, baseline_s: Samples, case_first: Order = None) -> E
 
 
 def ratio(top_s: Samples, bottom_s: Samples) -> Estimate | None:
-    """The median of `top_s[i]` ÷ `bottom_s[i]`, both from round i, with its interval.
+    """Returns the median of `top_s[i]` ÷ `bottom_s[i]`, both from round i, with its interval.
 
     The longer of the two is cut, because a clock may end before the last round. Values of `top_s`
-    may be negative, as slopes are. None without pairs, where a value is not finite, and where one
-    of `bottom_s` is not a positive duration.
+    may be negative, as slopes can be. Returns None without pairs, if a value is not finite, or if a
+    value of `bottom_s` is not positive.
     """
     if top_s is None or bottom_s is None:
         return None
@@ -110,9 +110,9 @@ def ratio(top_s: Samples, bottom_s: Samples) -> Estimate | None:
 
 
 def verdict(ratio: Estimate | None) -> str | None:
-    """`faster`, `slower`, `equivalent` or `inconclusive`; None without an interval.
+    """Returns `faster`, `slower`, `equivalent` or `inconclusive`; None without an interval.
 
-    The limits are 1 + MARGIN and its reciprocal: swapping case and baseline mirrors the verdict.
+    The limits are 1 + MARGIN and its reciprocal, so swapping case and baseline mirrors the verdict.
     """
     if ratio is None or ratio.low is None or ratio.high is None:
         return None
@@ -126,7 +126,7 @@ def verdict(ratio: Estimate | None) -> str | None:
 
 
 def mde(ratio: Estimate | None) -> float | None:
-    """The smallest true change (0.02: 2 %) whose interval excludes 1 in 80 % of such runs.
+    """Returns the smallest true change (0.02: 2 %) whose interval excludes 1 in 80 % of such runs.
 
     Computed from the interval, because a few spikes would inflate a standard deviation.
     """
@@ -135,13 +135,13 @@ def mde(ratio: Estimate | None) -> float | None:
 
 
 def slope(x: Samples, y: Samples) -> Estimate | None:
-    """The slope of y over x, in units of y per unit of x.
+    """Returns the slope of y over x, in units of y per unit of x.
 
-    Weighted least squares with weights 1 / y**2, which suit noise proportional to y, as that of
-    durations is; the interval is the t-interval of the slope with n - 2 degrees of freedom, its
-    spread taken from the residuals (Draper and Smith, Applied Regression Analysis, 3rd ed.,
-    chapters 1 and 9). None below three distinct x, as two points have no residual, and where a y is
-    not a positive duration. Raises ValueError if the two lengths differ.
+    Weighted least squares with weights 1 / y**2, which suit noise proportional to y, as durations
+    have. The interval is the t-interval of the slope with n - 2 degrees of freedom, from the
+    residuals (Draper and Smith, Applied Regression Analysis, 3rd ed., chapters 1 and 9). Returns
+    None below three distinct x, because two points leave no residual, or if a y is not a positive
+    duration. Raises ValueError if the two lengths differ.
     """
     if x is not None and y is not None and len(x) != len(y):
         raise ValueError(f"got {len(x)} x and {len(y)} y; a line needs one y for each x")
@@ -160,14 +160,14 @@ def slope(x: Samples, y: Samples) -> Estimate | None:
 
 
 def combine(estimates: Sequence[Estimate | None]) -> Estimate | None:
-    """The combined estimate of a case's replicate processes; a single one is returned unchanged.
+    """Combines the estimates of a case's replicate processes; a single one is returned unchanged.
 
     Rounds of one process share its memory layout and thread placement, so they are never pooled:
     each process counts once. The result is the geometric mean of K values. From K = 3 on it has the
     t-interval of the mean of ln(value) with K - 1 degrees of freedom, which covers the variation
     between processes. For K = 2 that would be 12.7 standard errors wide, so the interval is the
-    hull of both. If one process has no interval, neither has the result. Processes without an
-    estimate are left out. None where none is left, or where one of several values is not positive.
+    hull of both intervals. If a process has no interval, neither has the result. Processes without
+    an estimate are left out. None if none is left, or if one of several values is not positive.
     """
     known = [estimate for estimate in estimates if estimate is not None]
     if len(known) < 2:
@@ -188,14 +188,14 @@ def combine(estimates: Sequence[Estimate | None]) -> Estimate | None:
 
 
 def relative_spread(values: Samples) -> float | None:
-    """The standard deviation of ln(value), which is relative (0.02: 2 %); None below two values."""
+    """Returns the standard deviation of ln(value), which is relative; None below two values."""
     logs = logarithms(values)
     return None if logs is None or len(logs) < 2 else float(logs.std(ddof=1))
 
 
 @cache
 def student_quantile(freedom: int, alpha: float) -> float:
-    """The t that |T| exceeds with probability `alpha`, for whole degrees of freedom.
+    """Returns the t that |T| exceeds with probability `alpha`, for whole degrees of freedom.
 
     Bisects the exact distribution (Abramowitz and Stegun, Handbook of Mathematical Functions,
     26.7.3 and 26.7.4): with t = sqrt(freedom) * tan(angle) it is a finite sum of cosines.
@@ -208,7 +208,7 @@ def student_quantile(freedom: int, alpha: float) -> float:
 
 
 def _student_inside(angle: float, freedom: int) -> float:
-    """P(|T| <= sqrt(freedom) * tan(angle)): a sum over every second power of the cosine."""
+    """Returns P(|T| <= sqrt(freedom) * tan(angle)), a sum over every second power of the cosine."""
     odd = freedom % 2
     term, total = math.cos(angle) if odd else 1.0, 0.0
     for place in range(2 + odd, freedom + 1, 2):
@@ -225,9 +225,9 @@ def rounds_needed(
     low: int,
     high: int,
 ) -> int:
-    """The number of rounds, from `low` to `high`, for a relative half-width of `half_width`.
+    """Returns how many rounds, from `low` to `high`, give a relative half-width of `half_width`.
 
-    Extrapolated from a pilot, as a half-width shrinks with 1 / sqrt(n); `high` if that gives none.
+    Extrapolates from a pilot, as a half-width shrinks with 1 / sqrt(n); `high` without an interval.
     The interval is that of the ratio, or of the case's duration without a baseline.
     """
     pilot = speedup(case_s, [1.0] * len(case_s) if baseline_s is None else baseline_s)
@@ -235,7 +235,7 @@ def rounds_needed(
 
 
 def rounds_for(pilot: Estimate | None, rounds: int, half_width: float, low: int, high: int) -> int:
-    """As `rounds_needed`, from the estimate `pilot` of a pilot of so many rounds."""
+    """Does what `rounds_needed` does, with `pilot`, the estimate of a pilot of `rounds` rounds."""
     spread = _log_half_width(pilot)
     if spread is None:
         return high
@@ -244,7 +244,7 @@ def rounds_for(pilot: Estimate | None, rounds: int, half_width: float, low: int,
 
 
 def finite(values: Samples) -> NDArray[np.float64] | None:
-    """`values` as an array; None where there are none or one of them is not finite."""
+    """Returns `values` as an array; None if there are none or one of them is not finite."""
     if values is None or len(values) == 0:
         return None
     numbers = np.asarray(values, dtype=np.float64)
@@ -252,13 +252,13 @@ def finite(values: Samples) -> NDArray[np.float64] | None:
 
 
 def logarithms(durations_s: Samples) -> NDArray[np.float64] | None:
-    """Natural logarithms of `durations_s`; None if there are none or one is not positive."""
+    """Returns the logarithms of `durations_s`; None if there are none or one is not positive."""
     numbers = finite(durations_s)
     return None if numbers is None or numbers.min() <= 0 else np.log(numbers)
 
 
 def check_paired(case_s: Samples, baseline_s: Samples) -> None:
-    """Raises ValueError where case and baseline have different numbers of rounds."""
+    """Raises ValueError if case and baseline have different numbers of rounds."""
     if case_s is not None and baseline_s is not None and len(case_s) != len(baseline_s):
         raise ValueError(
             f"got {len(case_s)} rounds of the case and {len(baseline_s)} of the baseline; "
@@ -284,25 +284,25 @@ ONE = Estimate(1.0, 1.0, 1.0)
 
 
 def stored_ratio(row: Mapping[str, Any], name: str) -> Estimate:
-    """The ratio in a row's columns `name`, `name`_ci_low and `name`_ci_high."""
+    """Returns the ratio in a row's columns `name`, `name`_ci_low and `name`_ci_high."""
     return Estimate(*(row[f"{name}{end}"] for end in ("", "_ci_low", "_ci_high")))
 
 
 def stored_duration(row: Mapping[str, Any], name: str) -> Estimate:
-    """The duration in a row's columns `name`_s, `name`_ci_low_s and `name`_ci_high_s."""
+    """Returns the duration in a row's columns `name`_s, `name`_ci_low_s and `name`_ci_high_s."""
     return Estimate(*(row[f"{name}{end}_s"] for end in ("", "_ci_low", "_ci_high")))
 
 
 def ends(estimate: Estimate) -> tuple[float, float]:
-    """The ends of the interval; the value in place of an unknown end."""
+    """Returns the ends of the interval. The value replaces an unknown end."""
     value, low, high = estimate.value, estimate.low, estimate.high
     return (value if low is None else low), (value if high is None else high)
 
 
 def quotient(top: Estimate | None, bottom: Estimate | None) -> Estimate | None:
-    """`top` ÷ `bottom`, both positive.
+    """Returns `top` ÷ `bottom`, both positive.
 
-    None if one is unknown, or if its interval includes 0 and the quotient is unbounded.
+    None if either is unknown, or if its interval includes 0, which makes the quotient unbounded.
     """
     if top is None or bottom is None or min(ends(top)[0], ends(bottom)[0]) <= 0:
         return None
@@ -310,14 +310,14 @@ def quotient(top: Estimate | None, bottom: Estimate | None) -> Estimate | None:
 
 
 def difference(one: Estimate | None, other: Estimate | None) -> Estimate | None:
-    """`one` - `other`; None if one is unknown."""
+    """Returns `one` - `other`; None if either is unknown."""
     if one is None or other is None:
         return None
     return _worst_case(sub, one, other, crosswise=True)
 
 
 def product(one: Estimate | None, other: Estimate | None) -> Estimate | None:
-    """The product of two positive estimates; None if one is unknown."""
+    """Returns the product of two positive estimates; None if either is unknown."""
     if one is None or other is None:
         return None
     return _worst_case(mul, one, other, crosswise=False)
@@ -326,7 +326,7 @@ def product(one: Estimate | None, other: Estimate | None) -> Estimate | None:
 def _worst_case(
     by: Callable[[float, float], float], one: Estimate, other: Estimate, crosswise: bool
 ) -> Estimate:
-    """`by` of two estimates, with the widest interval that their intervals allow.
+    """Applies `by` to two estimates, with the widest interval that their intervals allow.
 
     `crosswise`: whether the lower end of the result comes from the upper end of `other`.
     """

@@ -1,8 +1,8 @@
-"""The effect of the order within rounds on the ratio of case and baseline; pure functions.
+"""How the order of case and baseline within a round affects their ratio. Pure functions.
 
-A load that comes and goes with the rounds, or a side that leaves the caches in a state that
-favours the other, moves the ratio up in the rounds in which the case ran first and down in the
-others. Each side runs first in half of the rounds, so the truth lies halfway between.
+A load that comes and goes with the rounds, or a step that leaves the caches in a state that favours
+the next step, moves the ratio up in rounds in which the case ran first and down in the others. Each
+step runs first in half of the rounds, so the true ratio lies halfway between.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ Numbers = Sequence[float] | NDArray[np.float64]
 
 
 def rank(values: Numbers) -> NDArray[np.float64]:
-    """Ranks 1 ... n of `values`; equal values share the mean of their ranks."""
+    """Returns the ranks 1 ... n of `values`; equal values share the mean of their ranks."""
     _, places, ties = np.unique(np.asarray(values), return_inverse=True, return_counts=True)
     shared: NDArray[np.float64] = np.cumsum(ties) - (ties - 1) / 2
     return shared[places]
 
 
 def mann_whitney_z(first: Numbers, second: Numbers) -> float:
-    """By how many standard deviations the ranks of `first` exceed chance; 0 if all are equal.
+    """Returns the z of a Mann-Whitney test: positive if `first` ranks higher, 0 if all are equal.
 
     Normal approximation with the variance for ties and a continuity correction of half a rank
     towards 0 (Lehmann, Nonparametrics: Statistical Methods Based on Ranks, sections 1.3 and 1.4;
@@ -46,12 +46,12 @@ MIN_ROUNDS_PER_ORDER = 5  # fewer give no useful ranks
 
 Logs = NDArray[np.float64]
 Order = Sequence[bool] | NDArray[np.bool_] | None
-"""Per round, whether the case ran before the baseline; None where that is unknown."""
+"""Per round, whether the case ran before the baseline; None if that is unknown."""
 
 
 @dataclass(frozen=True)
 class OrderEffect:
-    """The difference between the rounds with the case first and those with it second."""
+    """How rounds with the case first differ from rounds with the case second."""
 
     z: float  # of a Mann-Whitney test
     p: float  # two-sided
@@ -59,9 +59,9 @@ class OrderEffect:
 
 
 def order_effect(log_ratios: Logs, case_first: Order) -> OrderEffect | None:
-    """The effect of the order on `log_ratios`, one per round.
+    """Returns the effect of the order on `log_ratios`, which have one value per round.
 
-    None where the order is unknown or either order has fewer than MIN_ROUNDS_PER_ORDER rounds.
+    None if the order is unknown or either order has fewer than MIN_ROUNDS_PER_ORDER rounds.
     """
     if case_first is None or len(case_first) != len(log_ratios):
         return None
@@ -75,13 +75,13 @@ def order_effect(log_ratios: Logs, case_first: Order) -> OrderEffect | None:
 
 
 def remove_order_effect(log_ratios: Logs, case_first: Order) -> Logs:
-    """`log_ratios` with both orders moved to the middle between their medians.
+    """Returns `log_ratios` with both orders moved to the middle between their medians.
 
-    Only where the effect is significant at ORDER_P: other ratios come back as they are, as taking
-    off a difference that is noise makes intervals too narrow (91 to 94 % instead of 96 % at 12 to
-    20 rounds). With an effect of ±2 % and noise of 0.2 %, the median of 60 rounds is off by up to
-    1.8 %, of the moved ones by 0.07 %; their interval is as narrow as without the effect and
-    covers the truth as often (93 to 97 %, simulated).
+    If the effect is not significant at ORDER_P, `log_ratios` come back unchanged: taking off a
+    difference that is noise makes intervals too narrow (91 to 94 % instead of 96 % at 12 to 20
+    rounds). With an effect of ±2 % and noise of 0.2 %, the median of 60 rounds is off by up to 1.8
+    %, after removal by 0.07 %. Its interval is then as narrow as without the effect and covers the
+    true ratio equally often (93 to 97 %, simulated).
     """
     effect = order_effect(log_ratios, case_first)
     if effect is None or effect.p >= ORDER_P:

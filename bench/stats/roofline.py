@@ -1,8 +1,8 @@
-"""The least time that counted work can take under the device's ceilings.
+"""The least time that a call can take, from its work and the device's highest rates.
 
-The roofline model (Williams, Waterman and Patterson, "Roofline", CACM 52(4), 2009): work takes at
+The roofline model (Williams, Waterman and Patterson, "Roofline", CACM 52(4), 2009): a call takes at
 least as long as its arithmetic at the highest rate, and at least as long as its bytes at the
-highest bandwidth. Arithmetic alone, no torch.
+highest bandwidth. Does not import torch.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from modescope.bench.records.columns import WorkCounts
 
 @dataclass(frozen=True)
 class Ceilings:
-    """The highest rates of a device at one dtype."""
+    """The highest rates that a device reaches with one dtype."""
 
     flops_per_s: float | None  # of a large matrix product
     transfers: tuple[tuple[int, float], ...]  # bytes moved at a time, and bytes per second
 
     def bytes_per_s(self, moved_bytes: int) -> float | None:
-        """The highest bandwidth for a call that moves `moved_bytes`; None if none was measured.
+        """Returns the highest bandwidth for a call that moves `moved_bytes`; None if unmeasured.
 
-        Data that fits a cache moves much faster than data from memory. So only transfers of as many
-        bytes or more count, and the next smaller one; the result is the fastest of these.
+        Data that fits a cache moves faster than data from memory. So only transfers of as many
+        bytes or more count, and the largest smaller transfer. The fastest of these is returned.
         """
         smaller = [size for size, _ in self.transfers if size <= moved_bytes]
         return max(
@@ -40,7 +40,7 @@ class Floor:
 
 
 def floor(work: WorkCounts, ceilings: Ceilings) -> Floor | None:
-    """The least time for `work` within `ceilings`; None unless both counts and rates are known.
+    """Returns the least time for `work` within `ceilings`; None if a count or rate is unknown.
 
     It assumes warm caches: a call that reads its weights from memory each time takes much longer.
     """

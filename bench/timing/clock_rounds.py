@@ -1,7 +1,7 @@
-"""Reads all clocks of a warm call in rounds, so that their times can be related to each other.
+"""Reads all timers (clocks) of a warm call in shared rounds, so that their times are comparable.
 
-Times that are read one after the other cannot be related: on a machine whose pace changes by half,
-host time and latency of one call differ by as much. In a round each clock stands beside the others.
+On a machine whose speed changes by half, host time and latency that are measured one after the
+other may differ by half. Here every round reads every clock.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ PREFIXES = ("", "baseline_")  # of the columns of a clock's sides
 
 @dataclass(frozen=True)
 class _Block:
-    """A block of calls whose device time is read.
+    """How many calls a block whose device time is read can have, and should have.
 
-    `calls`: how many can be queued while the device is held; None, and a reason, if not even one.
-    `wanted`: how many a block should have.
+    `calls`: how many can be queued while the device is held; None if not even one can, for the
+    `reason` given. `wanted`: how many the block should have.
     """
 
     calls: int | None
@@ -73,12 +73,12 @@ def read(
     redraw: Redraw = lambda: None,
     others: Sequence[Clock] = (),
 ) -> Clocks:
-    """All clocks of warm steps: of the case, and of the baseline where it is the second step.
+    """Reads all clocks of warm steps: the case, and the baseline if there is a second step.
 
-    `per_call_s`: about how long a call of each takes; `redraw`: see `bench.timing.memory_layout`;
-    `others`: further clocks of these rounds, named as their columns. There are
-    `budget.clock_rounds` rounds, fewer if they do not fit in `budget.timed_max_s`; as many as a
-    pilot has may overrun it, as in the paired rounds, because intervals need them.
+    `per_call_s`: about how long a call of each step takes; `redraw`: see
+    `bench.timing.memory_layout`; `others`: further clocks to read, named as their columns. There
+    are `budget.clock_rounds` rounds, fewer if they do not fit in `budget.timed_max_s`. The first
+    `budget.pilot_rounds` may overrun that time, because intervals need them.
     """
     with quiet_gc():
         clocks = [*_case_clocks(steps[0], device, budget, per_call_s[0], redraw), *others]
@@ -133,7 +133,7 @@ def _device_clock(
 def _columns(
     clocks: Sequence[Clock], played: Sequence[Round]
 ) -> Iterator[tuple[str, Seconds | None]]:
-    """Each column and its values, paired by position; None for a clock that mostly failed.
+    """Yields each column's name and values; None for a clock that failed in most rounds.
 
     A round in which another clock failed is left out of all columns, so that they stay paired.
     """
@@ -154,12 +154,10 @@ def _read(one: Round, place_and_side: tuple[int, int]) -> bool:
 
 
 def _reason(played: Sequence[Round], place: int, otherwise: str) -> str:
-    """Why the clock at `place` has no time of the case."""
     return next(filter(None, (each.timings[place][0].reason for each in played)), otherwise)
 
 
 def _calls_that_fit(step: Step, device: Device, latency_s: float) -> _Block:
-    """As many calls as a block needs, or the most that can be queued on a held device."""
     calls = wanted = timers.calls_for(EVENT_BLOCK_S, latency_s, 0.0) if device.queues else 1
     while True:
         timing = timers.device_time(step, device, calls)
@@ -173,7 +171,7 @@ def _calls_that_fit(step: Step, device: Device, latency_s: float) -> _Block:
 
 
 def _long_enough(step: Step, device: Device, calls: int, device_s: float) -> _Block:
-    """A block of more than `calls` calls where these are too short, if more can be queued."""
+    """Returns a longer block if `calls` calls are too short to time and more can be queued."""
     wanted = max(calls, math.ceil(EVENT_BLOCK_S / max(device_s, SHORTEST_S)))
     if wanted > calls and timers.device_time(step, device, wanted).samples_s:
         return _Block(wanted, wanted)

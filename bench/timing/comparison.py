@@ -1,7 +1,7 @@
-"""The whole comparison of two steps: warm-up, paired rounds, and the conditions meanwhile.
+"""Compares two steps: warm-up, paired rounds, and the load of the machine meanwhile.
 
-Steps are any callables, so this knows nothing of cases. The rounds themselves are in
-`bench.timing.paired`; for a case, `bench.case.paired_timing` calls this and stores the results.
+Steps are any callables; nothing here depends on cases. The rounds are in `bench.timing.paired`. For
+a case, `bench.case.paired_timing` calls this module and stores the results.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ STEADY_WITHIN = 0.01
 
 @dataclass(frozen=True)
 class WarmUp:
-    """How long warm-up took until the steps were steady, and their time per call from then on."""
+    """How long warm-up took, whether it became steady, and the steps' time per call at its end."""
 
     seconds: float
     steady: bool
@@ -34,10 +34,10 @@ class WarmUp:
 
 
 def warm_up(steps: Sequence[Step], device: Device, budget: Budget) -> WarmUp:
-    """Calls the steps in turn until each is steady; gives up after `budget.warmup_max_s`.
+    """Calls the steps in turn until all are steady; gives up after `budget.warmup_max_s`.
 
-    Steady: the median of the last third of the block medians is within 1 % of that of the third
-    before it. Every step is called at least three times.
+    A step is steady if the median of its last third of blocks is within 1 % of the median of the
+    third before. Every step is called at least three times.
     """
     cost_s = reading_cost(device.clock)
     start = device.clock()
@@ -63,12 +63,12 @@ def _is_steady(blocks: Sequence[float]) -> bool:
 
 
 CountFromNow = Callable[[], Callable[[], int]]
-"""A function that starts to count and returns another one, which returns the count since then."""
+"""A function that starts to count and returns a second function, which returns the count so far."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """The paired rounds of two steps; without a baseline, the rounds of one alone."""
+    """The paired rounds of case and baseline, or the rounds of the case alone."""
 
     rounds: Rounds
     steady: bool  # whether warm-up reached a steady state
@@ -85,7 +85,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Measurement:
-    """A comparison and the conditions during it."""
+    """A comparison, and the load and device state during it."""
 
     comparison: Comparison
     contention: Contention
@@ -102,10 +102,10 @@ def compare(
     on_phase: Callable[[str], object] = lambda phase: None,
     count_compilations: CountFromNow = lambda: lambda: 0,
 ) -> Comparison:
-    """Warms the steps up to a steady state, then plays paired rounds, ordered by `seed`.
+    """Warms the steps up, then plays paired rounds, whose order `seed` determines.
 
     `redraw` (`bench.timing.memory_layout.make_redraw`) is called before the blocks of the rounds,
-    `on_phase` with the name of each phase. The caller decides what to do about compilations.
+    `on_phase` with the name of each phase. Compilations during the rounds are only counted.
     """
     on_phase("warm-up")
     warmth = warm_up([case] if baseline is None else [case, baseline], device, budget)
@@ -126,7 +126,7 @@ def measure(
     on_phase: Callable[[str], object] = lambda phase: None,
     count_compilations: CountFromNow = lambda: lambda: 0,
 ) -> Measurement:
-    """As `compare`, and reads the load of the machine and the state of the device meanwhile."""
+    """Does what `compare` does, and records the load of the machine and the state of the device."""
     counters, before = contention.read(), devices.read_conditions(device)
     comparison = compare(case, baseline, device, budget, seed, redraw, on_phase, count_compilations)
     watched = contention.load_between(counters, contention.read())
@@ -137,7 +137,7 @@ def measure(
 def flags(
     compared: Comparison, load: Contention, state: DeviceState | None = None
 ) -> tuple[str, ...]:
-    """The flags of a comparison (docs/how-to-read-a-report.md); `state`: None if not observed."""
+    """Returns a comparison's flags (docs/how-to-read-a-report.md); `state`: None if unobserved."""
     rounds, seen = compared.rounds, state or DeviceState()
     of_conditions = {
         "no_steady_state": not compared.steady,

@@ -1,7 +1,7 @@
-"""Measures other load on this machine's cores while a case is measured.
+"""Measures the load that other programs put on this machine's cores during a measurement.
 
-It is the difference of the system's counters before and after. Imports no torch. Linux has all
-counters; on other systems most are None.
+The load is the difference between the system's counters before and after. Linux has all counters;
+on other systems most are None. Does not import torch.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Number = TypeVar("Number", int, float)
 
 @dataclass(frozen=True)
 class Counters:
-    """Counters at one moment. Only differences have a meaning: they did not start at zero."""
+    """The system's counters at one moment. Only differences mean something: none starts at zero."""
 
     wall_s: float
     own_s: float  # CPU time of all threads of this process
@@ -36,7 +36,7 @@ class Counters:
 
 
 def read(root: Path = Path("/")) -> Counters:
-    """The counters now, of the calling thread and of the machine whose files lie under `root`."""
+    """Reads the counters of the calling thread, and of the machine whose files lie under `root`."""
     idle_s, cores = _idle_and_cores(root)
     return Counters(
         wall_s=time.perf_counter(),
@@ -49,10 +49,10 @@ def read(root: Path = Path("/")) -> Counters:
 
 
 def load_between(before: Counters, after: Counters) -> Contention:
-    """The load between `before` and `after`, both read by the same thread.
+    """Returns the load between `before` and `after`, both read by the same thread.
 
-    CPU time of others is all busy time of the cores minus that of this process. It includes time
-    that a hypervisor gave to other guests, and may be off by 10 ms, the unit of idle time.
+    CPU time of other programs is all busy time of the cores minus that of this process. It includes
+    time that a hypervisor gave to other guests, and may be off by 10 ms, the unit of idle time.
     """
     wall_s = after.wall_s - before.wall_s
     idle_s = _difference(before.idle_s, after.idle_s)
@@ -73,7 +73,7 @@ def _difference(before: Number | None, after: Number | None) -> Number | None:
 
 
 def _waited_s(root: Path) -> float | None:
-    """Seconds that this thread was ready to run but had no core; None where it is not counted.
+    """Seconds that this thread was ready to run but had no core; None if they are not counted.
 
     A line of the file is "running waited slices", in nanoseconds; "0 0 0" if the kernel does not
     count.
@@ -85,7 +85,6 @@ def _waited_s(root: Path) -> float | None:
 
 
 def _idle_and_cores(root: Path) -> tuple[float | None, int | None]:
-    """Idle seconds, waiting for disks included, and the number of cores (proc(5), /proc/stat)."""
     lines = lines_of(root / "proc/stat")
     totals = [[int(word) for word in line.split()[1:]] for line in lines if line[:4] == "cpu "]
     cores = sum(bool(re.match("cpu[0-9]", line)) for line in lines)
@@ -96,10 +95,10 @@ def _idle_and_cores(root: Path) -> tuple[float | None, int | None]:
 
 
 def _throttled_s(root: Path) -> float | None:
-    """Seconds for which quotas stopped this process's cgroup or its parents, in total.
+    """Total seconds for which quotas stopped this process's cgroup or its parents.
 
-    Each group counts its own quota only. In a container the path may be the host's, and only its
-    last folders exist there, so missing files are skipped.
+    Each group counts only its own quota. In a container the path may be the host's, of which only
+    the last folders exist there, so missing files are skipped.
     """
     totals_s = [
         int(words[1]) * THROTTLED_UNITS_S[words[0]]

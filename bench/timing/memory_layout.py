@@ -1,10 +1,10 @@
-"""Randomises the memory layout before each block, so that it is noise and no lasting difference.
+"""Randomises the memory layout before each block, so that its effect is noise and does not last.
 
 Two copies of one step differ by 0.2 to 4 % as long as their process lives, because of where the
 allocator put their tensors: cache sets, pages and free lists. Rounds cannot average over what never
-changes, so the interval of such a difference excludes 1 without a cause in the code. Moving tensors
-between rounds turns the difference into noise, which the interval covers (Curtsinger and Berger,
-STABILIZER: Statistically Sound Performance Evaluation, ASPLOS 2013).
+changes, so the interval of such a difference may exclude 1 although the code is the same. Moving
+tensors between rounds turns the difference into noise, which the interval covers (Curtsinger and
+Berger, STABILIZER: Statistically Sound Performance Evaluation, ASPLOS 2013).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MOST_MOVED_BYTES = 2**25  # per draw: copying as much takes some 10 ms
 
 
 def disturb_heap(draw: random.Random) -> object:
-    """Puts malloc's free lists into a random state, which lasts until the result is dropped."""
+    """Puts malloc's free lists into a random state, which lasts as long as the result is held."""
     blocks = [bytearray(draw.randrange(1, SMALL_BYTES)) for _ in range(draw.randrange(1, BLOCKS))]
     return blocks[::2]
 
@@ -39,12 +39,13 @@ def make_redraw(
     seed: int,
     restore: Callable[[], object] = lambda: None,
 ) -> Redraw:
-    """A function to call before blocks: it moves `tensors` and changes the heap's state at random.
+    """Returns a function that moves `tensors` and changes the heap's state at random.
 
     Values, shapes, strides and identities stay, so compiled code is not affected. Tensors that
-    share memory or exceed 4 MiB are not moved; of the rest, at most 32 MiB at a time, chosen at
-    random. On a GPU only the host's heap changes, because captured graphs contain the addresses of
-    tensors. `restore` is called first, to undo what steps change: all blocks make the same calls.
+    share memory or exceed 4 MiB are not moved; of the rest, at most 32 MiB per call, chosen at
+    random. On a GPU only the host's heap changes, because captured graphs contain addresses of
+    tensors. `restore` is called first, to undo what steps changed, so that all blocks make the same
+    calls.
     """
     own = [] if device.queues else _own_memory(tensors)
     draw = random.Random(seed)

@@ -1,7 +1,7 @@
-"""The pace of the machine: the time of a fixed piece of work, read beside what is timed.
+"""The machine's pace: the time of a fixed piece of work, read in the same rounds as the steps.
 
-Virtual cores may change their speed by half within milliseconds. Absolute times of two rows can be
-compared after division by the pace of their rounds.
+Virtual cores may change their speed by half within milliseconds. Durations from two rows of results
+can be compared once each is divided by the pace in its own rounds.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ def work() -> None:
 
 
 def clock(step: Step = work) -> Clock:
-    """A clock that times `step`, which has to be the same in all that is compared."""
+    """Returns a clock that times `step`, which must be the same in all results to be compared."""
     return Clock("pace", (Side(step, time_of, CALLS, settling_calls=1),))
 
 
 def time_of(step: Step, device: Device, calls: int) -> Timing:
-    """The host's time of a call, whatever the device does; one sample per call."""
+    """Times calls on the host without waiting for the device. One sample per call."""
     now = device.clock
     samples = []
     for _ in repeat(None, calls):
@@ -56,9 +56,9 @@ def time_of(step: Step, device: Device, calls: int) -> Timing:
 
 
 def best_s(paces_s: Sequence[float] | None, file: Path) -> float | None:
-    """The machine's best pace in seconds, of `file` and this run; None with too few rounds.
+    """Returns the best pace in seconds, from `file` or this run; None with too few rounds.
 
-    A run's pace is the 5th percentile of its rounds, `paces_s`. A better one is written to `file`.
+    This run's pace is the 5th percentile of `paces_s`. If it is the machine's best, `file` gets it.
     """
     ends_s = pace_ends_s(paces_s)
     if paces_s is None or ends_s is None or len(paces_s) < MIN_ROUNDS:
@@ -73,7 +73,6 @@ def best_s(paces_s: Sequence[float] | None, file: Path) -> float | None:
 
 
 def _read_file(file: Path) -> dict[str, float]:
-    """The best pace of each machine in the file; none where it is unreadable."""
     try:
         entries: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
         return {machine: float(pace_s) for machine, pace_s in entries.items()}

@@ -1,7 +1,7 @@
-"""The paired rounds of two steps: how many there are, and what a block of them is.
+"""Plays the paired rounds of two steps, from which the speedup and its interval come.
 
-The speedup and its interval come from these rounds. Warm-up and conditions are in
-`bench.timing.comparison`, which calls this.
+Decides how many rounds there are and how many calls a block has. Warm-up and the load of the
+machine are in `bench.timing.comparison`, which calls this module.
 """
 
 from __future__ import annotations
@@ -50,16 +50,16 @@ def play_pairs(
     redraw: Redraw = lambda: None,
     pace: Clock | None = None,
 ) -> Rounds:
-    """Paired rounds of case and baseline; without a baseline, rounds of the case alone.
+    """Plays paired rounds of case and baseline; without a baseline, rounds of the case alone.
 
-    A pilot decides once how many rounds bring the speedup's interval to `budget.half_width`, within
-    the budget's rounds and time, whether or not the difference is significant: stopping at
-    significance gives 20 % false alarms. If the speedup of the pilot is below SLOW,
+    After a pilot it is decided once how many rounds bring the speedup's interval to
+    `budget.half_width`, within the budget's rounds and time. Significance plays no part: stopping
+    once a difference is significant gives 20 % false alarms. If the pilot's speedup is below SLOW,
     `budget.slow_half_width` is enough, if that is given, and `stopped_early` says so.
 
-    `per_call_s`: expected duration of each step, as from `warm_up`; `seed`: of the order within
-    rounds; `redraw`: see `bench.timing.memory_layout`; `pace`: a clock to read in every round, see
-    `bench.timing.pace`.
+    `per_call_s`: expected duration of a call of each step, as from `warm_up`. `seed`: determines
+    the order within rounds. `redraw`: see `bench.timing.memory_layout`. `pace`: a clock to read in
+    every round, see `bench.timing.pace`.
     """
     steps = (case,) if baseline is None else (case, baseline)
     compared = latency_clock("latency", steps, device, budget, per_call_s, redraw)
@@ -96,9 +96,9 @@ def latency_clock(
     per_call_s: Sequence[float],
     redraw: Redraw,
 ) -> Clock:
-    """A clock that times blocks of `budget.block_s` of calls that are waited for.
+    """Returns a clock that times the latency of calls, in blocks of `budget.block_s`.
 
-    Two long series are timed in turns.
+    Two long series of calls are timed in alternating parts of about TURN_S.
     """
     cost_s = reading_cost(device.clock)
     lengths = [len(step.calls) for step in steps if isinstance(step, Series)]
@@ -121,10 +121,7 @@ def _is_slow(played: Sequence[Round]) -> bool:
 
 
 def _goal(played: Sequence[Round], seconds: float, budget: Budget, half_width: float) -> int:
-    """The number of rounds to play, estimated from the pilot, within the budget.
-
-    It is an even number where the budget allows, so that both orders are equally frequent.
-    """
+    """Returns how many rounds to play: even if possible, so that both orders are equally common."""
     needed = estimates.rounds_needed(
         *_durations(played), half_width, budget.min_rounds, budget.max_rounds
     )
@@ -133,6 +130,5 @@ def _goal(played: Sequence[Round], seconds: float, budget: Budget, half_width: f
 
 
 def _durations(played: Sequence[Round]) -> tuple[Seconds, Seconds | None]:
-    """Per round: the duration of the case, and of the baseline; None without a baseline."""
     has_baseline = len(played[0].timings[0]) > 1
     return medians(played, 0, 0), medians(played, 0, 1) if has_baseline else None

@@ -1,8 +1,8 @@
-"""Plays rounds: each holds a block of every clock, in random balanced order.
+"""Plays rounds. In a round every timer (clock) times a block of calls, in random balanced order.
 
-On a machine that drifts, timing A and then B compares two moments; strict alternation is biased by
-noise that repeats every other block. Here each round runs all in random order, and only ratios
-within a round are compared.
+On a machine that drifts, timing A and then B compares two moments, and strict alternation is biased
+by noise that repeats every other block. Here each round runs all blocks in random order, and only
+times of the same round are compared.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Clock:
-    """One way to time a call: of the case, or of case and baseline directly after each other."""
+    """A way to time calls: of the case, or of case and baseline directly after each other."""
 
     name: str
     sides: tuple[Side, ...]  # the case's, then the baseline's if there is one
@@ -52,12 +52,12 @@ class Clock:
 Seconds = tuple[float, ...]
 
 Order = tuple[tuple[int, int], ...]
-"""The blocks of a round in order: the number of a clock, and of the side that it times."""
+"""The blocks of a round in order. A block is given by the index of its clock and of its side."""
 
 
 @dataclass(frozen=True)
 class Round:
-    """The blocks of one round and what they measured."""
+    """The order of the blocks of one round, and what they measured."""
 
     order: Order
     timings: tuple[tuple[Timing, ...], ...]  # by clock and side: the median of a block's samples
@@ -70,10 +70,10 @@ class Round:
 
 
 def orders(clocks: Sequence[Clock], rounds: int, shuffle: random.Random) -> list[Order]:
-    """An order of blocks for each round: half of them random, the others their mirror images.
+    """Draws an order of blocks for each round: half of them random, the others their mirror images.
 
-    So of any two blocks each comes first in half of the rounds, at the same distances. This cancels
-    what favours one position, such as a load in every other block, and a steady drift.
+    Thus each of any two blocks comes first in half of the rounds, at the same distances. This
+    cancels what favours one position, such as a load in every other block, and a steady drift.
     """
     drawn = [_draw_order(clocks, shuffle) for _ in range((rounds + 1) // 2)]
     both = [order for each in drawn for order in (each, each[::-1])]
@@ -96,9 +96,9 @@ def _draw_order(clocks: Sequence[Clock], shuffle: random.Random) -> Order:
 def play(
     clocks: Sequence[Clock], planned: Sequence[Order], device: Device, deadline: float
 ) -> list[Round]:
-    """Runs one round per order of `planned`; stops early where the next would end after `deadline`.
+    """Plays a round for each order in `planned`; stops if the next would end after `deadline`.
 
-    The first round is always run, unless the deadline has passed.
+    The first round is always played, unless the deadline has passed.
     """
     played: list[Round] = []
     began = ended = device.clock()
@@ -114,9 +114,9 @@ def play(
 def _round(clocks: Sequence[Clock], order: Order, device: Device) -> Round:
     """Plays one round. Each block begins with a redraw, a call of the other step and untimed calls.
 
-    Otherwise the first block of a pair would follow any step and a redraw, the second always the
-    other step: their times differed by up to 6 % because of caches and heap. Series that take turns
-    share a redraw, and begin each part after its previous call.
+    Without these, the first block of a pair would follow any step and the second always the other
+    step: their times differed by up to 6 % because of caches and heap. Series that take turns share
+    a redraw (new memory layout).
     """
     timings = [[Timing(())] * len(clock.sides) for clock in clocks]
     case_calls_s: Seconds = ()
@@ -140,7 +140,7 @@ def _round(clocks: Sequence[Clock], order: Order, device: Device) -> Round:
 
 
 def _settle(side: Side, calls: int) -> None:
-    """Makes untimed calls of `side`; one of a long series, which settles within its first calls."""
+    """Makes untimed calls: one of a long series, because its own first calls fill the caches."""
     if isinstance(side.step, Series) and side.settling_calls == 1:
         side.step.calls[-1]()
         return
@@ -149,11 +149,11 @@ def _settle(side: Side, calls: int) -> None:
 
 
 def _take_turns(clock: Clock, first: int, device: Device) -> list[Timing]:
-    """Times the two series of `clock` part by part, as a machine's pace changes within them.
+    """Times the two series of `clock` part by part, because a machine's pace changes within them.
 
-    Which of them begins a part follows the Thue-Morse sequence: balanced, and without a period that
-    a load may have. Before a part the call that precedes it in its series is made once more,
-    untimed, so that each timed call follows the same call as in the whole series.
+    Which series begins a part follows the Thue-Morse sequence, which is balanced and has no period
+    that a load could share. Before a part, the call that precedes it in its series is made untimed,
+    so that each timed call follows the same call as in the whole series.
     """
     placement = clock.redraw()
     spent_s = [0.0, 0.0]
@@ -170,19 +170,19 @@ def _take_turns(clock: Clock, first: int, device: Device) -> list[Timing]:
 
 
 def thin(samples: Sequence[float]) -> Seconds:
-    """At most MAX_SINGLE_CALLS of the samples, evenly spaced, in order."""
+    """Returns at most MAX_SINGLE_CALLS of the samples, evenly spaced and in order."""
     kept = min(len(samples), MAX_SINGLE_CALLS)
     return tuple(samples[i * len(samples) // kept] for i in range(kept))
 
 
 def medians(played: Sequence[Round], clock: int, side: int) -> Seconds:
-    """Per round, the median of the block of this clock and side, which must have one."""
+    """Returns the median of one clock and side in each round. No round may lack that block."""
     timings = (each.timings[clock][side] for each in played)
     return tuple(timing.samples_s[0] for timing in timings)
 
 
 def settling_calls(expected_s: float) -> int:
-    """The number of untimed calls before a step that takes `expected_s` is timed again."""
+    """Returns the number of untimed calls before a step that takes `expected_s` is timed again."""
     return max(1, min(SETTLING_CALLS, int(SETTLING_S / expected_s))) if expected_s > 0 else 1
 
 
@@ -190,8 +190,8 @@ def settling_calls(expected_s: float) -> int:
 def quiet_gc() -> Iterator[None]:
     """Collects garbage first, then switches collection off within the block.
 
-    Nothing is frozen, because unfreezing would undo the freeze with which a child starts
-    (`bench.sweep.isolation`), and every later collection would take 0.2 s longer.
+    Nothing is frozen (gc.freeze), because unfreezing would also undo the freeze with which a child
+    process starts (`bench.sweep.isolation`), and every later collection would take 0.2 s longer.
     """
     gc.collect()
     with pause_gc():

@@ -1,6 +1,6 @@
-"""Timers: each takes a step, any kind of device and a number of calls, and returns a `Timing`.
+"""Timers: each times a number of calls of a step on a device, and returns a `Timing`.
 
-Also the cost of measuring itself, which is measured once per process before anything is timed.
+Also measures the cost of timing itself, once per process before anything else is timed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ NOT_IN_A_ROW = (
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds per call, one value per sample; no samples where they cannot be measured."""
+    """Seconds per call, one value per sample; no samples if they cannot be measured."""
 
     samples_s: tuple[float, ...]
     reason: str | None = None  # why there are no samples, or what to know about them
@@ -47,7 +47,7 @@ class Timing:
 
 
 def latency(step: Step, device: Device, calls: int) -> Timing:
-    """The time that a caller waits for the result of a call. One sample per call."""
+    """Times how long a caller waits for the result of a call. One sample per call."""
     device.synchronize()  # once: every call leaves the queue empty for the next
     prepare = _add_wait(step.prepare, device) if isinstance(step, Prepared) else None
     return Timing(_each(_add_wait(bare_call(step), device), device.clock, calls, prepare))
@@ -68,7 +68,6 @@ def _each(
 
 
 def _add_wait(step: Step, device: Device) -> Step:
-    """`step` with a wait after each of its calls; `step` itself where the device has no queue."""
     if not device.queues:
         return step
     if isinstance(step, Series):
@@ -83,7 +82,7 @@ def _add_wait(step: Step, device: Device) -> Step:
 
 
 def host(step: Step, device: Device, calls: int) -> Timing:
-    """The time that the host is busy issuing a call to an empty queue. One sample per call."""
+    """Times how long the host is busy issuing a call to an empty queue. One sample per call."""
     clock, synchronize = device.clock, device.synchronize
     prepare, step = step.prepare if isinstance(step, Prepared) else None, bare_call(step)
     samples: list[float] = []
@@ -100,11 +99,12 @@ def host(step: Step, device: Device, calls: int) -> Timing:
 
 
 def device_time(step: Step, device: Device, calls: int, host_s: float | None = None) -> Timing:
-    """The time that the device works on a call. One sample, the mean over `calls` calls.
+    """Times how long the device works on a call. One sample, the mean over `calls` calls.
 
-    The queue is held until all calls are issued, so that launching is no part of the time. If the
-    device passes the start mark before that, a longer hold is tried; a step for which no hold is
-    long enough has no device time. `host_s`: the host's time per call; None: measured here.
+    The queue is held (blocked) until all calls are issued, so that launching is not included. If
+    the device passes the start mark before that, a longer hold is tried. A step for which no hold
+    is long enough has no device time. `host_s`, the host's time per call, is measured if it is
+    None.
     """
     if not device.queues:
         return Timing((), "this device does not queue work, so it has no time apart from the host")
@@ -127,7 +127,6 @@ def device_time(step: Step, device: Device, calls: int, host_s: float | None = N
 
 
 def _held_block(step: Step, device: Device, calls: int, hold_s: float) -> float | None:
-    """Seconds of device time of `calls` calls; None if the device began before all were issued."""
     device.synchronize()
     device.hold(hold_s)
     start = device.mark()
@@ -140,13 +139,13 @@ def _held_block(step: Step, device: Device, calls: int, hold_s: float) -> float 
 
 
 def pipelined(step: Step, device: Device, calls: int) -> Timing:
-    """The time that a further call adds if calls follow each other without waiting.
+    """Times how much a further call adds if calls follow each other without waiting.
 
-    Without a queue: the samples are means of up to SHORT_BLOCKS blocks, which have `calls` calls
-    together. With a queue: one sample, the slope between a block of `calls` and one of twice as
-    many. A single block would give (host + calls x device) / calls: up to 10 % too much for ten
-    calls on a busy device. An interruption of the shorter block can make a slope negative. Such
-    slopes are kept, because without them the median of many would be too high.
+    Without a queue, the samples are means of up to SHORT_BLOCKS blocks, which together have `calls`
+    calls. With a queue, the only sample is the slope between a block of `calls` calls and a block
+    of twice as many. A single block would give (host + calls x device) / calls: up to 10 % too much
+    for ten calls on a busy device. An interruption of the shorter block can make a slope negative.
+    Such slopes are kept, because without them the median of many would be too high.
     """
     if isinstance(step, Prepared):
         return Timing((), NOT_IN_A_ROW)
@@ -159,9 +158,9 @@ def pipelined(step: Step, device: Device, calls: int) -> Timing:
 
 
 def pipelined_blocks(device: Device) -> int:
-    """How many blocks' worth of calls `pipelined` makes on `device`.
+    """Returns the number of calls that `pipelined` makes on `device`, divided by its `calls`.
 
-    With a queue it times one block, and one that is twice as long.
+    With a queue it times a block of `calls` calls and a block of twice as many.
     """
     return 3 if device.queues else 1
 
@@ -176,12 +175,12 @@ def _block(step: Step, device: Device, calls: int) -> float:
 
 
 def reading_cost(clock: ReadClock) -> float:
-    """The time of one reading of `clock`, in its unit: a median of means, against interruptions."""
+    """Returns the time that reading `clock` takes, in its unit: a median of means."""
     return statistics.median(_mean_cost(clock) for _ in range(COST_BATCHES))
 
 
 def synchronize_cost(device: Device) -> float:
-    """Seconds that a synchronise takes on an idle device."""
+    """Returns the seconds that synchronising an idle device takes."""
     device.synchronize()
     return statistics.median(_each(device.synchronize, device.clock, SYNCHRONISE_CALLS))
 
@@ -195,9 +194,10 @@ def _mean_cost(clock: ReadClock) -> float:
 
 
 def calls_for(block_s: float, per_call_s: float, timer_cost_s: float) -> int:
-    """The number of calls that fill `block_s`, or a longer block if clock readings are slow.
+    """Returns the number of calls, at least one, that fill a block of `block_s`.
 
-    At least one. Raises ValueError if neither a call nor a reading takes any time.
+    The block is longer if clock readings are slow. Raises ValueError if neither a call nor a
+    reading takes any time.
     """
     # No call counts as shorter than a reading, which limits the number of calls.
     call_s = max(per_call_s, timer_cost_s)

@@ -1,6 +1,6 @@
-"""What selfcheck, claims and instructions share: parsing, errors and exit statuses, a run's files.
+"""What selfcheck, claims and instructions share: arguments, exit statuses, and a run's files.
 
-A page and its rows tell the context of their run: machine, time and command.
+A page and its rows say on which machine, when and by which command they were measured.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ INTERRUPTED = 128 + signal.SIGINT
 
 
 def command(main: Callable[[Sequence[str]], int]) -> Callable[[Sequence[str]], int]:
-    """Decorates `main`: UsageError and OSError become a line and status 2, Ctrl-C status 130."""
+    """Decorates `main`: UsageError and OSError are printed and give status 2, Ctrl-C gives 130."""
 
     @functools.wraps(main)
     def guarded(words: Sequence[str]) -> int:
@@ -50,7 +50,7 @@ def command(main: Callable[[Sequence[str]], int]) -> Callable[[Sequence[str]], i
 
 
 class ToolParser(argparse.ArgumentParser):
-    """An argument parser that raises UsageError for a mistake, instead of exiting."""
+    """An argument parser that raises UsageError for wrong arguments, instead of exiting."""
 
     def __init__(self, program: str, description: str | None) -> None:
         super().__init__(

@@ -1,4 +1,4 @@
-"""What autograd records, adds up, saves and refuses; autocast's casts; scaled gradients."""
+"""Claims about autograd, the casts of autocast, and gradient scaling."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from modescope.bench.tools.claims.measuring import calls, refusal
 
 @claim("autograd's kernel runs before autocast's", "003 §1.2, §1.3; 003 §4.6")
 def autograd_above_autocast(device: Hardware) -> Answer:
-    """The order of both kernels in three operators under autocast, noted by kernels in their place.
+    """The order in which three operators under autocast call the kernels of autograd and autocast.
 
     import torch
     from modescope.bench.tools.claims.dispatch import visited
@@ -57,7 +57,7 @@ def autograd_above_autocast(device: Hardware) -> Answer:
 
 @claim("gradients of a tensor reached by two paths add up (the a·b + a example)", "003 §6.3")
 def tape_accumulates(device: Hardware) -> Answer:
-    """Gradients of a = 2 and b = 3, and the sums over all paths worked out by hand.
+    """Gradients for a = 2 and b = 3, and the sums over all paths worked out by hand.
 
     import torch
     a = torch.tensor(2.0, requires_grad=True)
@@ -88,9 +88,9 @@ def tape_accumulates(device: Hardware) -> Answer:
     "saved activations take 4 to 8 times the parameters' bytes", "002 Autograd: the dynamic tape"
 )
 def saved_dominate(device: Hardware) -> Answer:
-    """Bytes that a forward of two transformer layers saves in training ÷ those of the parameters.
+    """Bytes that a training forward of two transformer layers saves ÷ bytes of the parameters.
 
-    Storages count once, parameters and inputs do not.
+    Each storage counts once. Parameters and inputs do not count.
 
     import torch
     from modescope.bench.case.memory import saved_activation_bytes, weights_bytes
@@ -146,7 +146,9 @@ def version_counter(device: Hardware) -> Answer:
 
 @claim("outputs of inference_mode cannot be used in autograd and track no version", "003 §7.3")
 def inference_tensors(device: Hardware) -> Answer:
-    """Uses beside a weight, a change, and the version of a tensor made in inference_mode.
+    """Which uses of a tensor made in inference_mode are refused outside of it.
+
+    Tried are backward of operations with a weight, a change in place, and reading the version.
 
     import torch
     w = torch.ones(3, requires_grad=True)
@@ -192,7 +194,7 @@ class Counted(TorchDispatchMode):
 def autocast_cache(device: Hardware) -> Answer:
     """How often two linear layers of one forward cast the weight that they share, to bfloat16.
 
-    Other weights than a parameter with gradients, and other modes, are limits.
+    More casts of other kinds of weights, or in other modes, only limit the claim.
 
     import torch
     from modescope.bench.tools.claims.autograd import Counted
@@ -228,9 +230,9 @@ def autocast_cache(device: Hardware) -> Answer:
 
 @claim("GradScaler skips the step and shrinks the scale on inf/NaN", "003 §8.3")
 def scaler_skips(device: Hardware) -> Answer:
-    """A step with good gradients, and steps with inf, -inf or NaN among them.
+    """A step with finite gradients, and steps with inf, -inf and NaN.
 
-    A good step that is not made after so many bad ones that the scale is 0 is a limit.
+    If a good step is not made after 200 bad ones, with a scale of 0, that only limits the claim.
 
     import torch
     w = torch.nn.Parameter(torch.ones(2))
@@ -260,10 +262,7 @@ def scaler_skips(device: Hardware) -> Answer:
 
 
 def _scaled_steps(factors: list[float]) -> tuple[float, float]:
-    """A parameter that was 1, and GradScaler's scale that was 1024, after a step for each factor.
-
-    The gradient of each step is its factor.
-    """
+    """Makes a step with each factor as gradient; returns the parameter (from 1) and the scale."""
     w = Parameter(torch.ones(1))
     optimizer, scaler = torch.optim.SGD([w], lr=0.1), torch.amp.GradScaler("cpu", init_scale=1024.0)
     for factor in factors:
@@ -276,7 +275,7 @@ def _scaled_steps(factors: list[float]) -> tuple[float, float]:
 
 @claim("fp16 gradients underflow to zero without loss scaling; bf16's do not", "003 §8.3")
 def scaler_underflow(device: Hardware) -> Answer:
-    """What comes of a gradient of 2^k through a linear layer under autocast.
+    """A gradient of 2^k after a linear layer under autocast, with and without scaling.
 
     import torch
     for dtype, scaled in ((torch.float16, 0), (torch.float16, 1), (torch.bfloat16, 0)):

@@ -1,4 +1,4 @@
-"""Lists all claims, and tests one: runs its function and its snippet, each in a fresh process."""
+"""Lists all claims. Tests a claim by running its function and its snippet in fresh processes."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class NumberRow:
 
 
 def number_rows(claim: str, numbers: Numbers) -> list[NumberRow]:
-    """A row for each of `numbers`."""
+    """Returns a row for each of `numbers`."""
     rows = []
     for label, value in numbers.items():
         number = low = high = None
@@ -83,15 +83,15 @@ def number_rows(claim: str, numbers: Numbers) -> list[NumberRow]:
 
 
 def choose_device(claim: Claim, device: str) -> str | None:
-    """The device for the claim: `device` (such as cuda:0) or else cpu; None if it needs another."""
+    """Returns `device`, or else cpu, if the claim can be tested on it; None if on neither."""
     return next((each for each in (device, "cpu") if each.partition(":")[0] in claim.needs), None)
 
 
 def check(claim: Claim, device: str, log: Path) -> tuple[ClaimRow, list[NumberRow]]:
-    """Tests the claim on `device`, or on the CPU if it is only about that; runs its snippet.
+    """Tests the claim on `device`, or on the CPU if it is only about the CPU. Runs its snippet.
 
-    Both run in processes of their own, whose output is added to `log`. If one fails, that is the
-    status of the row.
+    Both run in processes of their own, whose output is added to `log`. If either fails, the row's
+    status says so.
     """
     where, begin = choose_device(claim, device), time.monotonic()
     if where is None:
@@ -118,7 +118,6 @@ def _row(claim: Claim, answer: Answer, *run: Any) -> ClaimRow:
 
 
 def _call(function: str, claim: Claim, log: Path, *more: Any) -> isolation.ChildOutcome:
-    """Calls a function of this module in a child, with empty compiler caches for Inductor."""
     with isolation.compiler_caches("cold" if "inductor" in claim.needs else "warm") as variables:
         name = f"{__name__}:{function}"
         return isolation.call(
@@ -127,14 +126,14 @@ def _call(function: str, claim: Claim, log: Path, *more: Any) -> isolation.Child
 
 
 def observe(progress: Progress, claim: str, device: str) -> Answer:
-    """Runs in a child, on one thread: the answer of a claim's function on `device`."""
+    """Returns the answer of a claim's function on `device`. Runs in a child, on one thread."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
     return CLAIMS[claim].check(find(device))
 
 
 def run_snippet(progress: Progress, claim: str) -> str:
-    """Runs in a child, on one thread: what a claim's snippet prints."""
+    """Returns what a claim's snippet prints. Runs in a child, on one thread."""
     torch.set_num_threads(1)
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         exec(compile(CLAIMS[claim].snippet, claim, "exec"), {"__name__": "__main__"})

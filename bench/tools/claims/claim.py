@@ -18,7 +18,7 @@ SLOW = ("clock", "compiler", "inductor")
 """Needs that make a test slow: a quiet machine (clock), a C++ compiler, code of torch.compile."""
 
 Numbers = Mapping[str, object]
-"""Label, which says the unit -> what was observed: an estimate, number, truth value or text."""
+"""What was observed, by label: an estimate, number, truth value or text. Labels name units."""
 
 
 @dataclass(frozen=True)
@@ -33,22 +33,22 @@ class Answer:
 
 
 def holds(because: str, numbers: Numbers, limits: Sequence[str] = ()) -> Answer:
-    """The answer that the statement holds, within `limits` if there are any."""
+    """Returns the answer that the statement holds, within `limits` if there are any."""
     return Answer(WITHIN_LIMITS if limits else HOLDS, because, numbers, tuple(limits))
 
 
 def refuted(because: str, numbers: Numbers, wrong: Numbers | None = None) -> Answer:
-    """The answer that the statement is refuted, by the numbers `wrong`, or else by all."""
+    """Returns the answer that the statement is refuted, by the numbers `wrong`, or else by all."""
     return Answer(REFUTED, because, numbers, counter_example=say(wrong or numbers))
 
 
 def undecided(because: str, numbers: Numbers) -> Answer:
-    """The answer that the observations allow no verdict."""
+    """Returns the answer that the observations allow no verdict."""
     return Answer(UNDECIDED, because, numbers)
 
 
 def side(estimate: Estimate, low: float, high: float) -> str:
-    """Where the estimate's interval lies: `below`, `within` or `above` the range low to high.
+    """Returns whether the interval lies `below`, `within` or `above` the range `low` to `high`.
 
     `unclear` if the interval contains an end of the range, or is unknown.
     """
@@ -64,10 +64,10 @@ def side(estimate: Estimate, low: float, high: float) -> str:
 def in_range(
     estimates: Mapping[str, Estimate], low: float, high: float, more: Numbers | None = None
 ) -> Answer:
-    """The answer to a statement that all `estimates` lie from `low` to `high`.
+    """Returns the answer to the statement that all `estimates` lie between `low` and `high`.
 
-    It holds if all intervals lie there, holds within limits if some do, and is refuted if none
-    does. It is undecided if an interval contains an end of the range and so could change that.
+    It holds if all intervals lie in that range, holds within limits if some do, and is refuted if
+    none does. It is undecided if an interval contains an end of the range and so could change that.
     `more` are further numbers for the page.
     """
     numbers = {**estimates, **(more or {})}
@@ -98,17 +98,17 @@ class Claim:
 
     @property
     def slow(self) -> bool:
-        """Whether its test times or compiles something."""
+        """Whether the test times or compiles something."""
         return any(need in SLOW for need in self.needs.split())
 
 
 def claim(
     statement: str, source: str, needs: str = "cpu"
 ) -> Callable[[Callable[[Hardware], Answer]], Claim]:
-    """A decorator that turns the function that tests a statement into a `Claim`.
+    """Returns a decorator that turns the function that tests a statement into a `Claim`.
 
-    The function's name is the claim's id. Its docstring is the claim's method; from the first
-    paragraph that begins with an import it is the snippet.
+    The function's name becomes the claim's id. Its docstring becomes the method, and from the first
+    paragraph that begins with an import on, the snippet.
     """
 
     def decorate(check: Callable[[Hardware], Answer]) -> Claim:
@@ -120,12 +120,12 @@ def claim(
 
 
 def say(numbers: Numbers) -> str:
-    """All numbers as one text: `label: value, label: value`."""
+    """Returns all numbers as one text: `label: value, label: value`."""
     return ", ".join(f"{label}: {show(value)}" for label, value in numbers.items())
 
 
 def show(value: object) -> str:
-    """A value as text: `4,096`, `1.063 [1.05, 1.07]`, `yes`."""
+    """Returns a value as text: `4,096`, `1.063 [1.05, 1.07]`, `yes`."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, Estimate):

@@ -1,4 +1,4 @@
-"""What compiling gains: CUDA graphs, autotuning, and a transformer against eager."""
+"""Claims about what compiling gains: CUDA graphs, autotuning, and speed over eager."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _no_products() -> nn.Module:  # nothing but generated kernels
 
 
 def compiled_call(name: str, mode: str, device: Hardware) -> tuple[Step, float]:
-    """Compiles the model MODELS[name] in bfloat16, in a mode of torch.compile, and warms it up.
+    """Compiles the model MODELS[name] in bfloat16, with `mode` of torch.compile, and warms it up.
 
     Returns a step of inference, and the seconds of its first call with empty caches.
     """
@@ -75,9 +75,9 @@ SMALL = list(MODELS)[:2]
     "cuda inductor clock",
 )
 def reduce_overhead_graphs(device: Hardware) -> Answer:
-    """CUDA graphs that a steady call launches, and the time in the default mode ÷ that.
+    """CUDA graphs that a steady call launches, and the speedup over the default mode.
 
-    A big win is above 1.2: the document gives no number.
+    A big win is taken to be above 1.2, because the document gives no number.
 
     import torch
     from torch.profiler import ProfilerActivity, profile
@@ -107,10 +107,10 @@ def reduce_overhead_graphs(device: Hardware) -> Answer:
     "cuda inductor clock",
 )
 def autotune_best(device: Hardware) -> Answer:
-    """First calls in each mode, from empty caches, and steady calls ÷ those in max-autotune.
+    """First calls in each mode, from empty caches, and speedups of max-autotune over other modes.
 
-    A model for which another mode took longest to compile is a limit, and one for which it is not
-    best by over 1 %, if these are most.
+    A model for which another mode took longer to compile only limits the claim. So does a model for
+    which max-autotune is not faster by over 1 %, if most models are such.
 
     import time, torch
     from torch.utils.benchmark import Timer
@@ -159,10 +159,10 @@ def autotune_best(device: Hardware) -> Answer:
     "cpu cuda inductor clock",
 )
 def compile_speedup(device: Hardware) -> Answer:
-    """Training, and inference in inference mode, of four layers of torch's transformer encoder.
+    """Speedups of training and of inference in inference mode, for torch's transformer encoder.
 
-    On a CPU 256 wide with 8 × 128 tokens, on a GPU 512 wide with 8 × 512 under bf16 autocast. Slow
-    is a first call that takes ten steps or more.
+    It has four layers: on a CPU 256 wide with 8 × 128 tokens, on a GPU 512 wide with 8 × 512 tokens
+    under bf16 autocast. A first call is slow if it takes as long as ten eager steps.
 
     import torch
     from timeit import repeat
@@ -206,7 +206,7 @@ def compile_speedup(device: Hardware) -> Answer:
 
 
 def transformer(layers: int, width: int, heads: int) -> nn.Module:
-    """torch.nn.TransformerEncoder, pre-norm, with GELU and without dropout, in training mode.
+    """Returns a pre-norm torch.nn.TransformerEncoder with GELU, without dropout, in training mode.
 
     After eval() it would take a fast path in eager that other transformers do not have.
     """
@@ -233,7 +233,7 @@ def _precision(device: Hardware) -> Any:
 
 
 def load_compiler(device: Hardware) -> None:
-    """Loads torch's compiler by compiling a tiny function, so that later first calls do not."""
+    """Loads torch's compiler by compiling a tiny function, so that no timed first call loads it."""
     compiled = torch.compile(lambda x: (x + 1).sum())
     compiled(torch.ones(8, device=device.torch_device, requires_grad=True)).backward()
     compiler.wait_for_workers()

@@ -1,4 +1,4 @@
-"""Where the compiler's graphs end, what makes it compile again, and how many kernels are left."""
+"""Claims about torch.compile: graph breaks, recompilation, and how many kernels are left."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from modescope.bench.tools.claims.measuring import compiler_work, work_of
 
 @claim("a print makes a graph break, two graphs", "003 §9.1 Graph breaks, Inspecting")
 def break_on_print(device: Hardware) -> Answer:
-    """Graphs of functions that print, and their breaks, by torch._dynamo.explain.
+    """Graphs and breaks that torch._dynamo.explain finds in functions that print.
 
-    A print before all operators that makes no two graphs is a limit.
+    If a print before all operators does not make two graphs, that only limits the claim.
 
     import torch
     def f(x):
@@ -55,7 +55,7 @@ def break_on_print(device: Hardware) -> Answer:
     "003 §9.1 Graph breaks; 003 Exercise 3",
 )
 def break_on_item(device: Hardware) -> Answer:
-    """Breaks of a graph in the first call, and graphs after calls with three values.
+    """Graph breaks in the first call, and the number of graphs after each of three calls.
 
     import torch
     def branch(x):
@@ -97,9 +97,9 @@ def break_on_item(device: Hardware) -> Answer:
     "003 §9.4 Guards and recompilation",
 )
 def recompile_dynamic(device: Hardware) -> Answer:
-    """Graphs that a backend was given so far, after each of several calls.
+    """The number of graphs that torch.compile has made after each of several calls.
 
-    That compiling stops at the recompile limit is a limit.
+    That compiling stops at the recompile limit only limits the claim.
 
     import torch
     from torch._dynamo.utils import counters
@@ -137,7 +137,7 @@ def graphs_after(
     modes: Sequence[Any] = (),
     dynamic: bool | None = None,
 ) -> tuple[int, ...]:
-    """Compiles `function`; the number of graphs so far after the call with each of `arguments`.
+    """Compiles `function`; returns the number of graphs so far after a call with each argument.
 
     `modes` has a grad mode for each call. No kernels are generated.
     """
@@ -157,9 +157,9 @@ def graphs_after(
     "cpu cuda inductor",
 )
 def fused_pointwise(device: Hardware) -> Answer:
-    """Kernels and operators that the code generated for chains calls; on a GPU launches, too.
+    """Kernels and operators that generated code calls for two chains; on a GPU launches, too.
 
-    A chain of complex numbers that calls operators is a limit.
+    If the code for a chain on complex numbers calls operators, that only limits the claim.
 
     import torch
     from torch._inductor.utils import run_and_get_code
@@ -200,7 +200,9 @@ def fused_pointwise(device: Hardware) -> Answer:
     "cuda inductor",
 )
 def layernorm_kernels(device: Hardware) -> Answer:
-    """Kernels that a steady call launches, as the profiler sees them. Often is for most shapes.
+    """Kernels that a steady call launches, as the profiler sees them.
+
+    "Often" is taken to mean: for at least half of the shapes.
 
     import torch
     from torch.profiler import ProfilerActivity, profile

@@ -1,4 +1,4 @@
-"""An operator registered from C++. The system's compiler builds it once, and it is kept."""
+"""An operator that is registered from C++. It is compiled once and kept."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ TORCH_LIBRARY_IMPL(modescope_cpp, Meta, m) { m.impl("scale", scale_meta); }
 def load() -> None:
     """Makes `torch.ops.modescope_cpp.scale(x, s)` callable.
 
-    Compiles it (CXX, or else g++) in about ten seconds, unless the same command has already built
-    it for this torch. The library is kept with torch's extensions (TORCH_EXTENSIONS_DIR).
+    Compiles it with CXX, or else g++, in about ten seconds, unless the same command has already
+    built it for this torch. The library is kept with torch's extensions (TORCH_EXTENSIONS_DIR).
     """
     command = [
         *(*(os.environ.get("CXX") or "g++").split(), "-shared", "-fPIC", "-O2", "-std=c++20"),

@@ -1,4 +1,4 @@
-"""CUDA's caching allocator (sizes, what is given back when, streams, pieces) and CUDA graphs."""
+"""Claims about CUDA's caching allocator and about CUDA graphs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MIB = 2**20
 
 
 def allocate(size: int) -> Tensor:
-    """A tensor of `size` bytes on the current GPU."""
+    """Returns a tensor of `size` bytes on the current GPU."""
     return torch.empty(size, dtype=torch.uint8, device="cuda")
 
 
@@ -31,7 +31,7 @@ def allocate(size: int) -> Tensor:
     "cuda",
 )
 def cache_rounding(device: Hardware) -> Answer:
-    """Bytes allocated for small sizes, and reserved for 10 MiB or more, in an empty cache.
+    """Bytes allocated for requests below 1 MiB, reserved for 10 MiB or more, in an empty cache.
 
     import torch
     from torch import cuda
@@ -65,10 +65,10 @@ def cache_rounding(device: Hardware) -> Answer:
     "cuda",
 )
 def free_keeps(device: Hardware) -> Answer:
-    """What the allocator holds, and what the driver got, when 256 MiB are freed, then returned.
+    """What the allocator keeps, and the driver gets back, once 256 MiB are freed.
 
-    Of the driver's own count half counts, as other processes change it, too. Then a tensor in use
-    in a segment whose other tensors are freed.
+    Read before and after empty_cache. Half of it decides for the driver's count, which other
+    processes change. Also whether a segment stays reserved while one of its tensors is in use.
 
     import torch
     from torch import cuda
@@ -110,9 +110,10 @@ def free_keeps(device: Hardware) -> Answer:
     "cuda",
 )
 def stream_reuse(device: Hardware) -> Answer:
-    """Whether a stream gets a block that was freed on a busy one, or is in use there, too.
+    """Whether a stream gets a block that was freed on a busy stream.
 
-    The latter is told by record_stream. Undecided if no stream was busy.
+    Also whether a stream gets its own block back while a busy stream uses it (record_stream).
+    Undecided if no stream was busy.
 
     import torch
     from torch import cuda
@@ -162,9 +163,9 @@ def stream_reuse(device: Hardware) -> Answer:
     "cuda",
 )
 def fragmentation(device: Hardware) -> Answer:
-    """A request of 400 MiB to a cache of five segments of 200 MiB, when the driver has none.
+    """Whether five cached segments of 200 MiB serve 400 MiB when the driver has none left.
 
-    With nothing in use, with 40 MiB in each segment, and then with expandable segments.
+    Tried with nothing in use, with 40 MiB used in each segment, and then with expandable segments.
 
     import torch
     from torch import cuda
@@ -205,9 +206,9 @@ def fragmentation(device: Hardware) -> Answer:
     "cuda",
 )
 def capture_alloc_safe(device: Hardware) -> Answer:
-    """Five replays of a step that makes tensors while others are made, then one with a freed input.
+    """Five replays of a step that makes tensors, while other tensors are made.
 
-    Undecided if no other tensor takes the input's memory.
+    Then a replay with a freed input. Undecided if no other tensor takes the input's memory.
 
     import torch
     from torch import cuda
@@ -264,9 +265,10 @@ def _full(value: float) -> Tensor:
     "cuda clock",
 )
 def profiler_launch_bound(device: Hardware) -> Answer:
-    """Speedup by a CUDA graph, and self CPU and self CUDA by torch's profiler, of eight layers.
+    """Speedup of eight layers by a CUDA graph, and torch profiler's self CPU and self CUDA.
 
-    Marked is a self CPU of twice self CUDA with kernels of 10 µs or less; sped up is over 1 %.
+    A size is marked if self CPU is at least twice self CUDA and kernels take 10 µs or less. It is
+    sped up if it gains over 1 %.
 
     import torch
     from modescope.bench.tools.claims.cuda import forward, profiled
@@ -292,7 +294,7 @@ def profiler_launch_bound(device: Hardware) -> Answer:
 
 
 def forward(side: int, device: Hardware) -> Step:
-    """A step of eight layers on a `side` × `side` matrix, without gradients."""
+    """Returns a step of eight layers on a `side` × `side` matrix, without gradients."""
     x, weight = (torch.randn(side, side, device=device.torch_device) for _ in range(2))
     weight /= side**0.5
 
@@ -306,9 +308,9 @@ def forward(side: int, device: Hardware) -> Step:
 
 
 def profiled(step: Step, device: Hardware) -> tuple[float, float, float]:
-    """Times by torch's profiler, in seconds: self CPU and self CUDA of a call, and of a kernel.
+    """Returns self CPU and self CUDA of a call, and the time of a kernel, by torch's profiler.
 
-    The last is the mean of all kernels.
+    All are in seconds. The last is the mean of all kernels.
     """
     for _ in range(3):
         step()

@@ -1,4 +1,4 @@
-"""Custom operators (torch.library) under torch.compile: without a fake kernel, fused, trained."""
+"""Claims about custom operators (torch.library) under torch.compile."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _plus_one(x: Tensor) -> Tensor:
 
 @claim("a custom op without a fake kernel makes a graph break", "003 §10.2 What each piece is for")
 def custom_op_no_fake(device: Hardware) -> Answer:
-    """A first compiled call of a custom_op without a fake kernel; no code is generated for it.
+    """The first compiled call of a custom_op without a fake kernel. No code is generated for it.
 
     import torch
     @torch.library.custom_op("modescope_snippet::plus", mutates_args=())
@@ -63,8 +63,8 @@ def custom_op_no_fake(device: Hardware) -> Answer:
 def custom_op_opaque(device: Hardware) -> Answer:
     """Kernels generated for pointwise operators around a custom op.
 
-    On a GPU it launches a Triton kernel, on a CPU it adds by torch, which is a limit. Undecided
-    unless with torch's own operator in its place it is one kernel.
+    The custom op launches a Triton kernel on a GPU. On a CPU it adds by torch, which limits the
+    claim. Undecided unless torch's own operator in its place gives a single kernel.
 
     import torch
     from torch._inductor.utils import run_and_get_code
@@ -115,7 +115,6 @@ def _triton_plus_one() -> Operator:
 
 
 def _work_around(op: Operator, device: Hardware) -> CompilerWork:
-    """What torch.compile does for `op` between pointwise operators."""
     torch.compiler.reset()
     compiled = torch.compile(lambda x: op((x * 2).sin()).cos().relu())
     return compiler_work(partial(compiled, torch.ones(64, 64, device=device.torch_device)))
@@ -127,9 +126,9 @@ def _work_around(op: Operator, device: Hardware) -> CompilerWork:
     "cpu inductor",
 )
 def custom_op_autograd(device: Hardware) -> Answer:
-    """Weights trained for five steps before the document's `mylib::clip_norm`, and by torch alone.
+    """Weights after five training steps with the document's `mylib::clip_norm`, and by torch alone.
 
-    They differ by 1e-5 at most. A backward that is not the derivative, by gradcheck, is a limit.
+    They may differ by up to 1e-5. A backward that gradcheck finds wrong only limits the claim.
 
     import torch
     @torch.library.custom_op("modescope_snippet::twice", mutates_args=())

@@ -1,4 +1,4 @@
-"""The way of a call to its kernel, and what Python's hooks and a terminal get to see of it."""
+"""Claims about the way of a call to its kernel, and what hooks and traces see of it."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ _ENTRY = re.compile(r"^(\w+): (fallthrough )?registered at .* \[(.+)\]$", re.MUL
 
 
 def paths(words: str, mode: Any, made_in: Any = torch.enable_grad) -> dict[str, str]:
-    """The dispatch keys that each of OPERATORS visits in `mode`, on tensors made in `made_in`.
+    """Returns the dispatch keys that each of OPERATORS visits in `mode`.
 
-    The labels of the result end in `words`.
+    Their tensors were made in `made_in`. The labels of the result end in `words`.
     """
     with made_in():
         x, w = torch.ones(4, 4), torch.ones(4, 4, requires_grad=made_in is torch.enable_grad)
@@ -44,7 +44,7 @@ def paths(words: str, mode: Any, made_in: Any = torch.enable_grad) -> dict[str, 
 
 @claim("no_grad removes the autograd key from the dispatch path", "002 The dispatcher")
 def no_grad_removes_key(device: Hardware) -> Answer:
-    """The path of five operators through the dispatcher, from the active keys and torch's tables.
+    """The dispatch keys that five operators visit, from the active keys and torch's tables.
 
     import torch
     from modescope.bench.tools.claims.dispatch import visited
@@ -69,7 +69,9 @@ def no_grad_removes_key(device: Hardware) -> Answer:
     "003 §7.2, §7.3; 003 Exercise 2",
 )
 def no_grad_enters_kernel(device: Hardware) -> Answer:
-    """The paths of the same operators; of tensors made in inference_mode they are a limit.
+    """The dispatch keys that five operators visit under no_grad and in inference_mode.
+
+    Another path for tensors that were made in inference_mode only limits the claim.
 
     import torch
     from modescope.bench.tools.claims.dispatch import probed
@@ -96,7 +98,7 @@ def no_grad_enters_kernel(device: Hardware) -> Answer:
 
 @contextmanager
 def probed(operator: str, keys: Sequence[str]) -> Iterator[list[str]]:
-    """Yields a list of the dispatch keys that calls of `operator` reach, in order, out of `keys`.
+    """Yields a list that collects, in order, which of `keys` the calls of `operator` reach.
 
     `operator` is as in `aten::mm`, a key as in `AutogradCPU`. In the block the kernels at these
     keys only note the key and pass the call on, so nothing is recorded for a backward, or cast.
@@ -121,7 +123,7 @@ def probed(operator: str, keys: Sequence[str]) -> Iterator[list[str]]:
 
 
 def visited(operator: str, tensors: Sequence[Tensor]) -> tuple[str, ...]:
-    """The dispatch keys whose kernels a call of `operator` on `tensors` would run, in order.
+    """Returns the dispatch keys whose kernels `operator` on `tensors` would run, in order.
 
     A call goes to the highest active key that does not fall through; its kernel calls the keys
     below. The path ends at a backend or a composite kernel. Other operators that a kernel calls,
@@ -181,9 +183,10 @@ class Dispatched(TorchDispatchMode):
     "003 §4.7",
 )
 def dispatch_mode_sees(device: Hardware) -> Answer:
-    """What modes with `__torch_function__` and with `__torch_dispatch__` get of six calls.
+    """What modes with `__torch_function__` and with `__torch_dispatch__` see of six calls.
 
-    Canonical is the same overload of aten for three spellings. Others in inference_mode are limits.
+    Canonical: three spellings of an addition give the same aten overload. Different operators in
+    inference_mode only limit the claim.
 
     import torch
     from modescope.bench.tools.claims.dispatch import Dispatched, Functions

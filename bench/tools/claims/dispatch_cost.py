@@ -1,4 +1,4 @@
-"""What a call costs besides its kernel."""
+"""Claims about what a call costs in addition to its kernel."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from modescope.bench.tools.claims.measuring import calls, convert, refusal, spee
 
 @claim("a dispatch costs 1 to 5 µs", "002 The Python ↔ C++ ↔ CUDA boundary", "cpu cuda clock")
 def dispatch_cost(device: Hardware) -> Answer:
-    """Host time of calls on one element, by grad mode, less that of an empty function.
+    """Host time of calls on one element in each grad mode, minus that of an empty function.
 
     import torch
     from torch.utils.benchmark import Timer
@@ -52,8 +52,6 @@ def dispatch_cost(device: Hardware) -> Answer:
 
 
 def _host_us(call: Step, device: Hardware) -> Estimate:
-    """Host time of one of many calls in a row, in µs."""
-
     def step() -> None:
         for _ in range(50):  # reading the clock costs 0.1 µs
             call()
@@ -78,10 +76,10 @@ def _host_us(call: Step, device: Hardware) -> Estimate:
     "cpu compiler clock",
 )
 def cpp_op(device: Hardware) -> Answer:
-    """What the dispatcher does with `scale(x, s)` from C++, and the time by custom_op ÷ its time.
+    """How `scale(x, s)` from C++ is dispatched, and the time of a custom_op ÷ its time.
 
     It gets dispatch if each device's kernel is called, `__torch_dispatch__` gets it, and a tensor
-    without a kernel is refused.
+    for which there is no kernel is refused.
 
     import torch
     from torch.utils.benchmark import Timer
@@ -126,9 +124,9 @@ def cpp_op(device: Hardware) -> Answer:
     "cpu clock",
 )
 def inference_vs_no_grad(device: Hardware) -> Answer:
-    r"""The share of their time under no_grad that inference_mode saves, in paired rounds.
+    r"""The share of the time under no_grad that inference_mode saves, in paired rounds.
 
-    It vanishes for a product 256 wide if it is at most 2 %.
+    The saving counts as vanished if it is at most 2 % for a matrix product 256 wide.
 
     import torch
     from torch.utils.benchmark import Timer

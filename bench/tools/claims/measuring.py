@@ -28,13 +28,13 @@ then replays."""
 
 
 def calls(*expressions: str, **names: object) -> dict[str, Callable[[], Any]]:
-    """A function for each expression, which may use torch, torch.nn.functional and `names`."""
+    """Returns a function for each expression, which may use torch, functional and `names`."""
     scope = {"torch": torch, "functional": functional, **names}
     return {each: eval(f"lambda: {each}", scope) for each in expressions}
 
 
 def refusal(call: Callable[[], object]) -> str | None:
-    """The message of the RuntimeError that `call` raises; None if it raises none."""
+    """Returns the message of the RuntimeError that `call` raises; None if it raises none."""
     try:
         call()
     except RuntimeError as error:
@@ -43,7 +43,7 @@ def refusal(call: Callable[[], object]) -> str | None:
 
 
 def bytes_taken(device: Hardware, *expressions: str, **names: Tensor) -> dict[str, int]:
-    """Bytes that each expression allocates when it is evaluated a second time."""
+    """Returns the bytes that each expression allocates when it is evaluated a second time."""
     numbers = {}
     for code, call in calls(*expressions, **names).items():
         call()
@@ -61,9 +61,9 @@ def speedup(
     tensors: Sequence[Tensor] = (),
     timed_max_s: float = 2.0,
 ) -> Estimate:
-    """Time of `baseline` ÷ time of `case`, in paired rounds of random order.
+    """Returns the time of `baseline` ÷ the time of `case`, from paired rounds in random order.
 
-    Both work on `tensors`, which get new places in memory for each block where the device allows it
+    Both use `tensors`, which move to other memory before each block if the device allows it
     (`memory_layout`).
     """
     compiler.wait_for_workers()
@@ -74,13 +74,13 @@ def speedup(
 
 
 def convert(estimate: Estimate, function: Callable[[float], float]) -> Estimate:
-    """The estimate with `function`, which must be increasing, applied to its value and interval."""
+    """Returns the estimate with the increasing `function` applied to its value and interval."""
     ends = (None if end is None else function(end) for end in (estimate.low, estimate.high))
     return Estimate(function(estimate.value), *ends)
 
 
 def work_of(step: Step, device: Hardware) -> StepFacts:
-    """What torch's profiler counts in a steady call. Calls that are timed later may be slower."""
+    """Returns what torch's profiler counts in a steady call. It may slow calls that follow."""
     for _ in range(STEADY_CALLS):
         step()
     facts = capture(step, device, None, expected_s=0.0).typical
@@ -99,7 +99,7 @@ class CompilerWork(NamedTuple):
 
 
 def compiler_work(call: Step) -> CompilerWork:
-    """What torch.compile does in a first `call`, without its caches of graphs."""
+    """Returns what torch.compile does in a first `call`, with its graph caches off."""
     before = mode_effect.read_compiled()
     with (
         compilation.watch_code() as code,

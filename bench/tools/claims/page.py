@@ -19,11 +19,11 @@ DOCUMENTS = {
     "003": "PyTorch Internals: A Deep Dive Reference",
     "004": "Why can't I use the CUDA backend for 'aten::empty_strided'? (2025-01-30)",
 }
-"""Key of a document, as in a claim's `source` -> its title."""
+"""The title of each document, by its key in a claim's `source`."""
 
 
 def page(heading: Sequence[str], rows: Sequence[ClaimRow], numbers: Sequence[NumberRow]) -> str:
-    """The page in Markdown: a table of all claims, then a section for each."""
+    """Returns the page in Markdown: a table of all claims, then a section for each."""
     table = ["| claim | verdict | statement | what this machine says |", "|---|---|---|---|"]
     for row in rows:
         named, statement = f"[{row.claim}](#{row.claim})", prose(row.statement)
@@ -67,7 +67,7 @@ def _section(row: ClaimRow, numbers: Sequence[NumberRow]) -> Iterator[str]:
 
 
 def summary(rows: Sequence[ClaimRow]) -> str:
-    """The verdicts counted: `Of 44 statements 7 hold, 17 within limits, 9 are refuted, ...`."""
+    """Counts the verdicts: `Of 44 statements 7 hold, 17 within limits, 9 are refuted, ...`."""
     counts = Counter(row.verdict for row in rows)
     decided = f"{counts[HOLDS]} hold, {counts[WITHIN_LIMITS]} within limits"
     others = f"{counts[REFUTED]} are refuted, {counts[UNDECIDED]} undecided here"
@@ -75,13 +75,13 @@ def summary(rows: Sequence[ClaimRow]) -> str:
 
 
 def failures(rows: Sequence[ClaimRow]) -> list[str]:
-    """A line for each claim whose function or snippet failed."""
+    """Returns a line for each claim whose function or snippet failed."""
     failed = [row for row in rows if row.status not in (OK, SKIPPED)]
     return [f"{row.claim}: {row.status}, {row.reason}" for row in failed]
 
 
 def line(row: ClaimRow) -> str:
-    """A row as lines for a terminal: verdict, claim and reason, then limits."""
+    """Returns a row as lines for a terminal: verdict, claim and reason, then limits."""
     text = f"{NAMES[row.verdict]:13}  {row.claim}: {row.because}"
     more = [*row.limits, *filter(None, [row.counter_example])]
     return "\n".join([text, *(f"{'':15}{each}" for each in more)])

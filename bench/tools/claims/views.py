@@ -1,4 +1,4 @@
-"""Views, copies and strides: what is accepted, shared, allocated, and what it costs."""
+"""Claims about views, copies and strides."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ STRIDED = (  # x has shape (4, 6)
 
 @claim("`.view` can only be called on contiguous tensors", "000 .view")
 def view_contiguous(device: Hardware) -> Answer:
-    """`.view` of tensors that are not contiguous.
+    """Whether `.view` accepts tensors that are not contiguous.
 
     import torch
     x = torch.arange(24).view(4, 6).T
@@ -52,7 +52,7 @@ def view_contiguous(device: Hardware) -> Answer:
     "`.reshape` allocates when the source is not contiguous", "000 .reshape, Takeaways", "cpu cuda"
 )
 def reshape_copies(device: Hardware) -> Answer:
-    """Memory that `.reshape` takes of tensors that are not contiguous.
+    """Memory that `.reshape` takes for tensors that are not contiguous.
 
     import torch
     from modescope.bench.allocations import watch_allocations
@@ -76,7 +76,9 @@ def reshape_copies(device: Hardware) -> Answer:
     "cpu cuda",
 )
 def contiguous_copies(device: Hardware) -> Answer:
-    """Memory taken on 1024 × 1024 elements. A transposed row that takes nothing is a limit.
+    """Memory that `.contiguous()` takes for a 1024 × 1024 tensor and two transposed views.
+
+    If it takes none for a transposed row, which is contiguous, that only limits the claim.
 
     import torch
     from modescope.bench.allocations import watch_allocations
@@ -97,7 +99,7 @@ def contiguous_copies(device: Hardware) -> Answer:
 
 @claim("`.repeat` always allocates, `.expand` never", "000 .repeat and .expand", "cpu cuda")
 def repeat_copies(device: Hardware) -> Answer:
-    """Memory that `.repeat` (also of nothing) and `.expand` take, of 64 × 64 elements of 4 B.
+    """Memory that `.repeat`, also by 1, and `.expand` take for a 64 × 64 tensor of 4-byte elements.
 
     import torch
     from modescope.bench.allocations import watch_allocations
@@ -124,7 +126,9 @@ def repeat_copies(device: Hardware) -> Answer:
     "cpu cuda",
 )
 def view_no_alloc(device: Hardware) -> Answer:
-    """Memory that each call takes on 1024 × 1024 elements; of a sparse tensor it is a limit.
+    """Memory that views of a 1024 × 1024 tensor take.
+
+    Memory for the transpose of a sparse tensor only limits the claim.
 
     import torch
     from modescope.bench.allocations import watch_allocations
@@ -149,7 +153,7 @@ def view_no_alloc(device: Hardware) -> Answer:
 
 @claim("a small slice keeps the whole storage alive", "002 Why this decomposition matters")
 def view_keeps_storage(device: Hardware) -> Answer:
-    """Bytes still held when all that is left of a tensor of 1000 × 1000 is its first row.
+    """Bytes still held when only the first row of a 1000 × 1000 tensor is left.
 
     import torch
     from modescope.bench.allocations import watch_allocations
@@ -171,7 +175,7 @@ def view_keeps_storage(device: Hardware) -> Answer:
 def view_dtype(device: Hardware) -> Answer:
     """Type, shape and memory after `.view(dtype)`, compared with numpy.
 
-    Tensors whose sizes, strides or offset do not fit, and are refused, are limits.
+    If tensors whose sizes, strides or offset do not fit are refused, that only limits the claim.
 
     import torch
     x = torch.ones(2, 8, dtype=torch.float16)
@@ -218,7 +222,9 @@ def permute_exercise(device: Hardware) -> Answer:
 
 @claim("channels_last changes strides, not shape, and `is_contiguous()` is then false", "003 §3.4")
 def channels_last(device: Hardware) -> Answer:
-    """Elements, strides and contiguity. A contiguous tensor of one channel or pixel is a limit.
+    """Elements, strides and contiguity after conversion to channels_last.
+
+    A tensor of one channel or pixel that stays contiguous only limits the claim.
 
     import torch
     for sizes in ((2, 3, 4, 5), (2, 1, 4, 5)):
@@ -246,9 +252,9 @@ def channels_last(device: Hardware) -> Answer:
     "`empty_strided` gives uninitialised memory with the asked strides on CPU", "004 §1, example 1"
 )
 def empty_strided_cpu(device: Hardware) -> Answer:
-    """Strides, and new tensors that show the value of others, twice their size and freed before.
+    """Strides, and how many new tensors show values of freed tensors of twice their size.
 
-    torch.use_deterministic_algorithms, which fills new tensors, is a limit.
+    If torch.use_deterministic_algorithms fills new tensors, that only limits the claim.
 
     import torch
     old = [torch.full((16384,), 1234.5) for _ in range(20)]
@@ -275,7 +281,7 @@ def empty_strided_cpu(device: Hardware) -> Answer:
 
 
 def _old_values() -> int:
-    """How many of 100 new tensors show a value of larger tensors that were freed before."""
+    """Counts the new tensors, of 100, that show a value of larger, freed tensors."""
     old = [torch.full((16384,), 1234.5) for _ in range(20)]
     del old[::2]  # of two neighbours one stays, or malloc would join the freed ones
     new = [torch.empty_strided((4, 2048), (2048, 1)) for _ in range(100)]
@@ -307,7 +313,7 @@ def empty_strided_cuda(device: Hardware) -> Answer:
     "cuda clock",
 )
 def strided_kernel_slow(device: Hardware) -> Answer:
-    """Time of calls on a transposed tensor ÷ the same on a contiguous one, in paired rounds.
+    """Time of calls on a transposed tensor ÷ that on a contiguous tensor, in paired rounds.
 
     import torch
     from torch.utils.benchmark import Timer
