@@ -26,7 +26,7 @@ ROOMS = (
     *("analysis.figures", "analysis.cli", "analysis.compact", "analysis.restat"),
     *("analysis.terminal", "analysis.table", "analysis.why", "analysis.report"),
     *("analysis.compare", "analysis.trend"),
-    *("bench.api", "bench.versus"),
+    *("bench.run", "bench.api", "bench.versus"),
 )
 
 SHARED = {"bench.records", "bench.stats", "bench.summary", "bench.text"}

@@ -17,11 +17,12 @@ TEXTS = {name: path.read_text(encoding="utf-8") for name, path in MODULES.items(
 
 WITHOUT_TORCH = {
     *("bench.records", "bench.stats", "bench.text", "bench.settings", "bench.refusals"),
-    *("bench.resolve", "bench.command_line", "bench.sweep", "bench.versus", "bench.cluster"),
+    *("bench.resolve", "bench.command_line", "bench.sweep", "bench.cluster"),
+    *("bench.run", "bench.versus"),
 }
 """Rooms of the process that the user starts, like all of analysis/; only children import torch."""
 
-IN_CHILDREN = {"bench.sweep.host", "bench.cluster.submitted"}
+IN_CHILDREN = {"bench.sweep.host"}
 """Modules of those rooms that only children import."""
 
 SAY_TORCH_CUDA = {

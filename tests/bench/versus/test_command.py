@@ -19,8 +19,9 @@ import pytest
 from modescope.bench.command_line import collect
 from modescope.bench.resolve import Request
 from modescope.bench.sweep import isolation, prepare
-from modescope.bench.versus import command, states
-from modescope.bench.versus.command import turns
+from modescope.bench.versus import __main__ as command
+from modescope.bench.versus import states
+from modescope.bench.versus.__main__ import turns
 from modescope.bench.versus.sides import Worker
 from modescope.bench.versus.states import State
 from tests.helpers import composing
