@@ -131,8 +131,9 @@ def compare(
         progress: whether stderr shows what is measured, in a notebook as a bar.
 
     Raises:
-        UsageError: an argument is wrong, or the model cannot be sent to a fresh process. Nothing
-            was measured then. A case that fails while it is measured is a row with its reason.
+        UsageError: an argument is wrong, or the model cannot be sent to a fresh process or fails
+            there in plain eager. Nothing was measured then. A case that fails while it is measured
+            is a row with its reason.
         KeyboardInterrupt: finished rows are kept; the same call with `study` continues.
     """
     if hasattr(model, "_orig_mod"):
@@ -151,6 +152,10 @@ def compare(
         )
     if not isinstance(study, str | Path | None):
         raise UsageError(f"study={study!r}: must be a name or a path")
+    texts = {"modes": () if modes is None else modes, "dtype": dtype, "overrides": overrides}
+    for key, value in texts.items():
+        if not isinstance(value, Sequence) or not all(isinstance(each, str) for each in value):
+            raise UsageError(f"{key}={value!r}: must be a text or a list of texts")
     called = str(name or getattr(model, "__name__", type(model).__name__))
     name = re.sub(r"[^\w-]+", "_", called, flags=re.ASCII).strip("_") or "model"
     folder = _folder(study or f"{name}-{datetime.now():%Y%m%d-%H%M%S}")
