@@ -19,9 +19,8 @@ from typing import Any, ClassVar
 class CompileOptions:
     """Arguments of torch.compile other than its mode, under the same names.
 
-    A new option is a new field with a default. It becomes a key of `mode`; values other than the
-    default enter the case id, the mode's name and the column `compile_options`. A field's metadata
-    may list the allowed values: {"choices": (...)}.
+    A new option is a new field with a default, here and in `settings.ModeSettings`. Values other
+    than the default enter the case id, the mode's name and the column `compile_options`.
     """
 
     dynamic: bool | None = None  # symbolic sizes; None: only for sizes that change between calls
