@@ -88,7 +88,7 @@ class ModelSettings:
 
 @dataclass
 class ModeSettings:
-    """The fields of a file in conf/mode/: those of `Mode` and of its `CompileOptions`."""
+    """The fields of a file in conf/mode/; `bench.records.cases.Mode` explains them."""
 
     name: str = MISSING
     grad: str = setting("enabled", "no_grad", "inference_mode", "natural")

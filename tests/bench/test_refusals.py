@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from modescope.bench.records.cases import CompileOptions, Mode, Training, Variant
+from modescope.bench.records.cases import Mode, Training, Variant
 from modescope.bench.records.environment import DeviceFacts
 from modescope.bench.refusals import equal_if_untuned, refusal, same_kernels
 from tests.helpers.made_up_records import AMP, COMPILE, CPU, EAGER, H100, V100, case
@@ -17,7 +17,7 @@ COMPILED_GRAPH = replace(GRAPH, name="compile-cuda-graph", compile="default")
 TWO_GRAPHS = replace(GRAPH, name="reduce-overhead[graph=true]", compile="reduce-overhead")
 REDUCED = replace(TWO_GRAPHS, name="reduce-overhead", graph=False)
 
-DYNAMIC = replace(COMPILE, name="compile[dynamic=true]", options=CompileOptions(dynamic=True))
+DYNAMIC = replace(COMPILE, name="compile[dynamic=true]", dynamic=True)
 
 TABLE = [
     # mode, dtype, device, part of the remedy
@@ -77,7 +77,7 @@ TUNED_ALONE = replace(TUNED, name="tuned", compile="max-autotune-no-cudagraphs")
         (TUNED, TUNED_ALONE, CPU, True),
         (REDUCED, COMPILE, H100, False),
         (REDUCED, TUNED_ALONE, CPU, False),
-        (replace(REDUCED, options=DYNAMIC.options), COMPILE, CPU, False),
+        (replace(REDUCED, dynamic=True), COMPILE, CPU, False),
     ],
 )
 def test_the_same_kernels_are_measured_once_in_a_sweep(

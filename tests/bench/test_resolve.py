@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from omegaconf import OmegaConf
 
-from modescope.bench.records.cases import Case, CompileOptions, Mode, Model, Training
+from modescope.bench.records.cases import Case, Mode, Model, Training
 from modescope.bench.records.environment import DeviceFacts
 from modescope.bench.records.errors import UsageError
 from modescope.bench.resolve import Request, resolve
@@ -52,10 +52,7 @@ def test_every_preset_resolves_to_its_file(case: Resolve) -> None:
     for file in CONF.glob("mode/*.yaml"):
         axes = read_yaml(file)
         grad = axes["grad"] if axes["grad"] != "natural" else "inference_mode"
-        options = CompileOptions(axes.get("dynamic"))
-        assert case(f"mode={file.stem}").variant.mode == Mode(
-            file.stem, grad, axes["autocast"], axes["compile"], axes["graph"], options
-        )
+        assert case(f"mode={file.stem}").variant.mode == Mode(**{**axes, "grad": grad})
 
 
 @pytest.mark.parametrize(
@@ -217,7 +214,7 @@ def test_modes_of_a_users_configuration_resolve_and_may_inherit_another(
     assert (
         dynamic.variant.mode
         == dynamic.baseline.mode
-        == Mode("sizes", "inference_mode", compile="default", options=CompileOptions(dynamic=True))
+        == Mode("sizes", "inference_mode", compile="default", dynamic=True)
     )
     unset = case(theirs, "mode=sizes", "mode.dynamic=null")
     assert unset.variant.mode.name == "sizes[dynamic=null]"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from modescope.bench.records.cases import CompileOptions, Mode, Model, Training, Variant
+from modescope.bench.records.cases import Mode, Model, Training, Variant
 from tests.helpers.made_up_records import AMP, COMPILE, EAGER, MODEL, case
 
 IDS = {
@@ -72,7 +72,7 @@ OTHER_WORK = {
     "autocast": case(variant=mode(autocast=True)),
     "compile": case(variant=mode(compile="max-autotune")),
     "graph": case(variant=mode(graph=True)),
-    "dynamic": case(variant=mode(options=CompileOptions(dynamic=True))),
+    "dynamic": case(variant=mode(dynamic=True)),
     "dtype": case(variant=Variant(COMPILE, "bf16")),
     "shape": case(shape_json='{"batch":9,"width":64}'),
     "name of a size": case(shape_json='{"batch":8,"depth":64}'),

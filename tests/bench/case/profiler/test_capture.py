@@ -16,7 +16,7 @@ from modescope.bench.case.profiler.capture import capture, record_kernels
 from modescope.bench.case.profiler.profile import Profile, columns, flags
 from modescope.bench.case.profiler.profiled_calls import MOST_TURNS, ProfiledCalls
 from modescope.bench.devices.devices import Cpu, Step
-from modescope.bench.records.cases import CompileOptions, Model, Variant
+from modescope.bench.records.cases import Model, Variant
 from modescope.bench.steps import modes
 from modescope.bench.steps.building import build
 from modescope.bench.steps.evidence import compilation_log, generated_code
@@ -86,7 +86,7 @@ def test_symbolic_sizes_of_generated_code_are_counted(
     dynamic: bool | None, batch: int, symbolic: int
 ) -> None:
     torch.compiler.reset()
-    asked = variant(grad="inference_mode", compile="default", options=CompileOptions(dynamic))
+    asked = variant(grad="inference_mode", compile="default", dynamic=dynamic)
     with generated_code.watch() as watch:
         built("pointwise", asked, batch=batch, width=16, ops=4)()
     assert watch.generated.symbolic_sizes == symbolic
