@@ -262,8 +262,13 @@ def test_the_table_is_shown_whatever_ends_the_confirming(
     submission = sweep.Submission(Path("study"), 2, iter(["one", "two"]), confirm=confirm)
     monkeypatch.setattr(sweep, "submit", lambda requests: submission)
     tables: list[Sequence[str]] = []
+
+    def show_table(study: Path, run_ids: Sequence[str], is_sweep: bool) -> int:
+        tables.append(run_ids)
+        return shown
+
     monkeypatch.setattr(running, "unconfirmed", lambda study, run_ids: run_ids)
-    monkeypatch.setattr(running, "show", lambda _, ids, is_sweep: tables.append(ids) or shown)
+    monkeypatch.setattr(running, "show", show_table)
     requests: Any = [
         SimpleNamespace(sweep=True, settings=SimpleNamespace(cluster={"engine": "gpus"}))
     ]
