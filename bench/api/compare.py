@@ -29,14 +29,15 @@ from hydra.core.override_parser.types import Quote, QuotedString
 
 from modescope.analysis import table, why
 from modescope.analysis.causes import finding
-from modescope.analysis.derive.registry import derive, derived
+from modescope.analysis.derive.registry import derive
 from modescope.analysis.derive.select import latest, ordered
 from modescope.analysis.load import read
-from modescope.analysis.recommend.decide import recommend, unconfirmed
+from modescope.analysis.recommend.decide import recommend
 from modescope.analysis.recommend.types import Choice, Recommendation
 from modescope.bench.api import saving
 from modescope.bench.records.cases import PICKLE_FOLDER
 from modescope.bench.records.errors import UsageError
+from modescope.bench.run import unconfirmed
 from modescope.bench.sweep import isolation, prepare, progress_bar, sweep
 
 COMPOSING_S = 3600.0
@@ -184,7 +185,7 @@ def compare(
         try:
             run_ids = list(submission.finished)
             if submission.confirm is not None:
-                submission.confirm(unconfirmed(recommend(derived(folder)), run_ids))
+                submission.confirm(unconfirmed(folder, run_ids))
         except sweep.Incomplete as rest:
             raise UsageError(f"{rest}; finished rows are kept in {folder}") from rest
         except KeyboardInterrupt as stop:

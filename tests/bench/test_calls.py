@@ -12,10 +12,9 @@ import pytest
 
 from modescope.bench.records.cases import Case, Inference
 from modescope.bench.records.errors import UsageError
-from modescope.bench.resolve import Request, resolve
+from modescope.bench.resolve import resolve
+from tests.helpers.commands import Ask
 from tests.helpers.made_up_records import CPU
-
-Ask = Callable[..., list[Request]]
 
 
 @pytest.fixture
