@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from modescope.bench.records.cases import Mode, Model, Training, Variant
+from modescope.bench.records.cases import Inference, Mode, Model, Training, Variant
 from tests.helpers.made_up_records import AMP, COMPILE, EAGER, MODEL, case
 
 IDS = {
@@ -30,6 +30,24 @@ IDS = {
     },
     "959ffdb11e923163": {
         "model": Model("custom:net:build", "net:build", '{"width":8}', batch_dim=None)
+    },
+    "c5839feec0bf6e92": {
+        "model": Model(
+            "timm:net",
+            "modescope.models.libraries.of_timm:build",
+            '{"width":8}',
+            False,
+            1,
+            '{"x":["batch",2]}',
+            "net",
+        ),
+        "variant": Variant(Mode("", "no_grad", True, "max-autotune", True, dynamic=True), "bf16"),
+        "baseline": None,
+        "threads": 2,
+        "options": Inference('{"batch":[1,8]}', '{"batch":[8]}'),
+    },
+    "cdf3e673534647d1": {
+        "options": Training("sgd", "fused", True, 0.1, False, "output", "forward_backward", "model")
     },
 }
 
@@ -61,38 +79,3 @@ def test_equal_work_has_equal_ids() -> None:
     assert case(device="cuda").case_id == case(device="cuda:1").case_id
     orders = '{"a":1,"b":{"c":2,"d":3}}', '{"b":{"d":3,"c":2},"a":1}'
     assert len({case(model=replace(MODEL, args_json=each)).case_id for each in orders}) == 1
-
-
-def mode(**axes: Any) -> Variant:
-    return Variant(replace(COMPILE, **axes), "fp32")
-
-
-OTHER_WORK = {
-    "grad": case(variant=mode(grad="no_grad")),
-    "autocast": case(variant=mode(autocast=True)),
-    "compile": case(variant=mode(compile="max-autotune")),
-    "graph": case(variant=mode(graph=True)),
-    "dynamic": case(variant=mode(dynamic=True)),
-    "dtype": case(variant=Variant(COMPILE, "bf16")),
-    "shape": case(shape_json='{"batch":9,"width":64}'),
-    "name of a size": case(shape_json='{"batch":8,"depth":64}'),
-    "phase": case(options=Training()),
-    "optimizer": case(options=Training(optimizer="adamw")),
-    "recomputing": case(options=Training(checkpoint="model")),
-    "baseline": case(baseline=Variant(AMP, "fp32")),
-    "baseline's dtype": case(baseline=Variant(EAGER, "bf16")),
-    "no baseline": case(baseline=None),
-    "device": case(device="cuda"),
-    "threads": case(threads=2),
-    "target": case(model=replace(MODEL, target="modescope.models.mlp:other")),
-    "arguments": case(model=replace(MODEL, args_json='{"depth":2}')),
-    "fullgraph": case(model=replace(MODEL, fullgraph=False)),
-    "batch_dim": case(model=replace(MODEL, batch_dim=1)),
-    "architecture": case(model=replace(MODEL, architecture="gpt2")),
-    "inputs": case(model=replace(MODEL, inputs_json='{"x":[2]}')),
-}
-
-
-def test_different_work_has_a_different_id() -> None:
-    ids = {name: other.case_id for name, other in OTHER_WORK.items()}
-    assert len({*ids.values(), case().case_id}) == len(ids) + 1, ids

@@ -10,8 +10,6 @@ import signal
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -244,33 +242,22 @@ def test_an_untested_torch_is_named_before_anything_is_measured(run: Cli, world:
     assert "torch 2.16.0+cpu" in heading
 
 
-@pytest.mark.parametrize(
-    ("failure", "shown", "expected"),
-    [
-        (None, 1, 1),
-        (KeyboardInterrupt(), 1, 130),
-        (KeyboardInterrupt(signal.SIGTERM), 0, 143),
-    ],
-)
-def test_the_table_is_shown_whatever_ends_the_confirming(
-    monkeypatch: pytest.MonkeyPatch, failure: BaseException | None, shown: int, expected: int
+def test_the_table_is_shown_also_where_a_signal_ends_the_confirming(
+    run: Cli, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def confirm(run_ids: Sequence[str]) -> None:
-        if failure:
-            raise failure
-
-    submission = sweep.Submission(Path("study"), 2, iter(["one", "two"]), confirm=confirm)
-    monkeypatch.setattr(sweep, "submit", lambda requests: submission)
+    world.slower = {"compile": 0.5, "no_grad": 0.9}
     tables: list[Sequence[str]] = []
+
+    def stop(run_ids: Sequence[str], jobs: object) -> None:
+        assert len(run_ids) == 2
+        raise KeyboardInterrupt(signal.SIGTERM)
 
     def show_table(study: Path, run_ids: Sequence[str], is_sweep: bool) -> int:
         tables.append(run_ids)
-        return shown
+        return 1
 
-    monkeypatch.setattr(running, "unconfirmed", lambda study, run_ids: run_ids)
+    monkeypatch.setattr(sweep, "confirm", stop)
     monkeypatch.setattr(running, "show", show_table)
-    requests: Any = [
-        SimpleNamespace(sweep=True, settings=SimpleNamespace(cluster={"engine": "gpus"}))
-    ]
-    assert running.measure(requests) == expected
-    assert tables == [["one", "two"]]
+    answer = run(*MODES)
+    assert (answer.status, [len(each) for each in tables]) == (143, [3])
+    assert "stopped after 3 of 3" in answer.out
