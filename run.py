@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from modescope.analysis.after_run import show, unconfirmed
-from modescope.bench.sweep.main import main
+from modescope.bench.run import main
 
 # All of modescope is imported as modescope.*. This folder on the path would hide a user's own
 # packages called models, bench, analysis or conf.
@@ -14,4 +13,4 @@ if sys.path[0] == str(Path(__file__).resolve().parent):
     del sys.path[0]
 
 if __name__ == "__main__":
-    sys.exit(main(show, unconfirmed))
+    sys.exit(main())

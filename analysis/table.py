@@ -52,6 +52,15 @@ def advice(rows: pd.DataFrame, wanted: Wishes = ANYTHING) -> str:
     return "\n".join([*lines, *_programs(every)])
 
 
+def use(rows: pd.DataFrame) -> str:
+    """Which mode to use, without remarks and code: for each work a line per precision."""
+    lines = []
+    for one in fold(recommend(rows)):
+        lines += paragraph(f"use for {one.work}")
+        lines += [line for each in one.precisions for line in indented_paragraph(each.text)]
+    return "\n".join(lines)
+
+
 def _programs(works: Iterable[Advice]) -> Iterator[str]:
     """The code of the recommended modes, each once; programs beyond MOST_CODE lines are counted."""
     every = phrases.grouped(

@@ -27,8 +27,10 @@ RULES: tuple[Rule, ...] = (
         "use {of}mode=compile-cuda-graph for a manual capture",
     ),
     (
-        lambda variant, options, device: bool(backends.refused_options(variant.mode)),
-        "mode.compile={mode.compile} does not take {refused}; leave out {refused}, or use "
+        lambda variant, options, device: (
+            variant.mode.dynamic is not None and not backends.find(variant.mode).dynamic
+        ),
+        "mode.compile={mode.compile} does not take mode.dynamic; leave out mode.dynamic, or use "
         "{of}mode=compile",
     ),
     (
@@ -137,10 +139,9 @@ def _reason(
 ) -> str | None:
     for applies, reason in rules:
         if applies(variant, case.options, device):
-            refused = ", ".join(f"mode.{name}" for name in backends.refused_options(variant.mode))
             return reason.format(
-                device=device.name, dtype=variant.dtype, mode=variant.mode, refused=refused,
-                options=case.options, of=of,
+                device=device.name, dtype=variant.dtype, mode=variant.mode, options=case.options,
+                of=of,
             )  # fmt: skip
     return None
 

@@ -20,7 +20,6 @@ from modescope.bench.records.cases import (
     PICKLED_TARGET,
     Budget,
     Case,
-    CompileOptions,
     Mode,
     Plan,
     Variant,
@@ -145,7 +144,7 @@ def resolve(request: Request, describe: Callable[[str], DeviceFacts]) -> tuple[C
     if device == "auto":
         device = "cuda" if describe("auto").type == "cuda" else "cpu"
     facts = describe(device)
-    mode = _mode(settings.mode)
+    mode = Mode(**asdict(settings.mode))
     dtype = settings.dtype
     if dtype == "auto":
         dtype = "bf16" if mode.autocast else "fp32"
@@ -177,17 +176,11 @@ def resolve(request: Request, describe: Callable[[str], DeviceFacts]) -> tuple[C
     return case, Plan(**{**same, **changed})
 
 
-def _mode(settings: ModeSettings) -> Mode:
-    axes = asdict(settings)
-    options = {each.name: axes.pop(each.name) for each in fields(CompileOptions)}
-    return Mode(**axes, options=CompileOptions(**options))
-
-
 def _baseline(request: Request, mode: Mode, dtype: str) -> Variant | None:
     if request.baseline is None:
         return None
     default = "fp32" if mode.autocast and not request.baseline.autocast else dtype
-    return Variant(_mode(request.baseline), request.settings.baseline.dtype or default)
+    return Variant(Mode(**asdict(request.baseline)), request.settings.baseline.dtype or default)
 
 
 def _options(settings: Settings) -> cases.PhaseOptions:

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, get_type_hints
 
 from omegaconf import MISSING, DictConfig, OmegaConf
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
@@ -14,7 +14,6 @@ from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBase
 from modescope.bench.records.cases import (
     IMPLEMENTATIONS,
     OPTIMIZERS,
-    CompileOptions,
     Inference,
     PhaseOptions,
     Training,
@@ -65,18 +64,6 @@ def setting(*choices: str | None, least: float | None = None, most: float = MOST
     return field(default=default, metadata={"choices": choices, "least": least, "most": most})
 
 
-T = TypeVar("T")
-
-
-def _with_compile_options(schema: type[T]) -> type[T]:
-    """Adds the fields of `CompileOptions` to `schema`, which `@dataclass` is applied to later."""
-    for each in fields(CompileOptions):
-        schema.__annotations__[each.name] = get_type_hints(CompileOptions)[each.name]
-        choices = each.metadata.get("choices", ())
-        setattr(schema, each.name, setting(*choices, default=each.default))
-    return schema
-
-
 @dataclass
 class ModelSettings:
     """The fields of a file in conf/model/."""
@@ -100,15 +87,15 @@ class ModelSettings:
 
 
 @dataclass
-@_with_compile_options
 class ModeSettings:
-    """The fields of a file in conf/mode/."""
+    """The fields of a file in conf/mode/; `bench.records.cases.Mode` explains them."""
 
     name: str = MISSING
     grad: str = setting("enabled", "no_grad", "inference_mode", "natural")
     autocast: bool = MISSING
     compile: str = setting(*backends.modes())
     graph: bool = MISSING
+    dynamic: bool | None = None
 
 
 @dataclass

@@ -31,7 +31,7 @@ class Command:
 
 COMMANDS = {
     "run": Command(
-        "modescope.__main__:run", "measure a case, or with -m a sweep (run -m experiment=modes)"
+        "modescope.bench.run:main", "measure a case, or with -m a sweep (run -m experiment=modes)"
     ),
     "table": Command("modescope.analysis.table:main", "print a study and which mode to use"),
     "report": Command("modescope.analysis.report.__main__:main", "write a study's report"),
@@ -87,15 +87,6 @@ def usage() -> str:
             "modescope COMMAND --help lists its options; modescope --version prints the version.",
         ]
     )
-
-
-def run(words: Sequence[str]) -> int:
-    """Does what `python run.py` does. Hydra reads the arguments from sys.argv, so they go there."""
-    from modescope.analysis.after_run import show, unconfirmed
-    from modescope.bench.sweep.main import main
-
-    sys.argv = [sys.argv[0], *words]
-    return main(show, unconfirmed)
 
 
 def _leave_checkout() -> None:

@@ -5,7 +5,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -169,13 +169,9 @@ def one_thread() -> Iterator[None]:
 
 
 @pytest.fixture
-def typed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Types a command line: `python run.py` with these arguments."""
-
-    def type_(*arguments: str) -> None:
-        monkeypatch.setattr(sys, "argv", [str(ROOT / "run.py"), *arguments])
-
-    return type_
+def in_run_py(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command line is that of `python run.py`."""
+    monkeypatch.setattr(sys, "argv", [str(ROOT / "run.py")])
 
 
 def _with_results(folder: Path, arguments: Sequence[str]) -> list[str]:
@@ -185,14 +181,13 @@ def _with_results(folder: Path, arguments: Sequence[str]) -> list[str]:
 
 
 @pytest.fixture
-def ask(typed: Callable[..., None], tmp_path_factory: pytest.TempPathFactory) -> Ask:
+def ask(in_run_py: None, tmp_path_factory: pytest.TempPathFactory) -> Ask:
     """The requests of a command line; results would go to a temporary folder."""
     from modescope.bench.command_line import collect
 
     folder = tmp_path_factory.mktemp("asked")
 
     def requests(*arguments: str) -> list[Request]:
-        typed()
         return collect(_with_results(folder, arguments))
 
     return requests
@@ -219,14 +214,12 @@ def results(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def cli(typed: Callable[..., None], capfd: pytest.CaptureFixture[str], results: Path) -> Cli:
+def cli(in_run_py: None, capfd: pytest.CaptureFixture[str], results: Path) -> Cli:
     """`python run.py` in this process; the output includes that of children."""
-    from modescope.analysis.after_run import show, unconfirmed
-    from modescope.bench.sweep.main import main
+    from modescope.bench.run import main
 
     def call(*arguments: str) -> Answer:
-        typed(*_with_results(results, arguments))
-        status = main(show, unconfirmed)
+        status = main(_with_results(results, arguments))
         return Answer(status, *capfd.readouterr())
 
     return call

@@ -29,14 +29,15 @@ from hydra.core.override_parser.types import Quote, QuotedString
 
 from modescope.analysis import table, why
 from modescope.analysis.causes import finding
-from modescope.analysis.derive.registry import derive, derived
+from modescope.analysis.derive.registry import derive
 from modescope.analysis.derive.select import latest, ordered
 from modescope.analysis.load import read
-from modescope.analysis.recommend.decide import recommend, unconfirmed
+from modescope.analysis.recommend.decide import recommend
 from modescope.analysis.recommend.types import Choice, Recommendation
 from modescope.bench.api import saving
 from modescope.bench.records.cases import PICKLE_FOLDER
 from modescope.bench.records.errors import UsageError
+from modescope.bench.run import unconfirmed
 from modescope.bench.sweep import isolation, prepare, progress_bar, sweep
 
 COMPOSING_S = 3600.0
@@ -131,8 +132,9 @@ def compare(
         progress: whether stderr shows what is measured, in a notebook as a bar.
 
     Raises:
-        UsageError: an argument is wrong, or the model cannot be sent to a fresh process. Nothing
-            was measured then. A case that fails while it is measured is a row with its reason.
+        UsageError: an argument is wrong, or the model cannot be sent to a fresh process or fails
+            there in plain eager. Nothing was measured then. A case that fails while it is measured
+            is a row with its reason.
         KeyboardInterrupt: finished rows are kept; the same call with `study` continues.
     """
     if hasattr(model, "_orig_mod"):
@@ -151,6 +153,10 @@ def compare(
         )
     if not isinstance(study, str | Path | None):
         raise UsageError(f"study={study!r}: must be a name or a path")
+    texts = {"modes": () if modes is None else modes, "dtype": dtype, "overrides": overrides}
+    for key, value in texts.items():
+        if not isinstance(value, Sequence) or not all(isinstance(each, str) for each in value):
+            raise UsageError(f"{key}={value!r}: must be a text or a list of texts")
     called = str(name or getattr(model, "__name__", type(model).__name__))
     name = re.sub(r"[^\w-]+", "_", called, flags=re.ASCII).strip("_") or "model"
     folder = _folder(study or f"{name}-{datetime.now():%Y%m%d-%H%M%S}")
@@ -179,7 +185,7 @@ def compare(
         try:
             run_ids = list(submission.finished)
             if submission.confirm is not None:
-                submission.confirm(unconfirmed(recommend(derived(folder)), run_ids))
+                submission.confirm(unconfirmed(folder, run_ids))
         except sweep.Incomplete as rest:
             raise UsageError(f"{rest}; finished rows are kept in {folder}") from rest
         except KeyboardInterrupt as stop:

@@ -17,10 +17,9 @@ from pathlib import Path
 from modescope.bench.cluster.chunk import Chunk, measure_chunk
 from modescope.bench.cluster.distribute import States, distribute, require_gpus
 from modescope.bench.records.cpu import physical_cores, which_cores
-from modescope.bench.records.errors import UsageError
+from modescope.bench.records.errors import UsageError, terminate
 from modescope.bench.resolve import Request
 from modescope.bench.sweep.isolation import describe_exit
-from modescope.bench.sweep.main import terminate
 from modescope.bench.sweep.sweep import Submission
 
 

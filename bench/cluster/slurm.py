@@ -19,9 +19,8 @@ from typing import Any
 
 from modescope.bench.cluster.chunk import Chunk, measure_chunk
 from modescope.bench.cluster.distribute import States, distribute, largest_needs, require_gpus
-from modescope.bench.records.errors import UsageError
+from modescope.bench.records.errors import UsageError, terminate
 from modescope.bench.resolve import Request
-from modescope.bench.sweep.main import terminate
 from modescope.bench.sweep.sweep import Submission
 
 ENDED = (

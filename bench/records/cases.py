@@ -16,32 +16,25 @@ from typing import Any, ClassVar
 
 
 @dataclass(frozen=True)
-class CompileOptions:
-    """Arguments of torch.compile other than its mode, under the same names.
-
-    A new option is a new field with a default. It becomes a key of `mode`; values other than the
-    default enter the case id, the mode's name and the column `compile_options`. A field's metadata
-    may list the allowed values: {"choices": (...)}.
-    """
-
-    dynamic: bool | None = None  # symbolic sizes; None: only for sizes that change between calls
-
-
-@dataclass(frozen=True)
 class Mode:
-    """An execution mode: its name, four independent axes, and the options of `compile`."""
+    """An execution mode: its name, four independent axes, and an argument of torch.compile."""
 
     name: str
     grad: str  # enabled | no_grad | inference_mode
     autocast: bool = False
     compile: str = "none"  # none | a mode of a backend (bench.steps.backends)
     graph: bool = False  # captured by hand in a CUDA graph
-    options: CompileOptions = CompileOptions()
+    dynamic: bool | None = None  # symbolic sizes; None: only for sizes that change between calls
 
     @property
     def compiles(self) -> bool:
         """Whether torch.compile or another compiler is used."""
         return self.compile != "none"
+
+    @property
+    def compile_options(self) -> dict[str, Any]:
+        """The arguments of torch.compile, other than its mode, that are not at their defaults."""
+        return {} if self.dynamic is None else {"dynamic": self.dynamic}
 
     def eager_mode(self, grad: str | None = None) -> Mode:
         """The eager mode with the same autocast, and with `grad` or else the same grad axis."""
@@ -272,8 +265,8 @@ def _target_in_ids(target: str) -> str:
 def _axes(variant: Variant) -> dict[str, Any]:
     axes = {**non_defaults(variant.mode), "dtype": variant.dtype}
     del axes["name"]
-    axes.pop("options", None)
-    options = non_defaults(variant.mode.options)
+    axes.pop("dynamic", None)
+    options = variant.mode.compile_options
     return {**axes, "compile_options": options} if options else axes
 
 

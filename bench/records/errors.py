@@ -1,12 +1,13 @@
-"""UsageError, progress reports of a child process, and texts of errors on one line."""
+"""UsageError, ends by signals, progress reports of a child, and texts of errors on one line."""
 
 from __future__ import annotations
 
 import io
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 
 class UsageError(Exception):
@@ -16,6 +17,16 @@ class UsageError(Exception):
 def os_error_text(error: OSError) -> str:
     """`file: message` of the system's error, or just the message."""
     return f"{error.filename}: {error.strerror}" if error.filename else str(error)
+
+
+def terminate(number: int, frame: object) -> NoReturn:
+    """Signal handler by which SIGTERM ends a sweep as cleanly as Ctrl-C does."""
+    raise KeyboardInterrupt(number)
+
+
+def exit_status(stop: KeyboardInterrupt) -> int:
+    """Exit status after Ctrl-C or `terminate`: 128 plus the signal's number, as in shells."""
+    return 128 + int(stop.args[0] if stop.args else signal.SIGINT)
 
 
 class Progress(Protocol):

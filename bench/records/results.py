@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from modescope.bench.records import columns
-from modescope.bench.records.cases import Case, Plan, canonical_json, non_defaults
+from modescope.bench.records.cases import Case, Plan, canonical_json
 from modescope.bench.records.columns import column, nullable
 from modescope.bench.records.environment import Environment, Scheduling
 
@@ -109,7 +109,6 @@ class Work:
 def work_of(case: Case, plan: Plan) -> Work:
     """The columns of `case`, measured by `plan`."""
     mode, baseline = case.variant.mode, case.baseline
-    options = non_defaults(mode.options)
     return Work(
         model=case.model.name,
         model_args=case.model.args_json,
@@ -131,7 +130,7 @@ def work_of(case: Case, plan: Plan) -> Work:
         threads=case.threads,
         compile_cache=plan.compile_cache,
         batch_dim=case.model.batch_dim,
-        compile_options=canonical_json(options) if options else None,
+        compile_options=canonical_json(mode.compile_options) if mode.compile_options else None,
         model_inputs=case.model.inputs_json,
     )
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
-from modescope.bench.records.cases import CompileOptions, Mode, non_defaults
+from modescope.bench.records.cases import Mode
 
 if TYPE_CHECKING:
     import torch
@@ -54,8 +54,6 @@ Build = Callable[["torch.nn.Module", Mode, bool], "torch.nn.Module"]
 """A function of a module, a mode, and whether graph breaks are errors. It returns the module to
 call instead."""
 
-OPTIONS = frozenset(each.name for each in fields(CompileOptions))
-
 
 @dataclass(frozen=True)
 class Backend:
@@ -69,22 +67,20 @@ class Backend:
     autotuning: Mapping[str, str] = field(default_factory=dict)
     """Modes that benchmark kernels against each other, each with the mode that does not but is
     otherwise the same."""
-    options: frozenset[str] = OPTIONS  # the fields of CompileOptions that it takes
+    dynamic: bool = True  # whether it takes mode.dynamic
     doubts: tuple[Doubt, ...] = ()
 
 
 def _inductor(module: torch.nn.Module, mode: Mode, fullgraph: bool) -> torch.nn.Module:
     import torch  # here, because the command line reads this table without torch
 
-    compiled = torch.compile(
-        module, mode=mode.compile, fullgraph=fullgraph, **non_defaults(mode.options)
-    )
+    compiled = torch.compile(module, mode=mode.compile, fullgraph=fullgraph, **mode.compile_options)
     assert isinstance(compiled, torch.nn.Module)
     return compiled
 
 
 BACKENDS = {
-    "none": Backend(lambda module, mode, fullgraph: module, modes=("none",), options=frozenset()),
+    "none": Backend(lambda module, mode, fullgraph: module, modes=("none",), dynamic=False),
     "inductor": Backend(
         _inductor,
         modes=("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"),
@@ -103,7 +99,7 @@ BACKENDS = {
                 "torch.compile made {f.compiled.graphs} graphs instead of one",
             ),
             (
-                lambda f: f.mode.options.dynamic is True and f.symbolic_sizes == 0,
+                lambda f: f.mode.dynamic is True and f.symbolic_sizes == 0,
                 "no size is symbolic: the code is compiled for these sizes only",
             ),
             (
@@ -153,8 +149,3 @@ def replays_graphs(mode: Mode) -> bool:
 def autotunes(mode: Mode) -> bool:
     """Whether the backend of `mode` should benchmark kernels against each other."""
     return mode.compile in find(mode).autotuning
-
-
-def refused_options(mode: Mode) -> list[str]:
-    """The options of `mode` that its backend does not take."""
-    return sorted(set(non_defaults(mode.options)) - find(mode).options)

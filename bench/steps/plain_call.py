@@ -92,7 +92,7 @@ def try_call(subject: Subject, device: Hardware, model: Model, shape: Mapping[st
             return
         mode = "train()" if module.training else "eval()"
         sizes = " ".join(f"shape.{name}={size}" for name, size in shape.items())
-        given = " and ".join(filter(None, (sizes, model.inputs_json and KEY)))
+        given = " and ".join(filter(None, (sizes, model.inputs_json and KEY))) or "these inputs"
         raise UsageError(
             f"{model.name} fails in {mode} with {given}: "
             f"{one_line(error, LONGEST_ERROR)}; choose others"

@@ -93,13 +93,13 @@ def try_model(
 def _build(model: Model, shape: dict[str, int], options: PhaseOptions, hardware: Hardware) -> None:
     """Builds the model for the phase of `options`; raises UsageError where it does not fit.
 
-    With inputs from model.inputs, or a library's architecture, the model is also called, on the
-    device, because only a call shows whether inputs and sizes fit.
+    With inputs from model.inputs or `modescope.compare`, or a library's architecture, the model is
+    also called, on the device, because only a call shows whether inputs and sizes fit.
     """
     subject = build(model, shape)
     phase = phase_of(options)
     phase.check_model(subject.module)
-    if model.inputs_json is not None or model.architecture is not None:
+    if model.inputs_json or model.architecture or model.pickled:
         if phase.trains:
             subject.module.train()
         try_call(subject, hardware, model, shape)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -84,7 +85,9 @@ def _difference(row: dict[str, Any], plan: Plan, environment: Environment) -> st
     """In what respect `row` was not measured as `plan` asks, in a few words; None if in none."""
     budget = plan.budget
     differing = [
-        name for column, name in COMPARED.items() if row[column] != getattr(environment, column)
+        f"{name} ({_changed(*values)})" if column == "variables" else name
+        for column, name in COMPARED.items()
+        if (values := (row[column], getattr(environment, column)))[0] != values[1]
     ]
     if differing or row["environment_id"] != environment.environment_id:
         return f"{' and '.join(differing) or 'the environment'} changed"
@@ -104,6 +107,12 @@ def _difference(row: dict[str, Any], plan: Plan, environment: Environment) -> st
         if getattr(plan, name) and not row[name]:
             return f"measured with {name}=false"
     return None
+
+
+def _changed(before: str | None, now: str | None) -> str:
+    """The environment variables, by name, that are not the same in both texts of JSON."""
+    old, new = (json.loads(each or "{}") for each in (before, now))
+    return ", ".join(sorted(name for name in {*old, *new} if old.get(name) != new.get(name)))
 
 
 def _status_may_differ(row: dict[str, Any], max_error: float | None) -> bool:

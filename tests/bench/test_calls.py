@@ -12,10 +12,9 @@ import pytest
 
 from modescope.bench.records.cases import Case, Inference
 from modescope.bench.records.errors import UsageError
-from modescope.bench.resolve import Request, resolve
+from modescope.bench.resolve import resolve
+from tests.helpers.commands import Ask
 from tests.helpers.made_up_records import CPU
-
-Ask = Callable[..., list[Request]]
 
 
 @pytest.fixture
@@ -27,27 +26,20 @@ def case(ask_quickly: Ask) -> Callable[..., Case]:
     return resolved
 
 
-def mix(case: Callable[..., Case], sizes: str, *settings: str) -> Inference:
-    options = case("calls=mix", f"calls.sizes={sizes}", *settings).options
-    assert isinstance(options, Inference)
-    return options
-
-
 def seqs(options: Any, padded: bool = False) -> list[int]:
     return [each["seq"] for each in options.calls(padded)]
 
 
-def test_sizes_are_drawn_between_both_ends_by_the_seed(case: Callable[..., Case]) -> None:
-    drawn = seqs(mix(case, "{seq: [3, 5]}"))
-    assert (len(drawn), {*drawn}) == (200, {3, 4, 5})
-    assert drawn == seqs(mix(case, "{seq: [3, 5]}"))
-    assert drawn != seqs(mix(case, "{seq: [3, 5]}", "seed=1"))
+def test_sizes_are_drawn_by_the_seed_and_the_nth_a_nth_as_often_by_zipf(
+    case: Callable[..., Case],
+) -> None:
+    def drawn(*settings: str) -> list[int]:
+        return seqs(case("calls=mix", "calls.sizes={seq: [3, 5]}", *settings).options)
 
-
-def test_zipf_draws_the_nth_size_a_nth_as_often(case: Callable[..., Case]) -> None:
-    settings = "calls.draw=zipf", "calls.count=10000"
-    drawn = Counter(seqs(mix(case, "{seq: [10, 12]}", *settings)))
-    shares = [drawn[size] / 10_000 for size in (10, 11, 12)]
+    assert (len(drawn()), {*drawn()}) == (200, {3, 4, 5})
+    assert drawn() == drawn() != drawn("seed=1")
+    counts = Counter(drawn("calls.draw=zipf", "calls.count=10000"))
+    shares = [counts[size] / 10_000 for size in (3, 4, 5)]
     assert shares == pytest.approx([6 / 11, 3 / 11, 2 / 11], abs=0.02)
 
 
@@ -71,6 +63,8 @@ def test_padding_is_of_the_case_alone_and_enlarges_what_the_model_is_built_with(
     plain = case("calls=mix", *sizes)
     assert plain.shape == asked.shape  # so that both are compared
     assert plain.case_id != asked.case_id
+    quantiles = case("calls=mix", *sizes[:1], "calls.count=5", sizes[2], "calls.pad=2")
+    assert seqs(quantiles.options, padded=True) == [8, 8, 16, 16, 8]  # a list is repeated
 
 
 def test_calls_that_repeat_change_no_id(case: Callable[..., Case]) -> None:
@@ -105,12 +99,6 @@ def test_settings_that_do_not_fit_are_refused(
     Path("short.csv").write_text("a,b\n1\n")
     with pytest.raises(UsageError, match=part):
         case(*settings)
-
-
-def test_a_number_of_buckets_is_quantiles_of_the_sizes(case: Callable[..., Case]) -> None:
-    sizes = "calls.draw=list", "calls.count=5", "calls.sizes={seq: [1, 2, 3, 100]}"
-    asked = case("calls=mix", *sizes, "calls.pad=2")
-    assert seqs(asked.options, padded=True) == [2, 2, 100, 100, 2]  # a list is repeated
 
 
 def test_a_model_of_the_users_takes_any_size(ask_quickly: Ask) -> None:

@@ -5,22 +5,22 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from omegaconf import OmegaConf
 
-from modescope.bench.records.cases import Case, CompileOptions, Mode, Model, Plan
+from modescope.bench.records.cases import Case, Mode, Model, Training
 from modescope.bench.records.environment import DeviceFacts
 from modescope.bench.records.errors import UsageError
-from modescope.bench.resolve import Request, resolve
+from modescope.bench.resolve import resolve
+from modescope.bench.settings import TrainSettings
 from modescope.bench.sweep.prepare import prepare
+from tests.helpers.commands import Ask
 from tests.helpers.made_up_records import CPU, H100
 from tests.helpers.paths import CONF
-
-Ask = Callable[..., list[Request]]
 
 
 def read_yaml(file: Path) -> Any:
@@ -44,11 +44,6 @@ def case(ask_quickly: Ask) -> Callable[..., Case]:
     return resolved
 
 
-@pytest.fixture
-def plan(ask_quickly: Ask) -> Callable[..., Plan]:
-    return lambda *arguments: resolve(ask_quickly(*arguments)[0], laptop)[1]
-
-
 Resolve = Callable[..., Case]
 
 
@@ -56,19 +51,14 @@ def test_every_preset_resolves_to_its_file(case: Resolve) -> None:
     for file in CONF.glob("mode/*.yaml"):
         axes = read_yaml(file)
         grad = axes["grad"] if axes["grad"] != "natural" else "inference_mode"
-        options = CompileOptions(axes.get("dynamic"))
-        assert case(f"mode={file.stem}").variant.mode == Mode(
-            file.stem, grad, axes["autocast"], axes["compile"], axes["graph"], options
-        )
+        assert case(f"mode={file.stem}").variant.mode == Mode(**{**axes, "grad": grad})
 
 
 @pytest.mark.parametrize(
     ("arguments", "dtype", "baseline"),
     [
-        (["mode=compile"], "fp32", "eager fp32"),
         (["mode=compile", "dtype=bf16"], "bf16", "eager bf16"),
         (["mode=amp"], "bf16", "eager fp32"),
-        (["mode=amp", "dtype=fp16"], "fp16", "eager fp32"),
         (["mode=amp", "mode.autocast=false"], "fp32", "eager fp32"),
         (["mode=amp", "baseline.dtype=bf16"], "bf16", "eager bf16"),
         (["mode=amp-compile", "dtype=fp16", "baseline.mode=amp"], "fp16", "amp fp16"),
@@ -114,19 +104,15 @@ def test_equal_axes_under_other_names_have_equal_ids(case: Resolve) -> None:
         ("cuda:1", server, "cuda:1"),
     ],
 )
-def test_sizes_depend_on_the_device(case: Resolve, device: str, describe: Any, found: str) -> None:
-    sizes = read_yaml(CONF / "model" / "mlp.yaml")["model"]["sizes"]
-    for size in ("default", "large"):
-        asked = case("model=mlp", f"shape={size}", f"device={device}", describe=describe)
-        assert asked.device == found
-        assert asked.shape == sizes[size][found.partition(":")[0]]
-
-
-def test_a_size_can_be_overridden(case: Resolve) -> None:
-    asked = case("model=mlp", 'shape.batch="7"', "shape.depth=null")
-    assert asked.shape == {**case("model=mlp").shape, "batch": 7}
-    scaled = case("model=transformer", "shape.scale=7")
-    assert scaled == case("model=transformer", "shape.batch=7")
+def test_sizes_depend_on_the_device_and_can_be_overridden(
+    case: Resolve, device: str, describe: Any, found: str
+) -> None:
+    sizes = read_yaml(CONF / "model" / "mlp.yaml")["model"]["sizes"]["large"]
+    words = ("model=mlp", "shape=large", f"device={device}")
+    asked = case(*words, 'shape.batch="7"', "shape.depth=null", describe=describe)
+    assert asked.device == found
+    assert asked.shape == {**sizes[found.partition(":")[0]], "batch": 7}
+    assert asked == case(*words, "shape.scale=7", describe=describe)
 
 
 def test_a_model_resolves_to_its_target(case: Resolve) -> None:
@@ -200,14 +186,16 @@ MODE = "{name: %s, grad: %s, autocast: %s, compile: %s, graph: false, dynamic: %
 
 @pytest.fixture
 def their_conf(tmp_path: Path) -> Path:
+    """A folder of configurations of the user's."""
+    own = tmp_path / "conf"
     for folder, name, content in (
         ("model", "mine", "{name: mine, target: 'net:Net', inputs: {x: [batch, 4]}}\n"),
         ("mode", "sizes", MODE % ("sizes", "natural", "false", "default", "true")),
         ("mode", "like_amp", "defaults: [amp]\nname: like_amp\ndynamic: null\n"),
     ):
-        (tmp_path / folder).mkdir(exist_ok=True)
-        (tmp_path / folder / f"{name}.yaml").write_text(content)
-    return tmp_path
+        (own / folder).mkdir(exist_ok=True, parents=True)
+        (own / folder / f"{name}.yaml").write_text(content)
+    return own
 
 
 def test_a_model_of_a_users_configuration_is_custom(case: Resolve, their_conf: Path) -> None:
@@ -217,33 +205,32 @@ def test_a_model_of_a_users_configuration_is_custom(case: Resolve, their_conf: P
     assert asked.model.inputs_json == '{"x":["batch",4]}'
 
 
-def test_modes_of_a_users_configuration_resolve(case: Resolve, their_conf: Path) -> None:
+def test_modes_of_a_users_configuration_resolve_and_may_inherit_another(
+    case: Resolve, their_conf: Path
+) -> None:
     theirs = f"--config-dir={their_conf}"
     dynamic = case(theirs, "mode=sizes", "baseline.mode=sizes")
     assert (
         dynamic.variant.mode
         == dynamic.baseline.mode
-        == Mode("sizes", "inference_mode", compile="default", options=CompileOptions(dynamic=True))
+        == Mode("sizes", "inference_mode", compile="default", dynamic=True)
     )
     unset = case(theirs, "mode=sizes", "mode.dynamic=null")
     assert unset.variant.mode.name == "sizes[dynamic=null]"
     assert unset.case_id == case("mode=compile").case_id
-
-
-def test_a_mode_may_inherit_another(case: Resolve, their_conf: Path) -> None:
-    theirs = (f"--config-dir={their_conf}", "mode=like_amp")
-    assert case(*theirs).variant.mode.name == "like_amp"
-    assert case(*theirs).case_id == case("mode=amp").case_id
+    inherits = case(theirs, "mode=like_amp")
+    assert inherits.variant.mode.name == "like_amp"
+    assert inherits.case_id == case("mode=amp").case_id
     with pytest.raises(UsageError, match=r"autocast|grad"):
-        case(*theirs, "baseline.mode=like_amp")
+        case(theirs, "baseline.mode=like_amp")
 
 
 def test_the_plan_has_the_settings_of_the_command_which_no_case_has(
-    case: Resolve, plan: Callable[..., Plan]
+    case: Resolve, ask_quickly: Ask
 ) -> None:
-    words = ("budget=quick", "budget.max_rounds=30", "seed=3", "timeout_s=5", "study=mine")
-    more = ("profile=false", "trace_max_mb=0.5", "max_error=0.05")
-    made = plan(*words, *more)
+    words = ("budget=quick", "budget.max_rounds=30", "seed=3", "timeout_s=5", "study=mine",
+             "profile=false", "trace_max_mb=0.5", "max_error=0.05")  # fmt: skip
+    made = resolve(ask_quickly(*words)[0], laptop)[1]
     quick = read_yaml(CONF / "budget" / "quick.yaml")
     changed = {"name": "quick[max_rounds=30]", "max_rounds": 30, "slow_half_width": None}
     assert vars(made.budget) == {**quick, **changed}
@@ -251,17 +238,23 @@ def test_the_plan_has_the_settings_of_the_command_which_no_case_has(
     assert made.study_folder == Path(made.results_dir) / "mine"
     assert (made.profile, made.memory, made.max_error) == (False, True, 0.05)
     assert (made.trace_max_bytes, made.traces_max_bytes) == (500_000, 200_000_000)
-    assert case(*words, *more).case_id == case().case_id
+    assert case(*words).case_id == case().case_id
 
 
-def test_a_relative_results_folder_refers_to_the_working_folder(
-    plan: Callable[..., Plan], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+def test_options_of_training_count_for_the_id_unless_they_are_at_their_default(
+    case: Resolve,
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    with monkeypatch.context() as patch:
-        patch.setattr("modescope.bench.resolve.ROOT", tmp_path)
-        assert plan("results_dir=mine").results_dir == "mine"
-    assert plan("results_dir=mine").results_dir == str(tmp_path / "mine")
+    """Natural gradients are then enabled."""
+    usual = case("phase=train", "mode=compile")
+    assert (usual.options, usual.variant.mode.grad) == (Training(), "enabled")
+    asked = case("phase=train", "train.scaler=false", "model.loss=my_pkg.losses:hinge")
+    assert asked.options == Training(scaler=False, loss="my_pkg.losses:hinge")
+    same = case("phase=train", "train.lr=0.001", "train.optimizer=sgd")
+    assert len({usual.case_id, same.case_id, asked.case_id, case("mode.grad=enabled").case_id}) == 3
+    ours = {each.name: each.default for each in fields(Training) if each.name != "loss"}
+    assert {each.name: each.default for each in fields(TrainSettings)} == ours
+    with pytest.raises(UsageError, match=r"^train\.optimizer=adamw: .*phase=train"):
+        case("train.optimizer=adamw")
 
 
 @pytest.mark.parametrize(
@@ -284,7 +277,7 @@ LSTM = ("model=custom", "model.target=torch.nn:LSTM", "shape.batch=2",
         "+model.kwargs={input_size: 3, hidden_size: 5}")  # fmt: skip
 
 COMMANDS = [
-    ["dtype=bf16", "mode=compile", "mode.autocast=true", "shape.batch=3", "threads=1"],
+    ["mode=sizes", "--config-dir=own conf", "mode.autocast=true", "shape.batch=3"],
     ["study='naïve → & \"two\" words; $HOME'", "++resume=true"],
     [r"study='it\'s mine'", "mode=eager", "results_dir='a folder'"],
     ["-m", "study='a b'", "mode=choice(eager,amp)", "shape.batch=range(1,3)"],
@@ -299,27 +292,18 @@ COMMANDS = [
 @pytest.mark.full
 @pytest.mark.parametrize("arguments", COMMANDS, ids=" ".join)
 def test_a_copied_command_measures_the_same(
-    ask: Ask, arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    ask: Ask, arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    their_conf: Path,
+) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)  # one of them names its results by a relative path
+    their_conf.rename("own conf")
     (tmp_path / "their_net.py").write_text(MODULE)
     monkeypatch.syspath_prepend(tmp_path)
     for job in prepare(ask(*arguments)):
-        assert_command_measures(job, ask)
-
-
-@pytest.mark.full
-def test_a_copied_command_names_the_users_configuration(ask: Ask, their_conf: Path) -> None:
-    folder = their_conf.rename(their_conf.with_name("a folder"))
-    (job,) = prepare(ask("mode=sizes", f"--config-dir={folder}"))
-    assert_command_measures(job, ask)
-
-
-def assert_command_measures(job: Any, ask: Ask) -> None:
-    python, script, *rest = shlex.split(job.command)
-    assert (python, script) == ("python", "run.py")
-    assert not any(word.lstrip("+").startswith(("experiment", "resume", "-m")) for word in rest)
-    (again,) = prepare(ask(*rest))
-    assert again.case == job.case
-    alone = replace(job.plan.budget, slow_half_width=None)  # what a sweep measures less of
-    assert again.plan == replace(job.plan, budget=alone)
+        python, script, *rest = shlex.split(job.command)
+        assert (python, script) == ("python", "run.py")
+        assert not any(word.lstrip("+").startswith(("experiment", "resume", "-m")) for word in rest)
+        (again,) = prepare(ask(*rest))
+        assert again.case == job.case
+        alone = replace(job.plan.budget, slow_half_width=None)  # what a sweep measures less of
+        assert again.plan == replace(job.plan, budget=alone)

@@ -17,7 +17,6 @@ from tests.helpers.commands import (
     QUICKLY,
     TINY,
     Cli,
-    beside_progress,
     last_of_each,
     rows,
     started,
@@ -51,9 +50,8 @@ def theirs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Theirs:
     [
         (["device=cuda"], "device=cuda: "),
         (["mode=cuda-graph"], "mode=cuda-graph: "),
-        (["-m", "mode=eager", "threads=1,100000"], "threads=100000: "),
         (["-m", "mode=eager", "study=one,two"], "a sweep writes one study"),
-        (["model=custom", "model.target=not_there:build", "shape=default"], "model.target=not_th"),
+        (["model=decode", "phase=train", "mode=eager"], "model=decode only generates"),
         (["model=custom", "model.target=net:nothing", "shape=default"], "net:nothing returned"),
         (["results_dir=file/below"], "file/below"),
     ],
@@ -85,20 +83,20 @@ def test_a_dry_run_lists_the_cases(cli: Cli, results: Path) -> None:
 # Single cases and sweeps
 
 
-def test_a_single_case_is_measured_anew_each_time_and_names_where_its_results_are(
+def test_a_single_case_is_measured_anew_each_time_and_a_sweep_ends_with_an_answer(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for _ in range(2):
-        answer = cli(*TINY, "mode=eager", "results_dir=mine")
-        assert (answer.status, beside_progress(answer.err)) == (0, "")
-    words = [line.split()[-1] for line in answer.out.splitlines() if line.startswith(
-        ("results ", "next "))]  # fmt: skip
-    assert words == [str(tmp_path / "mine" / "main" / "rows"), str(tmp_path / "mine" / "main")]
+    study = tmp_path / "mine" / "main"
+    for sweep in ([], ["-m"]):
+        answer = cli(*TINY, "mode=eager", "results_dir=mine", *sweep, "resume=false")
+        assert (answer.status, answer.err) == (0, "")
+        *_, place, further = answer.out.splitlines()
+        assert [place.split()[-1], further.split()[-1]] == [str(study / "rows"), str(study)]
+        assert ("\nuse for pointwise" in answer.out) is bool(sweep)
     first, second = rows(tmp_path / "mine")
     assert first["status"] == second["status"] == "ok"
     assert first["case_id"] == second["case_id"]
-    assert first["run_id"] != second["run_id"]
 
 
 def test_finished_runs_are_kept_when_the_disk_is_full(

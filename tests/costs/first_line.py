@@ -8,8 +8,7 @@ from __future__ import annotations
 import sys
 import time
 
-import modescope.analysis.after_run
-import modescope.bench.sweep.main  # noqa: F401
+import modescope.bench.run  # noqa: F401
 from modescope.bench.sweep import isolation
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -23,14 +22,6 @@ QUICKLY = ["budget=smoke", "compile_cache=warm", "profile=false", "memory=false"
 TINY = [*QUICKLY, "model=pointwise", "shape=small"]
 
 Row = dict[str, Any]
-
-PROGRESS = re.compile(r"\d+/\d+  .+")
-"""Matches a line on stderr that says that a case of a sweep has finished."""
-
-
-def beside_progress(printed: str) -> str:
-    """The lines of stderr without those that match PROGRESS."""
-    return "\n".join(line for line in printed.splitlines() if not PROGRESS.fullmatch(line))
 
 
 def last_of_each(*arguments: str) -> list[str]:

@@ -17,7 +17,6 @@ from torch.nn.functional import batch_norm
 from modescope.bench.records.cases import (
     Budget,
     Case,
-    CompileOptions,
     Mode,
     Model,
     Plan,
@@ -327,9 +326,8 @@ def preset(name: str) -> Mode:
     """The mode of conf/mode/<name>.yaml, as resolved for inference."""
     axes = _yaml("mode", name)
     natural = axes["grad"] == "natural"
-    options = CompileOptions(axes.pop("dynamic", None))
     grad = "inference_mode" if natural else axes["grad"]
-    return Mode(**{**axes, "grad": grad, "options": options})
+    return Mode(**{**axes, "grad": grad})
 
 
 def smoke(seed: int = 0) -> Plan:

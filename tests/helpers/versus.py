@@ -28,7 +28,7 @@ def build():
 OLD = NET.format(forward="self.linear(x)")
 NEW = NET.format(forward="self.linear(x).relu().sin()")
 
-START = "from modescope.bench.versus.command import main; sys.exit(main(sys.argv[1:]))"
+START = "from modescope.bench.versus.__main__ import main; sys.exit(main(sys.argv[1:]))"
 
 THEIRS = ("model=custom", "model.target=net:build", *QUICKLY)
 

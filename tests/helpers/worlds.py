@@ -21,9 +21,6 @@ class World:
     """A made-up machine, and how each case ends on it."""
 
     torch_version: str = "2.13.0"
-    device_name: str = "Some CPU"
-    source_id: str = "ours"
-    cpu_capability: str = "AVX512"
     model_file: Path | None = None
     status: str = "ok"
     reason: str | None = None
@@ -45,9 +42,6 @@ class World:
             Environment,
             environment_id=None,
             torch_version=self.torch_version,
-            device_name=self.device_name,
-            source_id=self.source_id,
-            cpu_capability=self.cpu_capability,
             driver_version=None,
             model_source_id=None,
             cpu_cores=2,

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from modescope.bench.records.cases import CompileOptions, Training, Variant
+from modescope.bench.records.cases import Training, Variant
 from modescope.bench.steps import torch_settings
 from modescope.bench.steps.evidence import mode_effect
 from tests.helpers.emulated_graphs import emulated
@@ -93,7 +93,7 @@ def test_settings_of_the_process_are_those_of_the_row() -> None:
 @pytest.mark.full
 @pytest.mark.parametrize(("dynamic", "graphs"), [(True, 0), (False, 1)])
 def test_compile_options_are_passed_on(dynamic: bool, graphs: int) -> None:
-    asked = variant(compile="default", options=CompileOptions(dynamic))
+    asked = variant(compile="default", dynamic=dynamic)
     ran = run(lines(asked))
     before = mode_effect.read_compiled()
     ran.model(torch.randn(3, WIDTH))

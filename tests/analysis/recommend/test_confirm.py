@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from modescope.analysis.after_run import unconfirmed
 from modescope.analysis.derive.registry import derived
 from modescope.analysis.format import numbers
 from modescope.analysis.recommend import types
@@ -18,6 +17,7 @@ from modescope.analysis.recommend.types import Recommendation
 from modescope.bench.records import parquet
 from modescope.bench.records.results import Record
 from modescope.bench.records.rows import CONFIRMATIONS
+from modescope.bench.run import unconfirmed
 from tests.helpers.recommendations import control
 from tests.helpers.studies import record, replicates, save
 

@@ -112,17 +112,24 @@ def assert_answered(found: modescope.Comparison) -> None:
     assert "Net" in found.report().read_text(encoding="utf-8")
 
 
+class Refuses(nn.Linear):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if torch.is_grad_enabled():
+            raise RuntimeError("not with gradients")
+        return super().forward(x)
+
+
 def test_a_case_that_fails_is_a_row_with_its_reason(tmp_path: Path) -> None:
     found = modescope.compare(
-        lambda: nn.Linear(8, 8),
+        lambda: Refuses(16, 8),
         torch.rand(4, 16),
-        name="too narrow",
+        name="no gradients",
         modes=["eager", "cuda-graph"],
         overrides=SHORT,
         study=tmp_path / "study",
     )
     assert found.study == tmp_path / "study"
-    assert set(found.frame["model"]) == {"too_narrow"}
+    assert set(found.frame["model"]) == {"no_gradients"}
     assert dict(zip(found.frame["mode"], found.frame["status"], strict=True)) == {
         "eager": "failed",
         "cuda-graph": "skipped",
@@ -153,7 +160,10 @@ X = {"x": torch.rand(4, 16), "shift": torch.rand(4, 16)}
     [
         (3, X, {}, "model is of type int; give a torch.nn.Module"),
         (Net(), None, {}, "inputs is missing"),
+        (Net(), (X["x"],), {}, r"Net fails in eval\(\) with these inputs: TypeError: .*'shift'"),
         (Net(), X, {"study": 3}, "study=3: must be a name or a path"),
+        (Net(), X, {"modes": 3}, "modes=3: must be a text"),
+        (Net(), X, {"overrides": 3}, "overrides=3: must be a text"),
         (Net(), (X["x"], object()), {}, r"\[1\] is of type object"),
         (Net(), X, {"modes": "eagr"}, "mode=eagr: "),
         (Net(), X, {"overrides": ["dry_run=true"]}, "overrides: "),

@@ -69,7 +69,7 @@ def asked(
         canonical_json({"seq": sizes}), canonical_json({"seq": pad}) if pad else None
     )
     target = f"{__name__}:{built.__name__}"
-    of = replace(of, mode=replace(of.mode, options=replace(of.mode.options, dynamic=dynamic)))
+    of = replace(of, mode=replace(of.mode, dynamic=dynamic))
     model = Model(f"custom:{target}", target, canonical_json({"name": name}), fullgraph)
     shape = canonical_json({"seq": max(sizes)})
     return replace(case(model, of), shape_json=shape, options=options)

@@ -10,8 +10,8 @@ from contextlib import suppress
 import pytest
 
 from modescope.analysis import cli
+from modescope.bench import run
 from modescope.bench.records.errors import note_place, one_line
-from modescope.bench.sweep import main
 from modescope.bench.tools import cli as tools
 
 
@@ -29,8 +29,8 @@ def test_an_exception_is_shown_on_one_line(error: Exception, text: str) -> None:
 
 def _measure() -> int:
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(main, "collect", lambda words: [])
-        status = main.main(lambda *_: 0, lambda *_: ())
+        patched.setattr(run, "collect", lambda words: [])
+        status = run.main()
     print("1.02× → no_grad")
     return status
 

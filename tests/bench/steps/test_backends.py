@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from modescope.bench.devices.devices import Cpu
-from modescope.bench.records.cases import CompileOptions, Mode, Variant
+from modescope.bench.records.cases import Mode, Variant
 from modescope.bench.refusals import refusal
 from modescope.bench.settings import LIMITS
 from modescope.bench.steps import backends, modes
@@ -19,8 +19,6 @@ from modescope.bench.steps.evidence import mode_effect
 from modescope.bench.steps.phases import ONE_CALL
 from tests.helpers.made_up_records import COMPILE, CPU, case
 from tests.helpers.probe_models import PRESETS, model, preset, tells, variant
-
-DYNAMIC = CompileOptions(dynamic=True)
 
 
 @pytest.mark.parametrize("compiler", backends.modes())
@@ -47,7 +45,7 @@ def test_a_further_backend_is_one_entry(monkeypatch: pytest.MonkeyPatch) -> None
         wrapped,
         modes=("third", "third-captured"),
         capturing={"third-captured": "third"},
-        options=frozenset(),
+        dynamic=False,
         doubts=((lambda f: f.compiled.graphs == 0, "{f.mode.compile} made nothing"),),
     )
     monkeypatch.setitem(BACKENDS, "third", entry)
@@ -67,6 +65,6 @@ def test_a_further_backend_is_one_entry(monkeypatch: pytest.MonkeyPatch) -> None
     assert mode_effect.effect(found) == mode_effect.ModeEffect(False, "third made nothing", 0)
 
     assert refusal(case(variant=asked), CPU) is None
-    dynamic = Variant(replace(asked.mode, options=DYNAMIC), "fp32")
+    dynamic = Variant(replace(asked.mode, dynamic=True), "fp32")
     taken = str(refusal(case(variant=dynamic, baseline=None), CPU))
     assert "mode.compile=third does not take mode.dynamic" in taken

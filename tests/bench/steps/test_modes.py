@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from modescope.bench.devices.devices import Cpu, Step
-from modescope.bench.records.cases import CompileOptions, Variant
+from modescope.bench.records.cases import Variant
 from modescope.bench.steps import modes
 from modescope.bench.steps.building import build
 from modescope.bench.steps.evidence import mode_effect
@@ -102,7 +102,7 @@ def test_torch_compile_is_called_with_the_mode(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(torch, "compile", compile_nothing)
     for fullgraph, options in ((True, {}), (False, {"dynamic": True})):
-        asked_for = variant(compile="max-autotune", options=CompileOptions(**options))
+        asked_for = variant(compile="max-autotune", **options)
         modes.build(build(model(tells), {}), asked_for, fullgraph, Cpu(), ONE_CALL)
         assert asked.pop() == {"mode": "max-autotune", "fullgraph": fullgraph, **options}
 

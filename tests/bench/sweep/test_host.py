@@ -88,6 +88,18 @@ def test_sizes_of_a_librarys_architecture_are_tried_in_the_phase(
     assert tried(own, '{"batch":1}', options=options)
 
 
+def test_an_edited_loss_changes_the_source_id_of_its_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    found = set()
+    for source in ("def loss(output, inputs): ...", "def loss(output, inputs): return 0"):
+        (tmp_path / "edited_loss.py").write_text(source)
+        monkeypatch.delitem(sys.modules, "edited_loss", raising=False)
+        found.add(tried(model(scaled), "{}", options=Training(loss="edited_loss:loss")))
+    assert len(found - {None}) == 2
+
+
 def test_the_source_id_of_a_model_is_that_of_its_files_and_of_an_installed_packages_version(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

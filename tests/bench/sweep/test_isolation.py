@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -92,31 +93,21 @@ def test_a_child_that_lingers_after_its_result_is_stopped(monkeypatch: pytest.Mo
     assert time.monotonic() - start < 10
 
 
-@pytest.mark.parametrize("ending", child_functions.ENDINGS)
+@pytest.mark.parametrize("ending", [*child_functions.ENDINGS, "interrupted"])
 def test_no_grandchild_survives(ending: str) -> None:
-    sign = marker()
-    seen: list[list[int]] = []
-    outcome = call(
-        "with_grandchild",
-        sign,
-        ending,
-        timeout_s=1 if ending == "timeout" else 30,
-        on_phase=lambda phase: seen.append(alive(sign)),
-    )
-    assert outcome.kind == ending
+    """Nor an exception in the parent, which Ctrl-C raises."""
+    sign, seen = marker(), list[list[int]]()
+
+    def on_phase(phase: str) -> None:
+        seen.append(alive(sign))
+        if ending == "interrupted":
+            raise KeyboardInterrupt
+
+    words = ("with_grandchild", sign, "timeout" if ending == "interrupted" else ending)
+    with pytest.raises(KeyboardInterrupt) if ending == "interrupted" else nullcontext():
+        found = call(*words, timeout_s=1 if ending == "timeout" else 30, on_phase=on_phase)
+        assert found.kind == ending
     assert len(seen[0]) == 1
-    assert soon(lambda: not alive(sign))
-
-
-def test_no_grandchild_survives_an_exception_in_the_parent() -> None:
-    sign = marker()
-
-    def interrupted(phase: str) -> None:
-        assert soon(lambda: alive(sign))
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        call("with_grandchild", sign, "timeout", on_phase=interrupted)
     assert soon(lambda: not alive(sign))
 
 

@@ -26,6 +26,7 @@ HERE = part(
     driver_version=None,
     device_name="Some CPU",
     source_id="ours",
+    variables="{}",
     model_source_id=None,
 )
 HERE = replace(HERE, environment_id=environment_id(HERE))
@@ -104,10 +105,11 @@ WRONG = {"status": "wrong_result"}
         ({"profile": False}, {}, "measured with profile=false"),
         ({"profile": False}, {"profile": False}, REUSED),
         ({"memory": False}, {}, "measured with memory=false"),
-        ({"memory": False}, {"memory": False}, REUSED),
         ({"model_source_id": "older"}, {}, "the model's source changed"),
         ({"torch_version": "2.12.0", "source_id": "x"}, {},
          "torch and the source of modescope changed"),
+        ({"variables": '{"OMP_A":"1","TORCH_B":"1"}'}, {},
+         "environment variables (OMP_A, TORCH_B) changed"),
         ({"environment_id": "elsewhere"}, {}, "the environment changed"),
         ({"status": "crashed"}, {}, "status was crashed"),
         ({"status": "timeout"}, {"retry": False}, REUSED),

@@ -6,18 +6,18 @@ Children are replaced by a stand-in with immediate results, so only the sweep is
 from __future__ import annotations
 
 import re
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from modescope.analysis.after_run import unconfirmed
 from modescope.analysis.derive.registry import derived
-from modescope.bench.sweep import isolation, main, prepare, sweep
+from modescope.bench import run as running
+from modescope.bench.sweep import isolation, prepare, sweep
 from tests.helpers import composing
-from tests.helpers.commands import PROGRESS, Answer, Cli, last_of_each, rows, rows_in
+from tests.helpers.commands import Answer, Cli, last_of_each, rows, rows_in
 from tests.helpers.worlds import World
 
 SWEEP = ["-m", "budget=smoke", "model=pointwise", "shape=small", "mode=eager,no_grad"]
@@ -35,17 +35,18 @@ Command = Callable[..., list[str]]
 
 
 @pytest.fixture
-def run(world: World, results: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Cli]:
+def run(
+    world: World, results: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Cli]:
     """A command without memory of earlier ones; its table is left out."""
+    monkeypatch.setattr(running, "show", lambda *_: 0)
 
     def call(*arguments: str) -> Answer:
         prepare._hosts.clear()
         words = [word for word in arguments if word != "-m"]
         composed = composing.requests([f"results_dir={results}", *words])
         requests = [replace(each, sweep="-m" in arguments) for each in composed]
-        confirms = requests[0].settings.budget.name != "smoke"
-        to_confirm = unconfirmed if confirms else lambda study, run_ids: ()
-        return Answer(main.measure(requests, lambda *_: 0, to_confirm), *capsys.readouterr())
+        return Answer(running.measure(requests), *capsys.readouterr())
 
     yield call
     prepare._hosts.clear()
@@ -57,9 +58,7 @@ def command(run: Cli, world: World) -> Command:
 
     def call(*arguments: str) -> list[str]:
         world.measured.clear()
-        answer = run(*last_of_each(*arguments))
-        assert all(PROGRESS.fullmatch(line) for line in answer.err.splitlines()), answer.err
-        return MEASURING.findall(answer.out)
+        return MEASURING.findall(run(*last_of_each(*arguments)).out)
 
     return call
 
@@ -103,15 +102,6 @@ def test_a_mode_to_switch_to_and_the_next_best_are_measured_once_more(
     assert world.measured == []
 
 
-@pytest.mark.parametrize("arguments", [[*MODES, "replicates=2"], [*MODES, "mode=eager,no_grad"]])
-def test_nothing_else_is_measured_once_more(
-    command: Command, world: World, results: Path, arguments: list[str]
-) -> None:
-    world.slower = {"compile": 0.5, "no_grad": 0.9}
-    command(*arguments)
-    assert len(world.measured) == len(rows(results))
-
-
 def test_without_a_terminal_each_finished_case_is_a_line(run: Cli, world: World) -> None:
     world.slower = {"compile": 1.5, "no_grad": 0.9}
     lines = run(*MODES, "order=given").err.splitlines()
@@ -137,20 +127,20 @@ def test_what_repeats_a_case_on_a_cpu_is_skipped_in_a_sweep_and_measured_alone(
 
 
 @pytest.mark.parametrize(
-    ("words", "left_out"),
+    ("words", "compiler"),
     [
-        (["mode=eager,no_grad"], True),
-        (["mode=eager,compile"], False),
-        (["mode=eager", "phase=train", "model=mlp"], False),
+        (["mode=eager,no_grad"], False),
+        (["mode=eager,compile"], True),
+        (["mode=eager", "phase=train", "model=mlp"], True),
     ],
 )
 def test_the_compiler_is_imported_only_where_something_compiles(
-    words: list[str], left_out: bool, command: Command, monkeypatch: pytest.MonkeyPatch
+    words: list[str], compiler: bool, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: set[bool] = set()
-    monkeypatch.setattr(isolation, "start", lambda compiler: seen.add(not compiler))
+    monkeypatch.setattr(isolation, "start", seen.add)
     command("-m", "budget=smoke", "model=pointwise", "shape=small", *words)
-    assert seen == {left_out}
+    assert seen == {compiler}
 
 
 # Order
@@ -172,10 +162,8 @@ def test_the_order_is_random_and_recorded(command: Command, world: World, result
     assert sorted(first) == AS_GIVEN
     assert first == same
     assert len({tuple(order) for order in (first, other, AS_GIVEN)}) == 3
-    stored = rows(results)[:6]  # the oldest: those of the first command
-    assert [(row["position"], row["case_order"], row["mode"]) for row in stored] == [
-        (position, "random", mode) for position, (mode, _) in enumerate(first)
-    ]
+    oldest = [(row["position"], row["case_order"], row["mode"]) for row in rows(results)[:6]]
+    assert oldest == [(position, "random", mode) for position, (mode, _) in enumerate(first)]
 
 
 def test_positions_count_reused_cases_in_the_given_order(
@@ -224,30 +212,23 @@ def test_reasons_for_measuring_again_are_counted(
 ) -> None:
     command(*SWEEP[:-1], "mode=eager", "shape.ops=1")
     command(*SWEEP[:-1], "mode=no_grad", "budget=quick", "compile_cache=warm")
-    command(*SWEEP[:-1], "mode=amp", "budget=quick")
+    world.status = "timeout"
+    command(*SWEEP[:-1], "mode=amp", "budget=quick", "shape.ops=1")
+    world.status = "ok"
+    command(*SWEEP[:-1], "mode=amp", "budget=quick", "shape.ops=16")
     every = [*SWEEP, "mode=eager,no_grad,amp", "shape.ops=1,16", "budget=quick"]
-    assert command(*every) == [
-        *reusing(1, of=6),
-        "measuring 1 again: only budget=smoke so far",
+    first, *others = command(*every)
+    assert [first] == reusing(1, of=6)
+    assert sorted(others) == [
         "measuring 1 again: compile_cache was warm",
+        "measuring 1 again: only budget=smoke so far",
+        "measuring 1 again: status was timeout",
     ]
     world.torch_version = "2.14.0"
     assert command(*every) == ["measuring 6 again: torch changed"]
     assert command(*every) == reusing(6, of=6)
-    assert len(rows(results)) == 3 + 5 + 6
+    assert len(rows(results)) == 4 + 5 + 6
     assert world.measured == []
-
-
-def test_failed_cases_are_rows_and_tried_again_by_default(
-    command: Command, world: World, results: Path
-) -> None:
-    world.status, world.reason = "timeout", "not today"
-    command(*SWEEP)
-    assert command(*SWEEP) == ["measuring 2 again: status was timeout"]
-    assert command(*SWEEP, "retry=false") == reusing(2, of=2)
-    assert [(row["status"], row["reason"]) for row in rows(results)] == [
-        ("timeout", "not today")
-    ] * 4
 
 
 # Which torch, and ends
@@ -260,30 +241,22 @@ def test_an_untested_torch_is_named_before_anything_is_measured(run: Cli, world:
     assert "torch 2.16.0+cpu" in heading
 
 
-@pytest.mark.parametrize(
-    ("failure", "shown", "expected"),
-    [
-        (None, 0, 0),
-        (None, 1, 1),
-        (KeyboardInterrupt(), 1, 130),
-        (main.Terminated(), 0, 143),
-    ],
-)
-def test_the_table_is_shown_whatever_ends_the_confirming(
-    monkeypatch: pytest.MonkeyPatch, failure: BaseException | None, shown: int, expected: int
+def test_the_table_is_shown_also_where_a_signal_ends_the_confirming(
+    run: Cli, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def confirm(run_ids: Sequence[str]) -> None:
-        if failure:
-            raise failure
-
-    submission = sweep.Submission(Path("study"), 2, iter(["one", "two"]), confirm=confirm)
-    monkeypatch.setattr(sweep, "submit", lambda requests: submission)
+    world.slower = {"compile": 0.5, "no_grad": 0.9}
     tables: list[Sequence[str]] = []
 
-    def show_table(folder: Path, run_ids: Sequence[str], is_sweep: bool) -> int:
-        tables.append(run_ids)
-        return shown
+    def stop(run_ids: Sequence[str], jobs: object) -> None:
+        assert len(run_ids) == 2
+        raise KeyboardInterrupt(signal.SIGTERM)
 
-    requests = [SimpleNamespace(sweep=True, settings=SimpleNamespace(cluster={"engine": "gpus"}))]
-    assert main.measure(requests, show_table, lambda folder, run_ids: run_ids) == expected  # type: ignore[arg-type]
-    assert tables == [["one", "two"]]
+    def show_table(study: Path, run_ids: Sequence[str], is_sweep: bool) -> int:
+        tables.append(run_ids)
+        return 1
+
+    monkeypatch.setattr(sweep, "confirm", stop)
+    monkeypatch.setattr(running, "show", show_table)
+    answer = run(*MODES)
+    assert (answer.status, [len(each) for each in tables]) == (143, [3])
+    assert "stopped after 3 of 3" in answer.out

@@ -25,7 +25,7 @@ from modescope.bench.case.profiler.capture import (
 )
 from modescope.bench.case.profiler.profile import columns, flags
 from modescope.bench.devices.devices import Cpu, Step
-from modescope.bench.records.cases import CompileOptions, Model, Variant
+from modescope.bench.records.cases import Model, Variant
 from modescope.bench.stats import estimates
 from modescope.bench.steps import modes
 from modescope.bench.steps.building import build
@@ -98,7 +98,7 @@ def test_symbolic_sizes_of_generated_code_are_counted(
     dynamic: bool | None, batch: int, symbolic: int
 ) -> None:
     torch.compiler.reset()
-    asked = variant(grad="inference_mode", compile="default", options=CompileOptions(dynamic))
+    asked = variant(grad="inference_mode", compile="default", dynamic=dynamic)
     with compilation.watch_code() as watch:
         built("pointwise", asked, batch=batch, width=16, ops=4)()
     assert watch.symbolic_sizes == symbolic

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from modescope.bench.devices.devices import Cpu
-from modescope.bench.records.cases import CompileOptions, Variant
+from modescope.bench.records.cases import Variant
 from modescope.bench.steps import backends, modes
 from modescope.bench.steps.backends import BACKENDS, Compiled
 from modescope.bench.steps.building import build
@@ -65,7 +65,7 @@ def facts(asked: Variant, **changes: Any) -> Facts:
         breaks=UNBROKEN,
         graph_launches=1 if backends.replays_graphs(asked.mode) else 0,
         cold=True,
-        symbolic_sizes=1 if asked.mode.options.dynamic else 0,
+        symbolic_sizes=1 if asked.mode.dynamic else 0,
     )
     return replace(usual, **changes)
 
@@ -73,7 +73,7 @@ def facts(asked: Variant, **changes: Any) -> Facts:
 AMP, CAST = variant("bf16", autocast=True), variant("bf16")
 COMPILE, REDUCED = variant(compile="default"), variant(compile="reduce-overhead")
 TUNED, GRAPH = variant(compile="max-autotune-no-cudagraphs"), variant(graph=True)
-DYNAMIC = variant(compile="default", options=CompileOptions(dynamic=True))
+DYNAMIC = variant(compile="default", dynamic=True)
 
 IN_EFFECT = {
     "eager": facts(variant()),
