@@ -16,7 +16,7 @@ from modescope.analysis.derive.replicates import ADDED
 from modescope.bench.records.parquet import CORE, SUMMARY_DOCS
 from modescope.bench.records.paths import ROOT
 from modescope.bench.records.results import PARTS, SCHEMA_VERSION
-from modescope.bench.text.markup import markdown_engine, prose
+from modescope.bench.text import markdown_engine, prose
 
 PATH = ROOT / "results" / "README.md"
 

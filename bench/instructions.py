@@ -18,9 +18,9 @@ from pathlib import Path
 from torch.utils.benchmark import CallgrindStats, FunctionCounts, Timer
 from tqdm import tqdm
 
+from modescope.bench import text
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.paths import program
-from modescope.bench.text import tables
 from modescope.bench.tools import publish
 from modescope.bench.tools.cli import ToolParser, command
 
@@ -136,9 +136,9 @@ def main(words: Sequence[str]) -> int:
         *_, reason = str(error).strip().splitlines()
         raise UsageError(f"instructions are counted by valgrind: {reason}") from error
     lines = [[each.op, each.mode, *(f"{n:,.0f}" for n in astuple(each)[2:])] for each in rows]
-    section = tables.Section("A call of each operator", NOTE, tuple(asdict(rows[0])), lines)
-    page = tables.page("Instructions per call", publish.heading(context), [section])
-    print(tables.plain_section(section))
+    section = text.Section("A call of each operator", NOTE, tuple(asdict(rows[0])), lines)
+    page = text.page("Instructions per call", publish.heading(context), [section])
+    print(text.plain_section(section))
     print("\npage  {}\nrows  {}".format(*publish.publish(folder, context, page, rows)))
     return 0
 

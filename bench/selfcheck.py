@@ -13,7 +13,7 @@ import torch
 
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.paths import program
-from modescope.bench.text.markup import prose
+from modescope.bench.text import prose
 from modescope.bench.tools import publish
 from modescope.bench.tools.cli import ToolParser, command
 from modescope.bench.tools.selfcheck import exact, races
