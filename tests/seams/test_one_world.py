@@ -15,10 +15,11 @@ import pandas as pd
 import pytest
 
 from modescope.analysis.derive import registry
-from modescope.analysis.derive.replicates import ADDED
+from modescope.analysis.derive.select import ADDED
 from modescope.analysis.recommend.decide import recommend
 from modescope.bench.records import parquet
 from modescope.bench.records.parquet import SUMMARY
+from modescope.bench.records.results import row
 from modescope.bench.sweep import isolation
 from modescope.bench.sweep.attempt import attempt
 from tests.helpers.stored_rows import rows_in
@@ -52,8 +53,8 @@ def machines(settings_restored_after_module: None, results_dir: Path) -> dict[st
 @pytest.fixture(scope="module")
 def study(results_dir: Path, machines: dict[str, Machine]) -> Path:
     """The study with the measured rows and the given ones."""
-    for row in planted.ROWS.values():
-        parquet.write(row, results_dir / world.STUDY / "rows")
+    for record in planted.ROWS.values():
+        parquet.write(row(record), results_dir / world.STUDY / "rows")
     return results_dir / world.STUDY
 
 
@@ -82,7 +83,7 @@ def same(found: Any, expected: Any, tolerance: float = EXACT) -> bool:
 
 COLUMNS = {
     "stored": [name for name in parquet.SCHEMA.names if name not in SUMMARY.names],
-    "derived": [*(each.name for each in registry.METRICS), *ADDED],
+    "derived": [*registry.DERIVED, *ADDED, "rounds", "peak_bytes"],
 }
 TOLD = {"stored": by_column(STORED), "derived": by_column(DERIVED)}
 
