@@ -12,9 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from modescope.analysis import cli
-from modescope.bench.records import joining
+from modescope.bench.records import rows
 from modescope.bench.records.errors import UsageError
-from modescope.bench.records.rows import ROWS
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -25,7 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def rewrite(
     parser: cli.Parser,
     arguments: Sequence[str] | None,
-    change: joining.Change | None = None,
+    change: rows.Change | None = None,
     done_to_rows: str = "joined",
 ) -> int:
     """Joins the files of rows of the study that `arguments` name; returns the exit status.
@@ -35,18 +34,18 @@ def rewrite(
 
     def body() -> None:
         study = parser.parse_args(arguments).study
-        folder = study / ROWS
+        folder = study / rows.ROWS
         if not isinstance(folder, Path) or not folder.is_dir():
-            raise UsageError(f"{study} is no study on this machine (it has no folder {ROWS}/)")
+            raise UsageError(f"{study} is no study on this machine (it has no folder {rows.ROWS}/)")
         try:
-            done = joining.join(folder, change)
+            done = rows.join(folder, change)
         except OSError as error:
             raise UsageError(
                 f"{folder} was not rewritten ({error.strerror or error}); every row is still there"
             ) from None
         for path, why in sorted(done.left.items()):
             print(f"warning: {path} stays: it {why}", file=sys.stderr)
-        print(f"{folder}: {done.joined} rows {done_to_rows}, from {done.removed} files")
+        print(f"{folder}: {done.rows} rows {done_to_rows}, from {done.removed} files")
 
     return cli.exit_status(body)
 

@@ -12,11 +12,11 @@ from markupsafe import Markup
 from modescope.analysis.causes.finding import CAUSES
 from modescope.analysis.derive import against
 from modescope.analysis.derive.registry import METRICS
-from modescope.analysis.derive.replicates import ADDED
+from modescope.analysis.derive.select import ADDED
 from modescope.bench.records.parquet import CORE, SUMMARY_DOCS
 from modescope.bench.records.paths import ROOT
 from modescope.bench.records.results import PARTS, SCHEMA_VERSION
-from modescope.bench.text.markup import markdown_engine, prose
+from modescope.bench.text import markdown_engine, prose
 
 PATH = ROOT / "results" / "README.md"
 
@@ -25,10 +25,11 @@ _ARROWS = {"lower": " ↓", "higher": " ↑", "neither": ""}
 
 def text() -> str:
     """The data dictionary, made of the docs of the records' fields and of METRICS."""
-    arrows = {metric.name: _ARROWS[metric.better] for metric in METRICS}
+    metrics = {metric.name: metric for metric in METRICS}
 
     def mark(name: str) -> str:
-        return f"{' ±' if _low(name) in arrows else ''}{arrows[name]}{_in_file(name)}"
+        interval = " ±" if metrics[name].interval else ""
+        return f"{interval}{_ARROWS[metrics[name].better]}{_in_file(name)}"
 
     causes = {one.code: (one.rule.__doc__ or "").partition("\n")[0] for one in CAUSES}
     template = markdown_engine("modescope.analysis").get_template("dictionary.md.j2")
@@ -37,7 +38,7 @@ def text() -> str:
         stored=[group for part in PARTS for group in _groups(part)],
         summary=_list(SUMMARY_DOCS),
         rows=_list(ADDED),
-        derived=_list({metric.name: metric.doc for metric in METRICS}, mark),
+        derived=_list({name: metric.doc for name, metric in metrics.items()}, mark),
         against=_list(against.COLUMNS),
         causes=_list(causes, lambda name: ""),
     )
@@ -49,11 +50,6 @@ def _groups(part: type) -> Iterator[tuple[Markup, Markup]]:
         names = get_annotations(group)
         if docs := {f.name: f.metadata["doc"] for f in fields(part) if f.name in names}:
             yield Markup(cleandoc(group.__doc__ or "")), _list(docs)
-
-
-def _low(name: str) -> str:
-    """The name of the column with the lower end of the interval of the estimate `name`."""
-    return f"{name.removesuffix('_s')}_ci_low{'_s' if name.endswith('_s') else ''}"
 
 
 def _in_file(name: str) -> str:

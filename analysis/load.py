@@ -9,13 +9,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property, partial
+from functools import cache
 from pathlib import Path, PurePosixPath
 from urllib.parse import unquote, urlsplit
 
 import pandas as pd
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow.fs import FileSystem, LocalFileSystem
 
 from modescope.analysis.derive.select import per_row
@@ -33,6 +32,7 @@ COLUMNS = tuple(name for name in SCHEMA.names if name not in SAMPLES)
 
 LOCAL = LocalFileSystem()
 _MARK = "://"  # what an address has and a path has not: Path("a://b") would be a:/b
+_RECOMPUTED = ("summary_version", "verdict", "mde", "row_flags")  # of a case's processes together
 _MOST_NAMED = 20  # left-out files in warnings; the rest are counted
 
 
@@ -81,13 +81,8 @@ def located(folder: str | Folder) -> Folder:
 class Runs:
     """The rows of a study, and the files that were left out, each with the reason."""
 
-    stored: pa.Table  # without samples, in no order
+    table: pd.DataFrame  # in order of their start; an estimate is one column, such as `_latency`
     left_out: dict[str, str]
-
-    @cached_property
-    def table(self) -> pd.DataFrame:
-        """The rows in order of their start; an estimate is one column of Estimates (`_latency`)."""
-        return sort_by_start(_decode(self.stored))
 
 
 def read(study_folder: str | Folder) -> Runs:
@@ -106,7 +101,14 @@ def read(study_folder: str | Folder) -> Runs:
     _warn(folder / rows.ROWS, found.left_out)
     if not found.table.num_rows:
         raise UsageError(f"no row could be read in {folder / rows.ROWS}")
-    return Runs(_with_confirmations(folder, found.table), found.left_out)
+    table = _decode(found.table)
+    confirming: dict[str, Estimate | None] = {}
+    again = _rows(folder / rows.CONFIRMATIONS)  # without the unreadable: no row needs them
+    if again is not None:
+        further = _decode(again.table)  # the newest further process of a row counts
+        confirming = dict(zip(further["confirms"], further["_speedup"], strict=True))
+    speedups = per_row(table, map(confirming.get, table["run_id"]), "object")
+    return Runs(table.assign(_confirming_speedup=speedups), found.left_out)
 
 
 def _near(folder: Folder) -> str:
@@ -131,43 +133,25 @@ def sort_by_start(runs: pd.DataFrame) -> pd.DataFrame:
     return runs.sort_values(["started_at", "run_id"], ignore_index=True)
 
 
-def _with_confirmations(folder: Folder, runs: pa.Table) -> pa.Table:
-    """`runs` with the columns `confirming_speedup`: the speedup in a further process.
-
-    The newest further process counts; null where none confirmed the row.
-    """
-    confirmations = _rows(folder / rows.CONFIRMATIONS)  # without the unreadable: no row needs them
-    found = [] if confirmations is None else confirmations.table.sort_by("started_at").to_pylist()
-    confirming = {row["confirms"]: row for row in found}
-    for column in ESTIMATES["speedup"]:
-        known = (confirming.get(run_id, {}) for run_id in runs["run_id"].to_pylist())
-        values = pa.array([row.get(column) for row in known], pa.float64())
-        runs = runs.append_column(f"confirming_{column}", values)
-    return runs
-
-
 def _rows(folder: Folder, columns: Sequence[str] = COLUMNS) -> rows.Read | None:
     system, path = _open(folder.address) if isinstance(folder, RemotePath) else (LOCAL, "")
     path = f"{path.rstrip('/')}{folder.below}" if isinstance(folder, RemotePath) else str(folder)
     try:
-        found = rows.read(path, columns, partial(_with_summaries, system), system)
+        found = rows.read(path, columns, system)
+        if found is not None and not _is_current(found.table):
+            found = rows.read(path, SCHEMA.names, system)
     except OSError as error:
         raise _unreadable(folder, error) from None
     if found is None:
         return None
+    table = found.table if _is_current(found.table) else with_summary(found.table)
     named = {PurePosixPath(path).name: why for path, why in found.left_out.items()}
-    return rows.Read(found.table, dict(sorted(named.items())))
+    return rows.Read(table.select(columns), dict(sorted(named.items())))
 
 
-def _with_summaries(system: FileSystem, table: pa.Table, left_out: dict[str, str]) -> pa.Table:
-    """`table` with summaries of the current formulas; where one is missing, samples are read."""
-    current = pc.fill_null(pc.equal(table["summary_version"], VERSION), False)
-    if pc.all(current).as_py() is not False:
-        return table
-    paths = pc.unique(table.filter(pc.invert(current))[rows.FILE])
-    kept = table.filter(pc.invert(pc.is_in(table[rows.FILE], paths)))
-    whole = rows.tables(paths.to_pylist(), SCHEMA.names, system, left_out)
-    return pa.concat_tables([kept, with_summary(whole).select(kept.column_names)])
+def _is_current(table: pa.Table) -> bool:
+    """Whether all summaries are of the current formulas; else they need the samples."""
+    return {*table["summary_version"].to_pylist()} <= {VERSION}
 
 
 def with_summary(table: pa.Table) -> pa.Table:
@@ -178,18 +162,18 @@ def with_summary(table: pa.Table) -> pa.Table:
 
 
 def _decode(table: pa.Table) -> pd.DataFrame:
-    hidden = {*SUMMARY.names, *SAMPLES, rows.FILE}
+    """The rows in order of their start, with a column of Estimates, `_name`, for each estimate."""
+    combined = {column for columns in ESTIMATES.values() for column in columns}
+    hidden = {*combined, *_RECOMPUTED, *SAMPLES}
     shown = [name for name in table.column_names if name not in hidden]
     frame: pd.DataFrame = table.select(shown).to_pandas()
-    columns = {}
-    for name, ends in ESTIMATES.items():
-        parts = [table[column].to_pylist() for column in ends]
+    made = {"flags": per_row(frame, table["row_flags"].to_pylist(), "object")}
+    for name, columns in ESTIMATES.items():
+        parts = [table[column].to_pylist() for column in columns]
         parts += [[None] * len(frame)] * (3 - len(parts))
         each = (None if one[0] is None else Estimate(*one) for one in zip(*parts, strict=True))
-        columns[f"_{name}"] = per_row(frame, each, "object")
-    columns["_rounds"] = per_row(frame, table["rounds"].to_pylist(), "object")
-    columns["_flags"] = per_row(frame, table["row_flags"].to_pylist(), "object")
-    return frame.assign(**columns)
+        made[f"_{name}"] = per_row(frame, each, "object")
+    return sort_by_start(frame.assign(**made))
 
 
 @cache

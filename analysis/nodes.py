@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from modescope.analysis.derive.formulas import Part
+from modescope.analysis.derive.formulas import values
 from modescope.analysis.derive.select import SECTION
 from modescope.analysis.format.phrases import listed
 
@@ -66,7 +66,7 @@ def names(processes: pd.DataFrame) -> str:
 
 def _eager(processes: pd.DataFrame) -> pd.DataFrame:
     """A table of eager's times: the node or GPU (`name`), a number for the work, and `seconds`."""
-    rows = processes.assign(seconds=Part("_baseline_latency", "value")(processes))
+    rows = processes.assign(seconds=values(processes, "_baseline_latency"))
     known = rows["status"].eq("ok") & (rows["budget_rank"] > 0) & rows["baseline_mode"].eq("eager")
     rows = rows[known & rows["node"].notna()]
     has_several_gpus = rows.groupby("node")["gpu_uuid"].transform("nunique") > 1

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.paths import program
-from modescope.bench.text.tables import plain
+from modescope.bench.text import plain
 from modescope.bench.tools.claims import page
 from modescope.bench.tools.claims.check import CLAIMS, ClaimRow, NumberRow, check
 from modescope.bench.tools.cli import ToolParser, command, heading, publish, run_context

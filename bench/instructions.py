@@ -20,7 +20,7 @@ from tqdm import tqdm
 
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.paths import program
-from modescope.bench.text.tables import markdown
+from modescope.bench.text import markdown
 from modescope.bench.tools.cli import ToolParser, command, heading, run_context
 
 PROGRAM = program("bench.instructions")

@@ -13,7 +13,7 @@ import torch
 
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.paths import program
-from modescope.bench.text.markup import prose
+from modescope.bench.text import prose
 from modescope.bench.tools.cli import ToolParser, command, heading, run_context
 from modescope.bench.tools.selfcheck import exact, races
 from modescope.bench.tools.selfcheck.check import Check, Setting, open_device

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from modescope.bench.records.columns import Contention, WorkCounts
-from modescope.bench.records.parquet import CLOCKS, ESTIMATES, SUMMARY
+from modescope.bench.records.parquet import CLOCKS, ESTIMATES, RATIOS, SUMMARY
 from modescope.bench.stats import diagnostics, estimates
 from modescope.bench.stats.estimates import ONE, Estimate, difference, ends, product, quotient
 from modescope.bench.stats.roofline import Ceilings, Floor, floor
@@ -36,26 +36,6 @@ pointwise chains of 27 us to 2 ms. 70 % of one sixth is 14 % of the other five s
 dispatch both may be right and still disagree, so the split is not checked there. The profiler's
 cost is not subtracted by `profiler_overhead`, because most of it lies between kernels.
 """
-
-RATIOS = {
-    "host_share": ("host", "clocks_latency"),
-    "device_share": ("device", "clocks_latency"),
-    "pipelined_share": ("pipelined", "clocks_latency"),
-    "dispatch_share": ("dispatch", "clocks_latency"),
-    "host_per_device": ("host", "device"),
-    "device_gain": ("baseline_device", "device"),
-    "dispatch_ratio": ("baseline_dispatch", "dispatch"),
-    "forward_share": ("forward", "parts_latency"),
-    "backward_share": ("backward", "parts_latency"),
-    "optimizer_share": ("optimizer", "parts_latency"),
-    "scaler_share": ("scaler", "parts_latency"),
-    "kernels_share": ("profiled_kernels", "profiled_latency"),
-    "paced_latency": ("latency", "pace"),
-}
-"""Estimate -> the two clocks whose ratio it is; their rounds are the columns `<clock>_rounds_s`.
-
-Ratios are taken within each round, where the machine's pace cancels. A ratio of two medians would
-compare times at different paces."""
 
 STEP_PARTS = ("forward", "backward", "optimizer", "scaler")
 """Parts of a training step. Each is timed with a wait at its end, beside the whole step."""
@@ -93,6 +73,9 @@ def all_estimates(row: Row) -> Found:
         found[name] = estimates.ratio(row[f"{top}_rounds_s"], row[f"{bottom}_rounds_s"])
     found["speedup"] = estimates.speedup(
         row["latency_rounds_s"], row["baseline_latency_rounds_s"], row["case_ran_first"]
+    )
+    found["kernels_share"] = estimates.ratio(
+        row["profiled_kernels_rounds_s"], row["profiled_latency_rounds_s"]
     )
     found["parts_ratio"] = _sum_of_parts(row)
     found |= _paces(row)

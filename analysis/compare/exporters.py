@@ -22,9 +22,9 @@ from modescope.analysis.compare.gate import (
 from modescope.analysis.compare.timing import EagerChange, Timing
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.phrases import indented_paragraph, paragraph
+from modescope.bench import text as tables
 from modescope.bench.stats.estimates import Estimate
-from modescope.bench.text import tables
-from modescope.bench.text.markup import escape
+from modescope.bench.text import escape
 
 MOST_ROWS = 40  # changed ones and others, in a terminal and in Markdown; --json has all
 MOST_ITEMS = 15  # differences, and works with eager's change

@@ -1,11 +1,12 @@
-"""Flags: what each means, and those that follow from a comparison with other rows.
+"""Flags: what each means, what they say of a table, and those that other rows raise.
 
 `bench.summary` raises the flags that a single row shows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -194,21 +195,71 @@ FLAGS = {
 }
 
 
+CONDITIONS = {
+    "contended": ("other programs competed for the processor", "stop other programs"),
+    "throttled": (
+        "the clock was lowered because of heat or a power limit",
+        "let the machine cool down",
+    ),
+    "no_steady_state": (
+        "times had not settled after the warm-up",
+        "choose a longer warm-up (budget=thorough)",
+    ),
+}
+"""Flag -> what happened to the machine, and what to do before measuring again."""
+
+BANNER_COLUMNS = ("status", "budget_rank", "flags")
+"""The columns that `banner` reads."""
+
+MOST_DISTURBED = 0.5  # of the rows
+
+
 def doubtful_figures(names: Iterable[str]) -> list[str]:
     """The Figure that each flag in `names` makes doubtful; `speedup` for an unknown flag."""
     return [str(FLAGS[name].touches if name in FLAGS else Figure.SPEEDUP) for name in names]
+
+
+def legend(rows: Sequence[Row]) -> str:
+    """What `~` before a figure means, with the flags that put it there; empty without any."""
+    counts = Counter(
+        flag
+        for row in rows
+        for flag in phrases.flags(row)
+        if flag not in phrases.flags(row, "speedup")
+    )
+    if not counts:
+        return ""
+    named = ", ".join(f"{flag} {numbers.counted(n, 'row', 'rows')}" for flag, n in counts.items())
+    return f"~ marks a figure that a flag makes approximate ({named}); the speedup is not affected"
+
+
+def banner(rows: Sequence[Row]) -> str:
+    """What disturbed more than MOST_DISTURBED of the measured rows, and what to do; else empty."""
+    measured = [row for row in rows if row["status"] == "ok" and not phrases.is_smoke(row)]
+    counts = Counter(flag for row in measured for flag in phrases.flags(row))
+    conditions = [
+        one for flag, one in CONDITIONS.items() if counts[flag] > MOST_DISTURBED * len(measured)
+    ]
+    if not conditions:
+        return ""
+    happened, remedies = map(phrases.listed, zip(*conditions, strict=True))
+    return (
+        f"The machine was disturbed while most rows were measured: {happened}. Speedups are paired "
+        "and withstand that, but absolute times are approximate, and small differences may stay "
+        f"undecided. Before you measure again, {remedies}."
+    )
 
 
 _SAME_KERNELS = (*SAME_BASELINE, "dtype", "grad")
 
 
 def flags(rows: pd.DataFrame) -> pd.Series:
-    """The flags of each row: those raised when it was measured (`_flags`), and GATE and SLOW."""
+    """The flags of each row: those raised when it was measured, and GATE and SLOW."""
     slow = rows.index[(rows["pace"] < 1 / SLOW_PACE) & (rows["budget_rank"] > 0)]
     at_places = {GATE: set(_contradicted(rows)), SLOW: set(slow)}
     lists = (
         [*raised, *(name for name, places in at_places.items() if at in places)]
-        for at, raised in rows["_flags"].items()
+        for at, raised in rows["flags"].items()
     )
     return per_row(rows, lists, "object")
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from operator import attrgetter
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
@@ -24,26 +21,9 @@ Formula = Callable[[pd.DataFrame], pd.Series]
 FACTOR, SECONDS = 2.0, 0.1
 
 
-def column(name: str) -> Formula:
-    """The formula that returns column `name` of the table as it is."""
-    return lambda rows: rows[name]
-
-
-@dataclass(frozen=True)
-class Part:
-    """A formula: the attribute, such as `low`, of every Estimate in the column `estimates`."""
-
-    estimates: str
-    attribute: str
-
-    def __call__(self, rows: pd.DataFrame) -> pd.Series:
-        """The attribute of each row's estimate; null for a row without one."""
-        return per_row(rows, self.values(rows[self.estimates]))
-
-    def values(self, estimates: Iterable[Any]) -> list[Any]:
-        """`attribute` of each of `estimates`; None for an estimate that is None."""
-        read = attrgetter(self.attribute)
-        return [None if one is None else read(one) for one in estimates]
+def values(rows: pd.DataFrame, estimates: str) -> pd.Series:
+    """The value of each Estimate in the column `estimates`; null for a row without one."""
+    return per_row(rows, (one and one.value for one in rows[estimates]))
 
 
 def verdict(rows: pd.DataFrame) -> pd.Series:
@@ -108,29 +88,22 @@ def bytes_saved(rows: pd.DataFrame) -> pd.Series:
     return saved.where(rows["status"] == "ok").astype("float64")
 
 
-PAIRED_BY = {"": "speedup", "_ci_low": "speedup_ci_high", "_ci_high": "speedup_ci_low"}
+def latency_paired_s(rows: pd.DataFrame) -> pd.Series:
+    """For each row an Estimate of its baseline's latency ÷ its speedup.
 
-
-def group_baseline_s(rows: pd.DataFrame) -> pd.Series:
-    """The median latency of the baseline over the rows with the same work, baseline and budget."""
-    groups = [rows[name] for name in (*SAME_BASELINE, "budget")]
-    return rows["baseline_latency_s"].groupby(groups, dropna=False).transform("median")
-
-
-def latency_paired_s(end: str) -> Formula:
-    """The formula of the baseline's latency (`group_baseline_s`) ÷ the row's speedup.
-
-    `end` is a key of PAIRED_BY: empty for the value, or the ending of the column with an end of its
-    interval. The rows of a group ran in separate processes, at different speeds of the machine, so
-    their own latencies compare less well than their speedups. A row without a baseline keeps its
-    own latency.
+    The baseline's latency is the median over the rows with the same work, baseline and budget:
+    these ran in separate processes, at different speeds of the machine, so their own latencies
+    compare less well than their speedups. A row without a baseline keeps its own latency.
     """
-
-    def formula(rows: pd.DataFrame) -> pd.Series:
-        paired_s: pd.Series = rows["_group_baseline_s"] / rows[PAIRED_BY[end]]
-        return paired_s.where(rows["baseline_mode"].notna(), rows[f"latency{end}_s"])
-
-    return formula
+    groups = [rows[name] for name in (*SAME_BASELINE, "budget")]
+    baseline_s = rows["baseline_latency_s"].groupby(groups, dropna=False).transform("median")
+    has_baseline = rows["baseline_mode"].notna()
+    every = zip(has_baseline, baseline_s, rows["_speedup"], rows["_latency"], strict=True)
+    paired = (
+        stats.quotient(stats.exactly(seconds), speedup) if has else latency
+        for has, seconds, speedup, latency in every
+    )
+    return per_row(rows, paired, "object")
 
 
 def floor_s(rows: pd.DataFrame) -> pd.Series:

@@ -62,13 +62,23 @@ class Pair:
         return None if eager["host_share"] is None else 1 / _on_cuda(eager, before, self.gain.value)
 
 
-def fusion(rows: pd.DataFrame) -> pd.Series:
+def pairs(rows: pd.DataFrame) -> pd.Series:
     """For each row a Pair of it and plain eager, with the fusion gain; None where unknown.
 
     Both rows must be trusted, and on a CPU the intervals of both rows' work must exclude 0. The
     interval of the gain is the worst case of the intervals of its inputs.
     """
     return per_row(rows, map(dict(_pairs(rows)).get, rows.index), "object")
+
+
+def fusion_gain(rows: pd.DataFrame) -> pd.Series:
+    """The fusion gain of each row, an Estimate."""
+    return per_row(rows, (pair and pair.gain for pair in rows["_fusion"]), "object")
+
+
+def fusion_speedup(rows: pd.DataFrame) -> pd.Series:
+    """The speedup of plain eager if it had each row's work."""
+    return per_row(rows, (pair and pair.speedup for pair in rows["_fusion"]))
 
 
 def launch_gain(rows: pd.DataFrame) -> pd.Series:

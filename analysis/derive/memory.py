@@ -9,9 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import pandas as pd
-
-from modescope.analysis.derive.select import per_row
 from modescope.analysis.format import phrases
 from modescope.analysis.format.phrases import Row
 from modescope.bench.summary import pool_free_bytes
@@ -27,14 +24,6 @@ _HELD = {
     "gradients": "gradient_bytes",
 }
 _COLUMNS = _HELD | {"saved": "saved_activation_bytes", "copies": "autocast_copy_bytes"}
-
-
-def peak_bytes(rows: pd.DataFrame) -> pd.Series:
-    """The bytes that a steady call needs at its peak, above an empty process; null if not ok."""
-    needed = ["device", "graph_pool_bytes", "graph_pool_live_bytes"]
-    pool = per_row(rows, map(pool_free_bytes, phrases.as_rows(rows[needed])))
-    peak: pd.Series = rows["resident_bytes"] + rows["step_peak_bytes"] + pool
-    return peak.where(rows["status"] == "ok").astype("float64")
 
 
 def stack(row: Row) -> Parts:

@@ -17,42 +17,41 @@ from collections.abc import Iterator
 import pandas as pd
 
 from modescope.analysis.derive.flags import CONTENDED
-from modescope.analysis.derive.formulas import Formula, Part
+from modescope.analysis.derive.formulas import values
 from modescope.analysis.derive.select import THREADED, per_row, trusted, values_of
 from modescope.analysis.format import phrases
 from modescope.analysis.format.phrases import Row
+from modescope.bench.records.columns import estimate_columns
 from modescope.bench.stats import estimates
 from modescope.bench.stats.estimates import Estimate
 
 _NEEDED = (
     *THREADED, "threads", "flags",
-    *(f"{clock}{end}_s" for clock in ("latency_at_full_pace", "latency")
-      for end in ("", "_ci_low", "_ci_high")),
+    *estimate_columns("latency_at_full_pace_s"), *estimate_columns("latency_s"),
 )  # fmt: skip
 
 
-def latency_at_full_pace_s(end: str) -> Formula:
-    """The formula of the latency if each round had run at the fastest pace of the environment.
+def latency_at_full_pace_s(rows: pd.DataFrame) -> pd.Series:
+    """For each row an Estimate of the latency if each round had run at the environment's best pace.
 
-    `end` is `value`, or `low` or `high` for an end of its interval. Null on CUDA: the pace is the
-    host's, and the time of a call may be the device's.
+    None on CUDA: the pace is the host's, and the time of a call may be the device's.
     """
-
-    def formula(rows: pd.DataFrame) -> pd.Series:
-        latency_s: pd.Series = Part("_paced_latency", end)(rows) * rows["_best_pace_s"]
-        return latency_s.where(~rows["_on_cuda"])
-
-    return formula
+    every = zip(rows["_on_cuda"], rows["_paced_latency"], rows["_best_pace_s"], strict=True)
+    paced = (
+        None if on_cuda else estimates.product(latency, estimates.exactly(best_s))
+        for on_cuda, latency, best_s in every
+    )
+    return per_row(rows, paced, "object")
 
 
 def pace(rows: pd.DataFrame) -> pd.Series:
     """The typical speed of the machine during the row ÷ its best speed in the same environment."""
-    return rows["_best_pace_s"] / Part("_pace_typical", "value")(rows)
+    return rows["_best_pace_s"] / values(rows, "_pace_typical")
 
 
 def best_pace_s(rows: pd.DataFrame) -> pd.Series:
     """The shortest time, in seconds, of the fixed code in any row of the same environment."""
-    paces_s = Part("_pace_fastest", "value")(rows)
+    paces_s = values(rows, "_pace_fastest")
     return paces_s.groupby(rows["environment_id"]).transform("min")
 
 
@@ -77,7 +76,7 @@ def is_comparable(*rows: Row) -> bool:
     return not any(CONTENDED in phrases.flags(row) for row in rows)
 
 
-def thread_gains(rows: pd.DataFrame) -> pd.Series:
+def threads_gain(rows: pd.DataFrame) -> pd.Series:
     """For each trusted row, an Estimate of the latency with the fewest threads ÷ its own latency.
 
     None for the rows with the fewest threads, and where it is unknown.
@@ -86,7 +85,7 @@ def thread_gains(rows: pd.DataFrame) -> pd.Series:
 
 
 def _gains(rows: pd.DataFrame) -> Iterator[tuple[object, Estimate | None]]:
-    good = trusted(rows.assign(flags=rows["_flags"]))[list(_NEEDED)]
+    good = trusted(rows)[list(_NEEDED)]
     cases = zip(good.index, phrases.as_rows(good), strict=True)
     for members in phrases.grouped(
         (values_of(row, THREADED), (index, row)) for index, row in cases

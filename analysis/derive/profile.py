@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from modescope.analysis.derive.flags import FLAGS, Figure
-from modescope.analysis.derive.formulas import Part
+from modescope.analysis.derive.formulas import values
 from modescope.analysis.derive.select import per_row
 from modescope.analysis.format import numbers, phrases, style
 from modescope.analysis.format.phrases import Row
@@ -34,8 +34,8 @@ def device_idle_fraction(rows: pd.DataFrame) -> pd.Series:
 
 def _reliable(rows: pd.DataFrame, share: str) -> pd.Series:
     """The estimates in column `share`; null where a flag makes the profile unreliable."""
-    doubtful = (not DOUBTS.isdisjoint(flags) for flags in rows["_flags"])
-    return Part(share, "value")(rows).mask(per_row(rows, doubtful, "bool"))
+    doubtful = (not DOUBTS.isdisjoint(flags) for flags in rows["flags"])
+    return values(rows, share).mask(per_row(rows, doubtful, "bool"))
 
 
 @dataclass(frozen=True)

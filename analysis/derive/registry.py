@@ -4,12 +4,13 @@ The function takes the table of cases, which has the columns of the lines above 
 a column. The line is also the metric's entry in the data dictionary, which `python -m
 analysis.dictionary` generates. A metric that other programs may rely on also joins CONTRACT. The
 table holds no samples of a run: a metric that needs them is an estimate of `bench.summary`, and
-here a line with `Part("_name", "value")`.
+here a line without a function. While metrics are computed, a column `_name` holds the Estimates of
+the summary.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 
@@ -21,15 +22,15 @@ from modescope.analysis.derive import (
     flags,
     formulas,
     fusion,
-    memory,
     pace,
     profile,
     split,
 )
-from modescope.analysis.derive.formulas import Formula, Part, column
-from modescope.analysis.derive.replicates import ESTIMATES, combine
-from modescope.analysis.derive.select import are_on_cuda, latest
+from modescope.analysis.derive.formulas import Formula
+from modescope.analysis.derive.select import are_on_cuda, combine, latest
 from modescope.analysis.load import Folder, read
+from modescope.bench.records.columns import estimate_columns
+from modescope.bench.stats.estimates import Estimate
 from modescope.bench.summary import STEP_PARTS
 
 
@@ -38,22 +39,17 @@ class Metric:
     """A derived column and its entry in the data dictionary."""
 
     name: str
-    function: Formula
-    unit: str
     better: str  # lower | higher | neither
-    doc: str = ""  # empty for the ends of an interval
+    doc: str
+    function: Formula | None = None
+    """None: the metric is the estimate of this name in the summary of the rows."""
+    interval: bool = False
+    """Whether two more columns hold the interval. The function then returns Estimates."""
 
-
-# Columns that several metrics read, each computed before the first of them.
-_SHARED: dict[str, tuple[str, Formula]] = {
-    "latency_paired_s": ("_group_baseline_s", formulas.group_baseline_s),
-    "pace": ("_best_pace_s", pace.best_pace_s),
-    "latency_at_full_pace_s": ("_on_cuda", are_on_cuda),
-    "speedup_same_grad": ("_same_grad", against.same_grad),
-    "fusion_gain": ("_fusion", fusion.fusion),
-    "threads_gain": ("_threads_gain", pace.thread_gains),
-    "cause": ("_causes", finding.findings_column),
-}
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Its column; with an interval, the columns of the value, the low and the high end."""
+        return estimate_columns(self.name) if self.interval else (self.name,)
 
 
 def derived(study_folder: str | Folder) -> pd.DataFrame:
@@ -62,198 +58,192 @@ def derived(study_folder: str | Folder) -> pd.DataFrame:
 
 
 def derive(processes: pd.DataFrame) -> pd.DataFrame:
-    """One row per case, with a column for each of METRICS, which is null where unknown.
+    """One row per case, with the columns of each of METRICS, which are null where unknown.
 
     `processes` are the rows of `select.latest`, out of `load.read`, so they have the estimates of
-    `bench.summary`. The replicate processes of a case become one row (`replicates.combine`).
+    `bench.summary`. The replicate processes of a case become one row (`select.combine`).
     """
     stored = combine(processes)
-    parts = _parts(stored)
-    shared = (name for name, _ in _SHARED.values())
-    names = dict.fromkeys([*stored, *(metric.name for metric in METRICS), *shared])
-    table = pd.concat([stored, parts], axis="columns").reindex(columns=list(names))
+    # The estimates of a summary are split at once, and space for the other columns is made before
+    # they are computed: pandas takes longer to add a column than to compute it.
+    summarised = [metric for metric in METRICS if metric.function is None]
+    values = {
+        column: each
+        for metric in summarised
+        for column, each in _split(metric, stored[f"_{metric.name.removesuffix('_s')}"]).items()
+    }
+    known = pd.DataFrame(values, index=stored.index, dtype="float64")
+    names = dict.fromkeys([*stored, *(name for metric in METRICS for name in metric.columns)])
+    table = pd.concat([stored, known], axis="columns").reindex(columns=list(names))
     for metric in METRICS:
-        if metric.name in _SHARED:
-            name, function = _SHARED[metric.name]
-            table[name] = function(table)
-        if metric.name not in parts:
-            table[metric.name] = metric.function(table)
+        if metric.function is not None:
+            found = metric.function(table)
+            parts = _split(metric, found) if metric.interval else {metric.name: found}
+            for column, part in parts.items():
+                table[column] = part
     return table[[name for name in names if not name.startswith("_")]].copy()  # defragmented
 
 
-def _parts(table: pd.DataFrame) -> pd.DataFrame:
-    """A table of the metrics that are a Part of a stored estimate, which most metrics are.
-
-    They are made at once because pandas takes longer to add a column than to compute it.
-    """
-    lists = {name: table[name].tolist() for name in ESTIMATES}
-    found = {
-        metric.name: metric.function.values(lists[metric.function.estimates])
-        for metric in METRICS
-        if isinstance(metric.function, Part) and metric.function.estimates in lists
-    }
-    return pd.DataFrame(found, index=table.index, dtype="float64")
+def _split(metric: Metric, estimates: Iterable[Estimate | None]) -> dict[str, list[float | None]]:
+    """The columns of a metric, with the values and the ends of `estimates`."""
+    parts = [(None,) * 3 if one is None else (one.value, one.low, one.high) for one in estimates]
+    return {name: [part[at] for part in parts] for at, name in enumerate(metric.columns)}
 
 
-def _triple(
-    name: str, better: str, doc: str, formula: Callable[[str], Formula] | None = None
-) -> tuple[Metric, ...]:
-    """Three metrics: an estimate and the two ends of its interval.
-
-    `formula` takes `value`, `low` or `high` and returns the formula of that metric. By default it
-    reads the estimate of the same name in the row's summary.
-    """
-    stem, unit = name.removesuffix("_s"), "s" if name.endswith("_s") else "1"
-    ending = name.removeprefix(stem)
-    part = formula or partial(Part, f"_{stem}")
-    return (
-        Metric(name, part("value"), unit, better, doc),
-        Metric(f"{stem}_ci_low{ending}", part("low"), unit, better),
-        Metric(f"{stem}_ci_high{ending}", part("high"), unit, better),
-    )
+def _hidden(name: str, function: Formula) -> Metric:
+    """A column that only the metrics below it read; the table that is returned lacks it."""
+    return Metric(name, "neither", "", function)
 
 
-def _clock(name: str, doc: str) -> tuple[Metric, ...]:
-    return _triple(f"{name}_s", "lower", doc)
-
+_estimate = partial(Metric, interval=True)
 
 # Computed in this order: an entry may use the columns of those above it.
 METRICS = (
-    *_clock("latency", "a call for a caller who waits for it"),
-    Metric("latency_p95_s", Part("_latency_p95", "value"), "s", "lower",
-           "95th percentile of single calls; null below 100 calls"),
-    Metric("baseline_latency_s", Part("_baseline_latency", "value"), "s", "neither",
-           "the baseline's latency over the same rounds"),
-    *_triple("speedup", "higher",
-             "baseline ÷ case, both timed in a round; above 1 is faster"),
-    Metric("latency_paired_s", formulas.latency_paired_s(""), "s", "lower",
-           "latency that tables and figures show: median of baseline_latency_s over the rows of "
-           "the same work, machine, baseline and budget ÷ speedup; latency_s without a baseline"),
-    Metric("latency_paired_ci_low_s", formulas.latency_paired_s("_ci_low"), "s", "lower"),
-    Metric("latency_paired_ci_high_s", formulas.latency_paired_s("_ci_high"), "s", "lower"),
-    Metric("confirming_speedup", column("confirming_speedup"), "1", "higher",
-           "speedup in a second process, before a sweep recommended this mode or the one above "
-           "it"),
-    Metric("confirming_speedup_ci_low", column("confirming_speedup_ci_low"), "1", "higher"),
-    Metric("confirming_speedup_ci_high", column("confirming_speedup_ci_high"), "1", "higher"),
-    Metric("speedup_process_spread", column("_speedup_spread"), "1", "lower",
-           "relative standard deviation of speedup between replicates; null below two"),
-    Metric("latency_process_spread", column("_latency_spread"), "1", "lower",
-           "the same for latency_s"),
-    Metric("speedup_same_grad", Part("_same_grad", "value"), "1", "higher",
-           "speedup ÷ that of plain eager with the same grad axis, work, machine and baseline, "
-           "at the baseline's dtype; null without such a row that can be trusted, and for that "
-           "row itself; its interval as that of against_speedup"),
-    Metric("speedup_same_grad_ci_low", Part("_same_grad", "low"), "1", "higher"),
-    Metric("speedup_same_grad_ci_high", Part("_same_grad", "high"), "1", "higher"),
-    Metric("verdict", formulas.verdict, "", "neither",
+    _estimate("latency_s", "lower", "a call for a caller who waits for it"),
+    Metric("latency_p95_s", "lower", "95th percentile of single calls; null below 100 calls"),
+    Metric("baseline_latency_s", "neither", "the baseline's latency over the same rounds"),
+    _estimate("speedup", "higher", "baseline ÷ case, both timed in a round; above 1 is faster"),
+    _estimate("latency_paired_s", "lower",
+              "latency that tables and figures show: median of baseline_latency_s over the rows of "
+              "the same work, machine, baseline and budget ÷ speedup; latency_s without a baseline",
+              formulas.latency_paired_s),
+    _estimate("confirming_speedup", "higher",
+              "speedup in a second process, before a sweep recommended this mode or the one above "
+              "it"),
+    _estimate("speedup_same_grad", "higher",
+              "speedup ÷ that of plain eager with the same grad axis, work, machine and baseline, "
+              "at the baseline's dtype; null without such a row that can be trusted, and for that "
+              "row itself; its interval as that of against_speedup",
+              against.same_grad),
+    Metric("verdict", "neither",
            "faster or slower: the interval of speedup lies beyond ±1 %; equivalent: inside; else"
-           " inconclusive; null without an interval"),
-    Metric("mde", formulas.mde, "1", "neither",
+           " inconclusive; null without an interval",
+           formulas.verdict),
+    Metric("mde", "neither",
            "smallest true change (0.02: 2 %) whose interval would exclude 1 in 80 % of such "
-           "runs; null for several processes"),
-    Metric("break_even_calls", formulas.break_even_calls, "calls", "lower",
+           "runs; null for several processes",
+           formulas.mde),
+    Metric("break_even_calls", "lower",
            "calls after which the mode pays: what its first call takes above the baseline's ÷ "
            "the time gained per call. 0: at once; inf: never; null if the verdict is "
-           "inconclusive or the mode not in effect"),
-    Metric("rounds", column("_rounds"), "rounds", "neither",
-           "paired rounds behind latency_s and speedup, of the process with the fewest"),
-    *_clock("host", "how long the host is busy issuing a call"),
-    *_clock("device", "device time of a call, launches queued ahead; null on a CPU"),
-    *_clock("pipelined", "time per further call if calls follow each other without waiting"),
-    *_clock("dispatch",
-           "the same call on an empty batch: Python, dispatcher, autograd, guards, allocation"),
-    *_triple("host_share", "neither",
-             "host ÷ latency in the same round; about 1 on a CPU"),
-    *_triple("device_share", "neither", "device time ÷ latency; null on a CPU"),
-    *_triple("pipelined_share", "neither",
-             "pipelined time ÷ latency; on CUDA the larger of host_share and device_share"),
-    *_triple("dispatch_share", "neither", "dispatch ÷ latency"),
-    *_triple("host_per_device", "neither",
-             "host ÷ device time; null on a CPU"),
-    *_triple("device_gain", "higher",
-             "the baseline's device time ÷ this row's; null on a CPU"),
-    *_triple("dispatch_ratio", "higher",
-             "the baseline's dispatch ÷ this row's; compiled code has only guards and wrapper"),
-    Metric("pace", pace.pace, "1", "neither",
-           "speed of the machine during the row ÷ its best, by a fixed piece of Python code"),
-    Metric("pace_slowest", Part("_pace_slowest", "value"), "1", "neither",
+           "inconclusive or the mode not in effect",
+           formulas.break_even_calls),
+    _estimate("host_s", "lower", "how long the host is busy issuing a call"),
+    _estimate("device_s", "lower",
+              "device time of a call, launches queued ahead; null on a CPU"),
+    _estimate("pipelined_s", "lower",
+              "time per further call if calls follow each other without waiting"),
+    _estimate("dispatch_s", "lower",
+              "the same call on an empty batch: Python, dispatcher, autograd, guards, allocation"),
+    _estimate("host_share", "neither", "host ÷ latency in the same round; about 1 on a CPU"),
+    _estimate("device_share", "neither", "device time ÷ latency; null on a CPU"),
+    _estimate("pipelined_share", "neither",
+              "pipelined time ÷ latency; on CUDA the larger of host_share and device_share"),
+    _estimate("dispatch_share", "neither", "dispatch ÷ latency"),
+    _estimate("host_per_device", "neither", "host ÷ device time; null on a CPU"),
+    _estimate("device_gain", "higher",
+              "the baseline's device time ÷ this row's; null on a CPU"),
+    _estimate("dispatch_ratio", "higher",
+              "the baseline's dispatch ÷ this row's; compiled code has only guards and wrapper"),
+    _hidden("_on_cuda", are_on_cuda),
+    _hidden("_best_pace_s", pace.best_pace_s),
+    Metric("pace", "neither",
+           "speed of the machine during the row ÷ its best, by a fixed piece of Python code",
+           pace.pace),
+    Metric("pace_slowest", "neither",
            "speed in the slowest rounds ÷ speed in the fastest (5th and 95th percentile). Times "
            "depend on it, ratios within rounds do not"),
-    *_triple("latency_at_full_pace_s", "lower",
-             "latency if every round had run at the best pace of rows with this environment_id, as"
-           " far as the call slows down like Python code",
-             formula=pace.latency_at_full_pace_s),
-    *_triple("threads_gain", "higher",
-             "latency with the fewest threads of the study ÷ this row's, at full pace if that is "
-           "known; null for the fewest threads, and beside other programs (flag contended)"),
-    *_clock("forward",
-           "forward and loss of a training step, in a pass that waits after each part"),
-    *_clock("backward", "backward, likewise"),
-    *_clock("optimizer", "the optimizer's step and dropping the gradients"),
-    *_clock("scaler", "GradScaler's operations; null without one"),
-    *_triple("forward_share", "neither",
-             "forward and loss ÷ the whole step in the same block"),
-    *_triple("backward_share", "neither", "the same for backward"),
-    *_triple("optimizer_share", "neither",
-             "the same for the optimizer"),
-    *_triple("scaler_share", "neither", "the same for GradScaler"),
-    *_triple("parts_ratio", "neither",
-             "sum of the parts ÷ the whole step; above 1 because each part is waited for"),
+    _estimate("latency_at_full_pace_s", "lower",
+              "latency if every round had run at the best pace of rows with this environment_id, "
+              "as far as the call slows down like Python code",
+              pace.latency_at_full_pace_s),
+    _estimate("threads_gain", "higher",
+              "latency with the fewest threads of the study ÷ this row's, at full pace if that is "
+              "known; null for the fewest threads, and beside other programs (flag contended)",
+              pace.threads_gain),
+    _estimate("forward_s", "lower",
+              "forward and loss of a training step, in a pass that waits after each part"),
+    _estimate("backward_s", "lower", "backward, likewise"),
+    _estimate("optimizer_s", "lower", "the optimizer's step and dropping the gradients"),
+    _estimate("scaler_s", "lower", "GradScaler's operations; null without one"),
+    _estimate("forward_share", "neither",
+              "forward and loss ÷ the whole step in the same block"),
+    _estimate("backward_share", "neither", "the same for backward"),
+    _estimate("optimizer_share", "neither", "the same for the optimizer"),
+    _estimate("scaler_share", "neither", "the same for GradScaler"),
+    _estimate("parts_ratio", "neither",
+              "sum of the parts ÷ the whole step; above 1 because each part is waited for"),
     *(
-        Metric(f"{clock}_paired_s", split.clock_paired_s(clock), "s", "lower",
-               f"latency_paired_s × {clock}_share, as shown")
+        Metric(f"{clock}_paired_s", "lower", f"latency_paired_s × {clock}_share, as shown",
+               split.clock_paired_s(clock))
         for clock in ("host", "device", "pipelined", "dispatch", *STEP_PARTS)
     ),
-    Metric("launch_s", split.launch_s, "s", "lower",
-           "latency_paired_s × (host_share - dispatch_share), at least 0; null on a CPU"),
-    Metric("work_s", split.work_s, "s", "lower",
-           "latency_paired_s × device_share, on a CPU × (1 - dispatch_share), at least 0"),
-    Metric("host_wait_s", split.host_wait_s, "s", "neither",
-           "latency_paired_s × (1 - host_share), at least 0: the host waits; null on a CPU"),
-    Metric("bound_by", split.bound_by, "", "neither",
+    Metric("launch_s", "lower",
+           "latency_paired_s × (host_share - dispatch_share), at least 0; null on a CPU",
+           split.launch_s),
+    Metric("work_s", "lower",
+           "latency_paired_s × device_share, on a CPU × (1 - dispatch_share), at least 0",
+           split.work_s),
+    Metric("host_wait_s", "neither",
+           "latency_paired_s × (1 - host_share), at least 0: the host waits; null on a CPU",
+           split.host_wait_s),
+    Metric("bound_by", "neither",
            "overhead or work: whether the interval of host_per_device is above or below 1, on a "
-           "CPU that of dispatch_share above or below ½; else undecided"),
-    Metric("device_idle_fraction", profile.device_idle_fraction, "1", "neither",
+           "CPU that of dispatch_share above or below ½; else undecided",
+           split.bound_by),
+    Metric("device_idle_fraction", "neither",
            "share of latency_s without device_busy_s; null on a CPU, and if a flag doubts the "
-           "profile"),
-    Metric("residual_s", profile.residual_s, "s", "neither",
+           "profile",
+           profile.device_idle_fraction),
+    Metric("residual_s", "neither",
            "work_s × (1 - profiled ÷ clocked work): what the profile does not explain; null if a"
-           " flag doubts the profile"),
-    Metric("fusion_gain", Part("_fusion", "gain.value"), "1", "higher",
-           "work of plain eager with the same grad axis and dtype ÷ this row's, each relative to "
-           "its own baseline; null if either row cannot be trusted, and for plain eager. Its "
-           "interval is the worst case of both rows' intervals"),
-    Metric("fusion_gain_ci_low", Part("_fusion", "gain.low"), "1", "higher"),
-    Metric("fusion_gain_ci_high", Part("_fusion", "gain.high"), "1", "higher"),
-    Metric("fusion_speedup", Part("_fusion", "speedup"), "1", "higher",
-           "speedup over that plain eager if only its work changed"),
-    Metric("launch_gain", fusion.launch_gain, "1", "higher",
+           " flag doubts the profile",
+           profile.residual_s),
+    _hidden("_fusion", fusion.pairs),
+    _estimate("fusion_gain", "higher",
+              "work of plain eager with the same grad axis and dtype ÷ this row's, each relative "
+              "to its own baseline; null if either row cannot be trusted, and for plain eager. Its "
+              "interval is the worst case of both rows' intervals",
+              fusion.fusion_gain),
+    Metric("fusion_speedup", "higher",
+           "speedup over that plain eager if only its work changed",
+           fusion.fusion_speedup),
+    Metric("launch_gain", "higher",
            "speedup_same_grad ÷ fusion_speedup: gain by fewer launches and less dispatch; null "
-           "at another dtype than the baseline's"),
-    Metric("bytes_saved", formulas.bytes_saved, "bytes", "higher",
-           "eager_bytes - bytes_accessed; null if nothing was compiled"),
-    Metric("peak_bytes", memory.peak_bytes, "bytes", "lower",
-           "resident_bytes + step_peak_bytes + graph_pool_bytes - graph_pool_live_bytes: what a "
-           "steady call needs above an empty process"),
-    Metric("floor_s", formulas.floor_s, "s", "neither",
-           "least time for flops and least_bytes at the device's ceilings"),
-    Metric("floor_bound", formulas.floor_bound, "", "neither",
-           "which of the two sets floor_s: compute or memory"),
-    Metric("roofline_fraction", formulas.roofline_fraction, "1", "higher",
+           "at another dtype than the baseline's",
+           fusion.launch_gain),
+    Metric("bytes_saved", "higher",
+           "eager_bytes - bytes_accessed; null if nothing was compiled",
+           formulas.bytes_saved),
+    Metric("floor_s", "neither",
+           "least time for flops and least_bytes at the device's ceilings",
+           formulas.floor_s),
+    Metric("floor_bound", "neither",
+           "which of the two sets floor_s: compute or memory",
+           formulas.floor_bound),
+    Metric("roofline_fraction", "higher",
            "floor_s ÷ device_s, on a CPU ÷ work_s; near 1 little is left to gain; low for "
-           "pointwise arithmetic, which flops do not count"),
-    Metric("flags", flags.flags, "", "neither",
-           "flags of all processes of the case, and those of comparisons with other rows"),
-    Metric("flags_touch", flags.flags_touch, "", "neither",
+           "pointwise arithmetic, which flops do not count",
+           formulas.roofline_fraction),
+    Metric("flags", "neither",
+           "flags of all processes of the case, and those of comparisons with other rows",
+           flags.flags),
+    Metric("flags_touch", "neither",
            "what each of these makes doubtful: speedup (or latency), latency, device, split, "
-           "roofline or profile"),
-    Metric("cause", finding.cause, "", "neither",
+           "roofline or profile",
+           flags.flags_touch),
+    _hidden("_causes", finding.findings_column),
+    Metric("cause", "neither",
            "codes of what explains the result, most important first, joined by ;; null if the "
-           "columns decide none"),
-    Metric("cause_text", finding.cause_text, "", "neither",
-           "the first of these in a sentence with numbers, and what to do"),
+           "columns decide none",
+           finding.cause),
+    Metric("cause_text", "neither",
+           "the first of these in a sentence with numbers, and what to do",
+           finding.cause_text),
 )  # fmt: skip
+
+DERIVED = tuple(name for metric in METRICS if metric.doc for name in metric.columns)
+"""The columns of METRICS that `derive` returns."""
 
 # Columns that other programs may rely on, in the order in which --csv prints them.
 CONTRACT = (

@@ -1,4 +1,4 @@
-"""Selects the newest runs, and groups, sorts and names rows.
+"""Selects the newest runs, combines a case's processes, and groups, sorts and names rows.
 
 A row's name is its work, machine, mode, precision and baseline. Two cases may have the same name
 and differ in another option: the column `apart` then names that option.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import fields
+from itertools import chain
 from string import ascii_uppercase
 from typing import Any
 
@@ -23,7 +24,9 @@ from modescope.analysis.format.phrases import (
     shown_value,
 )
 from modescope.bench.records.cases import PLAIN_EAGER
+from modescope.bench.records.parquet import ESTIMATES
 from modescope.bench.records.results import Work
+from modescope.bench.stats import estimates as stats
 
 # One case on one machine, with a cold or a warm cache: replicate processes are combined by it.
 CASE = ("case_id", "environment", "device", "compile_cache")
@@ -52,20 +55,40 @@ OPTIONS = tuple(
 )
 """The columns that describe a case but are not part of its name."""
 
-ADDED = {
+_OF_PROCESS = {
     "environment": "letter of the environment within the study, A being the oldest; A.2 is A after "
     "a change of the model's source",
     "measured_times": "runs of this process of the case; the newest counts, whatever its status, "
     "and smoke runs only if there is no other",
 }
-APART = (
-    "options that tell the row from another one of the same work, machine, mode, dtype, baseline "
-    "and cache, such as fullgraph=false; null if there is none"
-)
+_COUNTS = {
+    "replicates": "processes of the case that ended ok and are combined: values are geometric "
+    "means; the interval is that of the spread between three processes or more, the range of both "
+    "intervals of two, or that within one. Stored columns come from the least trusted process",
+    "speedup_processes": "how many of these have a speedup",
+    "replicates_not_ok": "processes of the case that did not end ok; they are ignored",
+}
+_SPREADS = {
+    "speedup_process_spread": "relative standard deviation of speedup between replicates; null "
+    "below two",
+    "latency_process_spread": "the same for latency_s",
+}
+_IDS = {
+    "process_run_ids": "run_id of every process of the case, whatever its status, joined by ;",
+    "process_nodes": "nodes on which these ran, each once, joined by ;",
+}
+_APART = {
+    "apart": "options that tell the row from another one of the same work, machine, mode, dtype, "
+    "baseline and cache, such as fullgraph=false; null if there is none"
+}
+ADDED = _OF_PROCESS | _COUNTS | _SPREADS | _IDS | _APART
+"""The columns that `latest` and `combine` add."""
+
+_ESTIMATES = tuple(f"_{name}" for name in ESTIMATES)
 
 
 def latest(runs: pd.DataFrame, among: Collection[str] | None = None) -> pd.DataFrame:
-    """The newest run of each process (CASE and replicate), with the columns ADDED.
+    """The newest run of each process (CASE and replicate), with its letter and count (see ADDED).
 
     `runs` are all runs of a study; with `among`, only those with these ids count. The newest run is
     used even if it failed and an older one did not. But a smoke run never replaces a run with a
@@ -122,6 +145,74 @@ def _filled(ids: pd.Series, by: Sequence[Any]) -> list[Any]:
 def letter(code: int) -> str:
     """The letter of the environment with the number `code`, from 0; `?` for -1 (unknown)."""
     return "?" if code < 0 else ascii_uppercase[code] if code < 26 else f"E{code + 1}"
+
+
+def combine(processes: pd.DataFrame) -> pd.DataFrame:
+    """One row per CASE; `processes` are the rows of `select.latest` with their estimates.
+
+    Estimates are combined over all processes that ended ok, `rounds` is the minimum, `flags` the
+    union. Adds the columns `ADDED`.
+    """
+    read = [*CASE, "status", "in_effect", "checked", "budget_rank", "replicate"]
+    rows = as_rows(processes[read])
+    cases = grouped((values_of(row, CASE), at) for at, row in enumerate(rows)).values()
+    by_first = {min(places, key=lambda at: _rank(rows[at])): places for places in cases}
+    first = sorted(by_first)
+    columns = _combined_columns(processes, [by_first[at] for at in first])
+    shown = processes.iloc[first].reset_index(drop=True)
+    table = pd.concat([shown.drop(columns=columns, errors="ignore"), columns], axis="columns")
+    return table.assign(apart=distinguishing_options(table))
+
+
+def _rank(row: Row) -> tuple[Any, ...]:
+    """A sorting key: the process of a case that comes first provides the stored columns.
+
+    Processes that ended ok come first, and among them the least trusted one, so that a case never
+    looks more reliable than its weakest process.
+    """
+    trust = {False: 0, None: 1, True: 2}[row["in_effect"]]
+    checked = row["checked"] != "not"
+    return row["status"] != "ok", trust, checked, row["budget_rank"], row["replicate"]
+
+
+def _combined_columns(table: pd.DataFrame, cases: Sequence[Sequence[int]]) -> pd.DataFrame:
+    """The combined columns, with a row per case; a case lists the positions of its processes."""
+    each = {
+        name: table[name].tolist() for name in (*_ESTIMATES, "flags", "rounds", "run_id", "node")
+    }
+    each["_ok"] = (table["status"] == "ok").tolist()
+
+    def of(name: str) -> Iterator[list[Any]]:
+        """For each case, the known values of column `name`."""
+        for case in cases:
+            values = (each[name][place] for place in case)
+            yield [value for value in values if value is not None and value == value]
+
+    latencies, speedups = (
+        [[one.value for one in known] for known in of(name)] for name in ("_latency", "_speedup")
+    )
+    good = [sum(oks) for oks in of("_ok")]
+    objects = {
+        **{name: list(map(stats.combine, of(name))) for name in _ESTIMATES},
+        "flags": [list(dict.fromkeys(chain.from_iterable(flags))) for flags in of("flags")],
+    }
+    values = {
+        "speedup_process_spread": list(map(stats.relative_spread, speedups)),
+        "latency_process_spread": list(map(stats.relative_spread, latencies)),
+        "rounds": [min(counts, default=None) for counts in of("rounds")],
+        "replicates": good,
+        "speedup_processes": list(map(len, speedups)),
+        "replicates_not_ok": [len(case) - ok for case, ok in zip(cases, good, strict=True)],
+        "process_run_ids": list(map(";".join, of("run_id"))),
+        "process_nodes": [";".join(dict.fromkeys(nodes)) or None for nodes in of("node")],
+    }
+    whole, texts = dict.fromkeys(_COUNTS, "int64"), dict.fromkeys(_IDS, "str")
+    floats = dict.fromkeys(("rounds", *_SPREADS), "float64")
+    frames = (
+        pd.DataFrame(objects, dtype="object"),
+        pd.DataFrame(values).astype(whole | texts | floats),
+    )
+    return pd.concat(frames, axis="columns")
 
 
 def split_table(rows: pd.DataFrame, by: tuple[str, ...]) -> Iterator[pd.DataFrame]:

@@ -7,25 +7,25 @@ import json
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.numbers import UNKNOWN
 from modescope.analysis.format.phrases import Row, shown_value
-
-ENDS = ("", "_ci_low", "_ci_high")
-"""The endings of the columns of an estimate: of its value, and of both ends of its interval."""
+from modescope.bench.records.columns import estimate_columns
 
 
 def speedup(row: Row) -> str:
     """The speedup with its interval: `1.23× [1.21, 1.25]`, or `1.23×` without one."""
-    return numbers.factor_interval(*(shown_value(row, f"speedup{end}") for end in ENDS))
+    return numbers.factor_interval(
+        *(shown_value(row, name) for name in estimate_columns("speedup"))
+    )
 
 
 def gain(row: Row, name: str) -> str:
     """The ratio in column `name` with its interval: `1.23× [1.21, 1.25]`; `1.23×` without one."""
-    return numbers.factor_interval(*(row[f"{name}{end}"] for end in ENDS))
+    return numbers.factor_interval(*(row[column] for column in estimate_columns(name)))
 
 
 def latency(row: Row) -> str:
     """The latency with its interval: `357 µs [355, 359]`; `~357 µs` if a flag makes it doubtful."""
-    ends = row["latency_paired_ci_low_s"], row["latency_paired_ci_high_s"]
-    return approximate(numbers.duration_interval(row["latency_paired_s"], *ends), row, "latency")
+    estimate = (row[column] for column in estimate_columns("latency_paired_s"))
+    return approximate(numbers.duration_interval(*estimate), row, "latency")
 
 
 def approximate(text: str, row: Row, *figures: str) -> str:
@@ -46,7 +46,7 @@ def host_of_cuda(row: Row) -> str:
 
 def share(row: Row, name: str) -> str:
     """The share in column `name` with its interval: `33 % [32, 34]`, or `33 %` without one."""
-    return numbers.share_interval(*(row[f"{name}{end}"] for end in ENDS))
+    return numbers.share_interval(*(row[column] for column in estimate_columns(name)))
 
 
 def loss_scale(row: Row) -> str:

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import pandas as pd
 
 from modescope.bench.records.cases import eager_is_sane
+from modescope.bench.records.columns import estimate_columns
 from modescope.bench.records.cpu import instructions_text
 
 Row = Mapping[str, Any]  # a row of the derived table; unknown values are None
@@ -31,7 +32,7 @@ def on_cuda(row: Row) -> bool:
     return str(row["device"]).startswith("cuda")
 
 
-OF_ROUNDS = ("speedup", "speedup_ci_low", "speedup_ci_high")
+OF_ROUNDS = estimate_columns("speedup")
 """The columns that need more rounds than a smoke budget has."""
 
 

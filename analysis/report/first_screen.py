@@ -28,9 +28,10 @@ from modescope.analysis.causes.types import (
     REST,
     Finding,
 )
+from modescope.analysis.derive.flags import banner
 from modescope.analysis.derive.select import FAMILY, SECTION, values_of
 from modescope.analysis.figures.registry import Picture
-from modescope.analysis.format import disturbed, numbers, phrases
+from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.recommend.advice import Advice, Precision, fold
 from modescope.analysis.recommend.constraints import Wishes
@@ -93,7 +94,7 @@ def answer_cards(study: Study, chapters: Sequence[Chapter]) -> dict[str, Any]:
         "works": cards[:MOST_WORKS],
         "others": cards[MOST_WORKS:],
         "wishes": _wishes(study.answers[0].wishes) if study.answers else "",
-        "banner": disturbed.banner(list(study.by_id.values())),
+        "banner": banner(list(study.by_id.values())),
     }
 
 

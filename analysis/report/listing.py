@@ -9,8 +9,8 @@ from itertools import chain
 from typing import Any
 
 from modescope.analysis.causes import finding
-from modescope.analysis.derive.flags import FLAGS
-from modescope.analysis.format import cells, columns, disturbed, numbers, phrases
+from modescope.analysis.derive.flags import FLAGS, legend
+from modescope.analysis.format import cells, columns, numbers, phrases
 from modescope.analysis.format.columns import (
     AGAINST,
     BUDGET,
@@ -59,7 +59,7 @@ def listing(study: Study) -> dict[str, Any]:
         further=wanted(columns.FURTHER, rows),
         filters=_varying(by_work, rows),
     )
-    return {"columns": shown, "shared": _shared(rows), "legend": disturbed.legend(rows)}
+    return {"columns": shown, "shared": _shared(rows), "legend": legend(rows)}
 
 
 def _varying(candidates: Iterable[Column], rows: Sequence[Row]) -> list[Column]:

@@ -16,7 +16,7 @@ from modescope.analysis.format import numbers, phrases, style
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.report.listing import sort_key
 from modescope.bench.stats.estimates import ALPHA, MARGIN
-from modescope.bench.text import markup
+from modescope.bench.text import html_engine, markdown_engine
 
 PAGES = ("index.html", "report.md")
 
@@ -91,13 +91,13 @@ def render(page: str, context: dict[str, Any]) -> str:
 
 
 def _markdown() -> jinja2.Environment:
-    engine = markup.markdown_engine("modescope.analysis.report")
+    engine = markdown_engine("modescope.analysis.report")
     engine.filters["code"] = lambda text: Markup(" ".join(str(text).split()))  # on one line
     return engine
 
 
 def _html() -> jinja2.Environment:
     """The engine for HTML; its filter `unbroken` keeps quantities such as `450 KiB` on one line."""
-    engine = markup.html_engine("modescope.analysis.report")
+    engine = html_engine("modescope.analysis.report")
     engine.filters["unbroken"] = lambda text: _INSIDE.sub("\u00a0", text)
     return engine

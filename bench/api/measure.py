@@ -28,7 +28,7 @@ from modescope.bench.stats import estimates
 from modescope.bench.steps import compiler, trees
 from modescope.bench.steps.evidence import mode_effect
 from modescope.bench.steps.outputs import find_unfinished
-from modescope.bench.text.tables import seconds as duration
+from modescope.bench.text import seconds as duration
 from modescope.bench.timing import comparison, memory_layout, timers
 from modescope.bench.timing.comparison import FIRST_CALLS, flags
 

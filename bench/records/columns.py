@@ -21,6 +21,16 @@ def nullable(doc: str) -> Any:
     return column(doc, default=None)
 
 
+def estimate_columns(name: str) -> tuple[str, str, str]:
+    """The columns of an estimate whose value is in column `name`: value, low and high end.
+
+    `latency_s` is followed by `latency_ci_low_s` and `latency_ci_high_s`.
+    """
+    unit = "_s" if name.endswith("_s") else ""
+    stem = name.removesuffix(unit)
+    return name, f"{stem}_ci_low{unit}", f"{stem}_ci_high{unit}"
+
+
 @dataclass(frozen=True)
 class Checks:
     """Whether the mode took effect and computes the right thing, and what its first call took."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import UnionType
 from typing import Any
@@ -18,21 +18,34 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from modescope.bench.records.columns import estimate_columns
 from modescope.bench.records.files import atomic_write
-from modescope.bench.records.results import PARTS, Record, row
+from modescope.bench.records.results import PARTS
 
 CLOCKS = (
     *("latency", "baseline_latency", "host", "device", "pipelined", "dispatch"),
     *("forward", "backward", "optimizer", "scaler"),
 )
-"""Estimates in seconds; their columns are named as `latency_s`, `latency_ci_low_s`, ..."""
+"""Estimates in seconds: medians of the columns `<clock>_rounds_s`."""
 
-RATIOS = (
-    *("speedup", "host_share", "device_share", "pipelined_share", "dispatch_share"),
-    *("host_per_device", "device_gain", "dispatch_ratio", "forward_share", "backward_share"),
-    *("optimizer_share", "scaler_share", "parts_ratio", "paced_latency"),
-)
-"""Estimates without a unit; their columns are named as `speedup`, `speedup_ci_low`, ..."""
+RATIOS = {
+    "host_share": ("host", "clocks_latency"),
+    "device_share": ("device", "clocks_latency"),
+    "pipelined_share": ("pipelined", "clocks_latency"),
+    "dispatch_share": ("dispatch", "clocks_latency"),
+    "host_per_device": ("host", "device"),
+    "device_gain": ("baseline_device", "device"),
+    "dispatch_ratio": ("baseline_dispatch", "dispatch"),
+    "forward_share": ("forward", "parts_latency"),
+    "backward_share": ("backward", "parts_latency"),
+    "optimizer_share": ("optimizer", "parts_latency"),
+    "scaler_share": ("scaler", "parts_latency"),
+    "paced_latency": ("latency", "pace"),
+}
+"""Estimate -> the two clocks whose ratio it is; their rounds are the columns `<clock>_rounds_s`.
+
+Ratios are taken within each round, where the machine's pace cancels. A ratio of two medians would
+compare times at different paces."""
 
 VALUES = {
     "latency_p95": "latency_p95_s",
@@ -45,8 +58,8 @@ VALUES = {
 """Estimate without an interval -> its only column."""
 
 ESTIMATES = {
-    **{name: (f"{name}_s", f"{name}_ci_low_s", f"{name}_ci_high_s") for name in CLOCKS},
-    **{name: (name, f"{name}_ci_low", f"{name}_ci_high") for name in RATIOS},
+    **{name: estimate_columns(f"{name}_s") for name in CLOCKS},
+    **{name: estimate_columns(name) for name in ("speedup", *RATIOS, "parts_ratio")},
     **{name: (column,) for name, column in VALUES.items()},
 }
 """Estimate -> its columns: value, low end and high end."""
@@ -67,6 +80,9 @@ SUMMARY = pa.schema(
 SUMMARY_DOCS = {
     "summary_version": "version of the formulas; a row of another version is summarised as it is "
     "read",
+    "rounds": "paired rounds behind latency_s and speedup, of the process with the fewest",
+    "peak_bytes": "resident_bytes + step_peak_bytes + graph_pool_bytes - graph_pool_live_bytes: "
+    "what a steady call needs above an empty process",
     "row_flags": "the stored flags, and those that the row's own rounds, clocks and counts raise",
     "paced_latency": "latency ÷ time of the fixed Python code in the same round",
     "pace_fastest_s": "time of that code in the fastest rounds (5th percentile), or best_pace_s if "
@@ -147,14 +163,13 @@ FORMAT: dict[str, Any] = {
 }
 
 
-def write(record: Record, folder: Path, summary: Mapping[str, Any] | None = None) -> Path:
+def write(row: dict[str, Any], folder: Path) -> Path:
     """Writes `<folder>/<run_id>.parquet` with one row, atomically; returns its path.
 
-    `summary` holds the columns SUMMARY, which are null if it is None. Raises OSError if the folder
-    cannot be written.
+    Columns of SCHEMA that `row` lacks are null. Raises OSError if the folder cannot be written.
     """
-    path = folder / f"{record.attempt.run_id}.parquet"
-    table = pa.Table.from_pylist([row(record) | dict(summary or {})], schema=SCHEMA)
+    path = folder / f"{row['run_id']}.parquet"
+    table = pa.Table.from_pylist([row], schema=SCHEMA)
     with atomic_write(path, sync=True) as partial:
         pq.write_table(pack(table), partial, **FORMAT)
     return path
@@ -177,8 +192,7 @@ def pack(table: pa.Table) -> pa.Table:
 def unpack(table: pa.Table, columns: Sequence[str]) -> pa.Table:
     """Rows with the columns of STORED, turned into rows with these `columns`.
 
-    A column of `table` itself is kept as it is. Raises ArrowInvalid or ValueError if `details` or
-    `samples` are not as `pack` writes them.
+    A column of `table` itself is kept as it is.
     """
     details = _objects(table, "details", json.loads)
     samples = _objects(table, "samples", dict)

@@ -1,11 +1,16 @@
-"""Reads the rows of a study from one folder, which has files with one row and files with many.
+"""The folder of a study's rows, which has files with one row and files with many: reads, joins it.
 
-A row may be in two files, as after a killed compaction; by its run_id it counts once. The name of a
-file that is still being written begins with a dot.
+A row is written to a file of its own. `join` writes the rows of all files into one file, which is
+read a hundred times as fast. It removes a file only once its rows are in another one that is
+complete and on the disk. So no row is lost if the process is killed, or if another compaction or a
+sweep runs at the same time. At worst a row is in two files: by its run_id it counts once, and the
+next compaction removes the copy. The name of a file that is still being written begins with a dot.
 """
 
 from __future__ import annotations
 
+import fcntl
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,7 +21,15 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from modescope.bench.records.parquet import SCHEMA, STORED, stored_columns, unpack
+from modescope.bench.records.files import atomic_write, remove_abandoned
+from modescope.bench.records.parquet import (
+    FORMAT,
+    SCHEMA,
+    STORED,
+    pack,
+    stored_columns,
+    unpack,
+)
 from modescope.bench.records.results import SCHEMA_VERSION
 
 ROWS = "rows"
@@ -29,8 +42,10 @@ are in no table: the figures of a row are those of its own process."""
 JOINED = "part-"
 """How the name of a file with many rows begins."""
 
-FILE = "_file"
-"""Column with the path of a row's file."""
+GROUP_ROWS = 2000  # in a row group of a joined file: 20 to 100 MB of samples
+
+Change = Callable[[pa.Table], pa.Table]
+"""A function that returns the given rows (with the columns of SCHEMA) with some values changed."""
 
 _ATTEMPTS = 10  # at reading while a compaction moves rows; the second nearly always succeeds
 _IDENTITY = ("schema_version", "run_id", "case_id", "status", "started_at")  # never null
@@ -41,35 +56,32 @@ _AFTER_PATH = "': "  # in Arrow's messages
 class Read:
     """The rows of a folder."""
 
-    table: pa.Table  # with the column FILE
+    table: pa.Table
     left_out: dict[str, str]  # path of a file that was not read -> why
 
 
 def read(
     folder: str | Path,
     columns: Sequence[str] = SCHEMA.names,
-    change: Callable[[pa.Table, dict[str, str]], pa.Table] = lambda table, left_out: table,
     system: fs.FileSystem | None = None,
 ) -> Read | None:
     """The rows of `folder`, each once; None if there is no such folder.
 
-    `columns` must include run_id and schema_version. `change` is applied to the table, in which
-    rows may still be there twice; it also gets `left_out`, and may add to it. Raises OSError if the
-    folder cannot be listed.
+    `columns` must include run_id and schema_version. Raises OSError if the folder cannot be listed.
     """
     system = system or fs.LocalFileSystem()
     for _ in range(_ATTEMPTS):
-        paths = files(folder, system)
+        paths = files_in(folder, system)
         if paths is None:
             return None
         left_out: dict[str, str] = {}
         with suppress(FileNotFoundError):  # a compaction has joined it since
-            found = change(tables(paths, columns, system, left_out), left_out)
-            return Read(_drop_copies(found), left_out)
+            found = _tables(paths, columns, system, left_out)
+            return Read(unpack(_drop_copies(found), columns), left_out)
     raise OSError(f"{folder} changes all the time")
 
 
-def files(folder: str | Path, system: fs.FileSystem | None = None) -> list[str] | None:
+def files_in(folder: str | Path, system: fs.FileSystem | None = None) -> list[str] | None:
     """The sorted paths of a folder's complete Parquet files; None if there is no such folder.
 
     Raises OSError if the folder cannot be listed.
@@ -86,35 +98,32 @@ def files(folder: str | Path, system: fs.FileSystem | None = None) -> list[str] 
     )  # fmt: skip
 
 
-def tables(
+def _tables(
     paths: Sequence[str], columns: Sequence[str], system: fs.FileSystem, left_out: dict[str, str]
 ) -> pa.Table:
-    """The rows of the files `paths`, with `columns` and FILE.
+    """The rows of the files `paths` as they are stored, with what `unpack` needs for `columns`.
 
     A file that cannot be read is added to `left_out`, with the reason. Raises FileNotFoundError for
     one that is gone.
     """
     schema = pa.schema([STORED.field(name) for name in stored_columns(columns)])
-    found = [schema.append(pa.field(FILE, pa.string())).empty_table()]
+    found = [schema.empty_table()]
     for path in paths:
         try:
-            found += [*groups(path, schema, system)]
+            found += [*_groups(path, schema, system, left_out)]
         except FileNotFoundError:
             raise
         except (OSError, pa.ArrowException) as error:
-            left_out[path] = why_not(error)
-    try:
-        return unpack(valid(pa.concat_tables(found), left_out), [*columns, FILE])
-    except (ValueError, pa.ArrowException) as error:
-        if len(paths) > 1:
-            return pa.concat_tables([tables([one], columns, system, left_out) for one in paths])
-        left_out[paths[0]] = why_not(error)
-        return tables([], columns, system, left_out)
+            left_out[path] = _why_not(error)
+    return pa.concat_tables(found)
 
 
-def groups(path: str, schema: pa.Schema, system: fs.FileSystem) -> Iterator[pa.Table]:
-    """Each row group of the file `path`, with the columns of `schema` (null where absent) and FILE.
+def _groups(
+    path: str, schema: pa.Schema, system: fs.FileSystem, left_out: dict[str, str]
+) -> Iterator[pa.Table]:
+    """The valid rows of each row group of the file `path`, with the columns of `schema`.
 
+    Columns that the file lacks are null. The file is added to `left_out` if it has other rows.
     Raises OSError or ArrowException if the file cannot be read, or has columns of other types.
     """
     with pq.ParquetFile(path, filesystem=system, page_checksum_verification=True) as file:
@@ -128,18 +137,18 @@ def groups(path: str, schema: pa.Schema, system: fs.FileSystem) -> Iterator[pa.T
                     for field in schema
                 }
                 table = pa.table(columns, schema=schema)
-            yield table.append_column(FILE, pa.array([path] * len(table), pa.string()))
+            yield _valid(table, path, left_out)
 
 
-def why_not(error: Exception) -> str:
+def _why_not(error: Exception) -> str:
     """Why a file is left out: `cannot be read (Parquet file size is 0 bytes)`."""
     return f"cannot be read ({str(error).partition(chr(10))[0].rpartition(_AFTER_PATH)[2]})"
 
 
-def valid(table: pa.Table, left_out: dict[str, str]) -> pa.Table:
+def _valid(table: pa.Table, path: str, left_out: dict[str, str]) -> pa.Table:
     """The rows that have this schema version and an identity.
 
-    Each file with other rows is added to `left_out`, with the reason.
+    If there are others, their file `path` is added to `left_out`, with the reason.
     """
     known = [name for name in _IDENTITY if name in table.column_names]
     good = pc.fill_null(pc.equal(table["schema_version"], SCHEMA_VERSION), False)
@@ -147,13 +156,12 @@ def valid(table: pa.Table, left_out: dict[str, str]) -> pa.Table:
         good = pc.and_(good, pc.is_valid(table[name]))
     if pc.all(good).as_py() is not False:
         return table
-    for row in table.filter(pc.invert(good)).select([*known, FILE]).to_pylist():
-        version = row["schema_version"]
-        left_out[row[FILE]] = (
-            "is not a row of modescope"
-            if version in (None, SCHEMA_VERSION)
-            else f"has schema version {version}, and this modescope reads {SCHEMA_VERSION}"
-        )
+    version = table.filter(pc.invert(good))["schema_version"][0].as_py()
+    left_out[path] = (
+        "is not a row of modescope"
+        if version in (None, SCHEMA_VERSION)
+        else f"has schema version {version}, and this modescope reads {SCHEMA_VERSION}"
+    )
     return table.filter(good)
 
 
@@ -164,3 +172,74 @@ def _drop_copies(table: pa.Table) -> pa.Table:
     places = pa.table({"run_id": table["run_id"], "at": pa.array(range(len(table)), pa.int64())})
     first = places.group_by("run_id", use_threads=False).aggregate([("at", "min")])
     return table.take(first["at_min"])
+
+
+@dataclass(frozen=True)
+class Joined:
+    """What one call of `join` did."""
+
+    rows: int  # that were written into a joined file
+    removed: int  # files whose rows are in it now
+    left: dict[str, str]  # path of a file that stays -> why
+
+
+def join(folder: Path, change: Change | None = None) -> Joined:
+    """Joins all files of a folder, with `change` applied to their rows.
+
+    Waits until another compaction of the folder has ended. Raises OSError if it cannot be written.
+    """
+    left: dict[str, str] = {}
+    directory = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # a network file system without locks: nothing is lost without
+            fcntl.flock(directory, fcntl.LOCK_EX)
+        remove_abandoned(folder)
+        paths = files_in(folder) or []
+        if not paths or (len(paths) == 1 and change is None):
+            return Joined(0, 0, left)
+        count = _write(folder, paths, left, change)
+        with suppress(OSError):  # a file system that cannot put the name on the disk
+            os.fsync(directory)
+        for path in paths:
+            if path not in left:
+                Path(path).unlink(missing_ok=True)
+        return Joined(count, len(paths) - len(left), left)
+    finally:
+        os.close(directory)  # which frees the lock, as the end of a killed process does
+
+
+def _write(folder: Path, paths: Sequence[str], left: dict[str, str], change: Change | None) -> int:
+    """Writes the rows of these files into one, each once; returns how many there are.
+
+    Files that have to stay are added to `left`, with the reason.
+    """
+    written: set[str] = set()
+    path = folder / f"{JOINED}{os.urandom(8).hex()}.parquet"
+    with atomic_write(path, sync=True) as partial:
+        with pq.ParquetWriter(partial, STORED, **FORMAT) as writer:
+            for table in _batches(paths, left):
+                places = {}
+                for place, run_id in enumerate(table["run_id"].to_pylist()):
+                    if run_id not in written:
+                        places[run_id] = place
+                written.update(places)
+                new = table.take(pa.array(places.values(), pa.int64()))
+                writer.write_table(pack(change(unpack(new, SCHEMA.names))) if change else new)
+        if not written:
+            partial.unlink()
+    return len(written)
+
+
+def _batches(paths: Sequence[str], left: dict[str, str]) -> Iterator[pa.Table]:
+    """The rows of these files as they are stored, some thousands at once."""
+    waiting = [STORED.empty_table()]
+    for path in paths:
+        try:
+            for group in _groups(path, STORED, fs.LocalFileSystem(), left):
+                waiting.append(group)
+                if sum(map(len, waiting)) >= GROUP_ROWS:
+                    yield pa.concat_tables(waiting)
+                    waiting = [STORED.empty_table()]
+        except (OSError, pa.ArrowException) as error:
+            left[path] = _why_not(error)
+    yield pa.concat_tables(waiting)

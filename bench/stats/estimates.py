@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from modescope.bench.records.columns import estimate_columns
 from modescope.bench.stats.orders import Order, remove_order_effect
 
 ALPHA = 0.05
@@ -280,17 +281,22 @@ def _log_half_width(ratio: Estimate | None) -> float | None:
     return math.log(ratio.high / ratio.low) / 2
 
 
-ONE = Estimate(1.0, 1.0, 1.0)
+def exactly(value: float) -> Estimate:
+    """The estimate of a value that is known."""
+    return Estimate(value, value, value)
+
+
+ONE = exactly(1.0)
 
 
 def stored_ratio(row: Mapping[str, Any], name: str) -> Estimate:
     """Returns the ratio in a row's columns `name`, `name`_ci_low and `name`_ci_high."""
-    return Estimate(*(row[f"{name}{end}"] for end in ("", "_ci_low", "_ci_high")))
+    return Estimate(*(row[column] for column in estimate_columns(name)))
 
 
 def stored_duration(row: Mapping[str, Any], name: str) -> Estimate:
     """Returns the duration in a row's columns `name`_s, `name`_ci_low_s and `name`_ci_high_s."""
-    return Estimate(*(row[f"{name}{end}_s"] for end in ("", "_ci_low", "_ci_high")))
+    return stored_ratio(row, f"{name}_s")
 
 
 def ends(estimate: Estimate) -> tuple[float, float]:

@@ -93,9 +93,9 @@ def attempt(
         result.findings,
     )
     row = results.row(record)
-    numbers = summary(row)
-    parquet.write(record, plan.study_folder / folder, numbers)
-    return {**row, **numbers}
+    row |= summary(row)
+    parquet.write(row, plan.study_folder / folder)
+    return row
 
 
 def describe_end(row: Row) -> str:

@@ -15,11 +15,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from modescope.bench.records import files, joining
+from modescope.bench.records import files
 from modescope.bench.records.cases import Budget
 from modescope.bench.records.environment import describe_machine
 from modescope.bench.records.errors import UsageError
-from modescope.bench.records.rows import CONFIRMATIONS, ROWS
+from modescope.bench.records.rows import CONFIRMATIONS, ROWS, join
 from modescope.bench.resolve import Request
 from modescope.bench.settings import preset, usage_error
 from modescope.bench.sweep.attempt import (
@@ -154,7 +154,7 @@ def _measure(jobs: list[Job], request: Request, by_run: dict[str, Job]) -> Itera
 def join_rows(folder: Path) -> None:
     """Joins the files of rows in `folder` into one; if that fails, prints a warning."""
     try:
-        joining.join(folder)
+        join(folder)
     except OSError as error:
         print(f"warning: the rows stay in single files: {error}", file=sys.stderr)
 

@@ -25,7 +25,6 @@ from pathlib import Path
 from modescope.analysis.compare import command as comparing
 from modescope.analysis.compare.gate import NOT_COMPARED
 from modescope.bench.command_line import collect
-from modescope.bench.records import joining
 from modescope.bench.records.errors import (
     UsageError,
     exit_status,
@@ -34,7 +33,7 @@ from modescope.bench.records.errors import (
     terminate,
 )
 from modescope.bench.records.paths import program
-from modescope.bench.records.rows import ROWS
+from modescope.bench.records.rows import ROWS, join
 from modescope.bench.resolve import Request
 from modescope.bench.sweep.attempt import Place
 from modescope.bench.sweep.fingerprint import untested_warning
@@ -123,7 +122,7 @@ def _measure(typed: Mapping[str, str], requests: Sequence[Request]) -> list[Path
         _take(missing, jobs, sides, requests[0].settings.order)
     for folder in folders if missing else ():
         with suppress(OSError):  # a disk too full for that keeps them as they are
-            joining.join(folder / ROWS)
+            join(folder / ROWS)
     return folders
 
 

@@ -8,7 +8,7 @@ import duckdb
 import pandas as pd
 import pytest
 
-from modescope.analysis.derive.registry import METRICS, derived
+from modescope.analysis.derive.registry import DERIVED, derived
 from modescope.analysis.where import select
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.parquet import SCHEMA
@@ -86,6 +86,6 @@ def test_no_column_has_the_name_of_a_mode_or_of_a_reserved_word() -> None:
         "select keyword_name from duckdb_keywords() where keyword_category = 'reserved'"
     ).fetchall()
     modes = {path.stem for path in (CONF / "mode").glob("*.yaml")}
-    columns = {*SCHEMA.names, *(metric.name for metric in METRICS)}
+    columns = {*SCHEMA.names, *DERIVED}
     assert {"compile", "eager"} <= modes
     assert not columns & (modes | {word for (word,) in reserved})

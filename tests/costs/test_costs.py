@@ -20,8 +20,8 @@ from pytest_benchmark.fixture import BenchmarkFixture
 from modescope.bench.devices.devices import Cpu
 from modescope.bench.records import parquet
 from modescope.bench.records.cases import canonical_json
-from modescope.bench.records.joining import join
-from modescope.bench.records.results import Record
+from modescope.bench.records.results import Record, row
+from modescope.bench.records.rows import join
 from modescope.bench.timing.timers import latency
 from tests.helpers.commands import rows
 from tests.helpers.pass_columns import MIB, memory, profiled
@@ -98,8 +98,8 @@ def test_fixed_cost_of_a_case(measuring: bool, tmp_path: Path, show: Show) -> No
 
 
 def test_writing_a_record(benchmark: BenchmarkFixture, tmp_path: Path, show: Show) -> None:
-    def fresh() -> tuple[tuple[Record, Path], dict[str, object]]:
-        return (record(rounds=ROUNDS), tmp_path), {}
+    def fresh() -> tuple[tuple[dict[str, Any], Path], dict[str, object]]:
+        return (row(record(rounds=ROUNDS)), tmp_path), {}
 
     benchmark.pedantic(parquet.write, setup=fresh, rounds=200)
     assert len(list(tmp_path.glob("*.parquet"))) == (1 if benchmark.disabled else 200)

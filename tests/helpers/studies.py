@@ -248,7 +248,8 @@ def save(records: Iterable[Record], study: Path, summarised: bool = True) -> Pat
     """Writes the records to the folder `study`, which it returns; `summarised`: with summaries."""
     (study / "rows").mkdir(parents=True, exist_ok=True)
     for one in records:
-        parquet.write(one, study / "rows", summary(results.row(one)) if summarised else None)
+        row = results.row(one)
+        parquet.write(row | summary(row) if summarised else row, study / "rows")
     return study
 
 

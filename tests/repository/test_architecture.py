@@ -22,7 +22,7 @@ ROOMS = (
     *("analysis.format", "analysis.where", "analysis.changes", "analysis.derive", "analysis.load"),
     *("analysis.causes", "analysis.derive.registry", "analysis.nodes", "analysis.recommend"),
     *("analysis.figures", "analysis.cli", "analysis.compact", "analysis.restat"),
-    *("analysis.terminal", "analysis.table", "analysis.why", "analysis.report"),
+    *("analysis.table", "analysis.why", "analysis.report"),
     *("analysis.compare", "analysis.trend"),
     *("bench.run", "bench.api", "bench.versus"),
 )

@@ -14,10 +14,11 @@ import pandas as pd
 import pytest
 
 from modescope.analysis.derive import registry
-from modescope.analysis.derive.replicates import ADDED
+from modescope.analysis.derive.select import ADDED
 from modescope.analysis.recommend.decide import recommend
 from modescope.bench.records import parquet
 from modescope.bench.records.parquet import SUMMARY
+from modescope.bench.records.results import row
 from modescope.bench.sweep import isolation
 from modescope.bench.sweep.attempt import attempt
 from tests.helpers.commands import rows_in
@@ -51,8 +52,8 @@ def machines(
 @pytest.fixture(scope="module")
 def study(results_dir: Path, machines: dict[str, Machine]) -> Path:
     """The study with the measured rows and the given ones."""
-    for row in given.ROWS.values():
-        parquet.write(row, results_dir / world.STUDY / "rows")
+    for record in given.ROWS.values():
+        parquet.write(row(record), results_dir / world.STUDY / "rows")
     return results_dir / world.STUDY
 
 
@@ -81,7 +82,7 @@ def same(found: Any, expected: Any, tolerance: float = EXACT) -> bool:
 
 COLUMNS = {
     "stored": [name for name in parquet.SCHEMA.names if name not in SUMMARY.names],
-    "derived": [*(each.name for each in registry.METRICS), *ADDED],
+    "derived": [*registry.DERIVED, *ADDED, "rounds", "peak_bytes"],
 }
 TOLD = {"stored": by_column(STORED), "derived": by_column(DERIVED)}
 

@@ -18,7 +18,7 @@ from modescope.analysis.format.phrases import Row
 from modescope.analysis.where import select
 from modescope.analysis.why import paragraphs
 from modescope.bench.records.errors import UsageError
-from modescope.bench.text.markup import prose
+from modescope.bench.text import prose
 from tests.helpers.paths import ROOT
 from tests.situations.table import ELSEWHERE, Complaint, Measured, Other
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from modescope.bench.records import rows
-from modescope.bench.records.joining import join
+from modescope.bench.records.rows import join
 from tests.helpers.studies import replicates, save
 
 pytestmark = pytest.mark.full

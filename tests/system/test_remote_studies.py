@@ -12,7 +12,7 @@ import boto3  # type: ignore[import-untyped]
 import pytest
 from moto.server import ThreadedMotoServer
 
-from modescope.bench.records.joining import join
+from modescope.bench.records.rows import join
 from tests.helpers.paths import ROOT
 from tests.helpers.studies import cpu_sweep, record, save
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from modescope.bench.text.markup import prose
-from modescope.bench.text.tables import markdown
+from modescope.bench.text import markdown, prose
 from modescope.bench.tools.claims.check import CLAIMS, OK, SKIPPED, ClaimRow, NumberRow
 from modescope.bench.tools.claims.claim import HOLDS, REFUTED, UNDECIDED, WITHIN_LIMITS
 

@@ -110,17 +110,6 @@ def test_processes_without_a_speedup_or_an_interval(tmp_path: Path) -> None:
         assert _numbers(rows, "compile", "no_grad") == [pytest.approx(1.2), None, None]
 
 
-def test_speedup_same_grad_excludes_the_gain_of_the_grad_axis(tmp_path: Path) -> None:
-    speedups = {"eager": 1.0, "no_grad": 1.1, "inference_mode": 1.25, "compile": 1.5, "amp": 2.0}
-    other = record("compile[grad=no_grad]", speedup=1.32, grad="no_grad")
-    rows = rows_of(tmp_path, *(record(mode, speedup=one) for mode, one in speedups.items()), other)
-    assert rows.set_index("mode")["speedup_same_grad"].dropna().to_dict() == {
-        "compile": pytest.approx(1.5 / 1.25),
-        "amp": pytest.approx(2.0 / 1.25),  # bf16, against fp32 as its baseline is
-        "compile[grad=no_grad]": pytest.approx(1.32 / 1.1),
-    }
-
-
 def test_the_reference_of_the_same_grad_is_a_trusted_row_of_the_same_work(tmp_path: Path) -> None:
     """And one with equal options, if there are several."""
     differing: list[dict[str, Any]] = [

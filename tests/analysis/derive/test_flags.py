@@ -1,4 +1,4 @@
-"""Flags: raised by rounds, clocks, stored conditions and other rows; each is explained."""
+"""Flags: raised by rounds, clocks, stored conditions and other rows; what a table says of them."""
 
 from __future__ import annotations
 
@@ -8,8 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from modescope.analysis.derive.flags import FLAGS, GATE, SLOW
+from modescope.analysis.derive.flags import (
+    CONDITIONS,
+    FLAGS,
+    GATE,
+    SLOW,
+    Figure,
+    banner,
+    doubtful_figures,
+    legend,
+)
 from modescope.analysis.derive.profile import DOUBTS
+from modescope.analysis.format import cells
 from modescope.bench.case.profiler.profile import CHECKS
 from modescope.bench.records.results import Record
 from modescope.bench.stats.diagnostics import DIAGNOSTICS
@@ -189,3 +199,29 @@ def test_every_flag_is_explained_and_no_other() -> None:
     of_profiles = {name for name, _ in CHECKS}
     assert {*DIAGNOSTICS, *RULES, GATE, SLOW, *of_measuring, *of_profiles} == set(FLAGS)
     assert {"profile_empty", *of_profiles} == DOUBTS
+
+
+def row(*flags: str, **columns: Any) -> dict[str, Any]:
+    touch = doubtful_figures(flags)
+    return {"status": "ok", "budget_rank": 1, "flags": [*flags], "flags_touch": touch} | columns
+
+
+def test_each_flag_is_a_remark_or_in_the_legend_and_marks_a_figure() -> None:
+    for flag, one in FLAGS.items():
+        assert (flag in legend([row(flag)])) is (one.touches != Figure.SPEEDUP), flag
+        assert cells.approximate("3 µs", row("x", flag), one.touches) == "~3 µs"
+    rows = [row("contended", "drift"), row("split_disagrees", "contended"), row()]
+    assert "(contended 2 rows, split_disagrees 1 row)" in legend(rows)
+    assert cells.approximate("3 µs", row("contended"), "split") == "3 µs"
+    assert cells.approximate("–", row("contended"), "latency") == "–"
+
+
+def test_more_than_half_of_the_measured_rows_make_a_banner() -> None:
+    for flag, (happened, _) in CONDITIONS.items():
+        assert FLAGS[flag].touches == Figure.LATENCY
+        half = [row(flag), row()]
+        assert banner(half) == ""
+        assert happened in banner([row(flag), *half])
+        for columns in ({"status": "skipped"}, {"budget_rank": 0}):
+            assert banner([*half, row(flag, **columns)]) == ""
+            assert banner([row(flag), row(**columns)])

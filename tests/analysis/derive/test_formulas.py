@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from modescope.analysis.derive.flags import BEATEN
-from modescope.analysis.derive.registry import METRICS, derive
+from modescope.analysis.derive.registry import DERIVED, derive
 from modescope.analysis.derive.select import latest
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.load import read
@@ -115,7 +115,7 @@ def test_only_ok_rows_have_derived_values(tmp_path: Path) -> None:
     statuses = ("failed", "wrong_result", "oom", "timeout", "crashed")
     lost = (record(status=status, reason="it went wrong", **passes) for status in statuses)
     for row in rows_of_each(tmp_path, lost):
-        assert {m.name for m in METRICS if row[m.name] is not None} == {*LISTS}, row["status"]
+        assert {name for name in DERIVED if row[name] is not None} == {*LISTS}, row["status"]
 
 
 def test_deriving_leaves_stored_columns_unchanged(tmp_path: Path) -> None:

@@ -1,9 +1,9 @@
-"""Which rows are selected, how they are grouped, and that different cases never look the same."""
+"""Which rows are selected, combined and grouped, and that different cases never look the same."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -12,8 +12,10 @@ import pytest
 
 from modescope.analysis import table
 from modescope.analysis.derive.select import SECTION, distinguishing_options, latest, split_table
-from modescope.analysis.load import samples as load
+from modescope.analysis.format.phrases import Row
+from modescope.analysis.load import read
 from modescope.bench.records.results import Record, Work
+from tests.helpers.derivations import studies_of
 from tests.helpers.drawings import rows_of
 from tests.helpers.studies import not_measured, record, save, training
 
@@ -80,14 +82,14 @@ NET: dict[str, Any] = {"model": "custom:net:build"}
 def test_the_run_that_is_selected(
     tmp_path: Path, columns: list[str], runs: list[Record], expected: list[tuple[Any, ...]]
 ) -> None:
-    rows = latest(load(save(runs, tmp_path)))
+    rows = latest(read(save(runs, tmp_path)).table)
     assert sorted(rows[columns].itertuples(index=False, name=None)) == expected
 
 
 def test_only_the_requested_runs_are_selected(tmp_path: Path) -> None:
     runs = [record(environment_id="old"), record(), record("eager"), record()]
     asked = [runs[1].attempt.run_id]
-    (row,) = latest(load(save(runs, tmp_path)), among=asked).to_dict("records")
+    (row,) = latest(read(save(runs, tmp_path)).table, among=asked).to_dict("records")
     assert (row["run_id"], row["measured_times"], row["environment"]) == (asked[0], 1, "B")
 
 
@@ -174,3 +176,41 @@ def test_rows_of_one_name_are_set_apart(
     tmp_path: Path, records: list[Record], expected: dict[str, int]
 ) -> None:
     assert Counter(rows_of(tmp_path, *records)["apart"].dropna()) == expected
+
+
+def _combined(folder: Path, *cases: Iterable[Record]) -> list[Row]:
+    """The row of each case, given as its processes."""
+    return [row for (row,) in studies_of(folder, cases)]
+
+
+def _processes(*ratios: float, **columns: Any) -> list[Record]:
+    return [record(speedup=r, replicate=n, **columns) for n, r in enumerate(ratios)]
+
+
+def test_processes_that_disagree_make_a_verdict_inconclusive(tmp_path: Path) -> None:
+    ratios = (1.02, 1.10, 1.06)  # each of them is faster by itself
+    rows = _combined(tmp_path, *map(_processes, ratios), _processes(*ratios))
+    assert [row["verdict"] for row in rows] == ["faster"] * 3 + ["inconclusive"]
+
+
+def test_processes_that_did_not_end_ok_are_counted_and_excluded(tmp_path: Path) -> None:
+    lost = record(speedup=9.0, replicate=0, status="wrong_result", reason="why")
+    kept = [record(speedup=1.25, replicate=n) for n in (1, 2)]
+    row, alone = _combined(tmp_path, [lost, *kept], [lost])
+    assert row["status"] == "ok"
+    assert (row["replicates"], row["replicates_not_ok"]) == (2, 1)
+    assert row["speedup"] == pytest.approx(1.25)
+    assert (alone["status"], alone["replicates"]) == ("wrong_result", 0)
+
+
+def test_a_case_is_trusted_only_if_every_process_is(tmp_path: Path) -> None:
+    doubts: list[dict[str, Any]] = [
+        {"in_effect": False}, {"in_effect": None}, {"checked": "not"},
+        {"budget": "smoke", "budget_rank": 0},
+    ]  # fmt: skip
+    cases = (
+        [record(replicate=0), record(replicate=1, **doubt), record(replicate=2)] for doubt in doubts
+    )
+    for row, doubt in zip(_combined(tmp_path, *cases), doubts, strict=True):
+        assert row["replicate"] == 1
+        assert {column: row[column] for column in doubt} == doubt

@@ -37,22 +37,6 @@ def test_rows_that_differ_in_one_size_form_a_series(tmp_path: Path) -> None:
     assert series(rows_of(tmp_path / "two", *batch_series((1, 64)))) == []
 
 
-def test_each_precision_and_cache_has_its_own_line(tmp_path: Path) -> None:
-    apart = batch_series((1, 4, 16), dtype="bf16"), batch_series((1, 4, 16), compile_cache="warm")
-    for number, other in enumerate(apart):
-        found = series_of(tmp_path / f"{number}", *batch_series((1, 4, 16)), *other)
-        assert len({line.name for line in found.lines}) == len(found.lines) == 6
-
-
-def test_a_planted_cost_per_operator_lies_in_its_interval(tmp_path: Path) -> None:
-    chain = series_of(tmp_path, *dispatch_series())
-    assert chain.is_chain
-    for mode, (per_op_s, _) in SERIES.items():
-        slope = _line(chain, mode).slope
-        assert slope.low <= per_op_s <= slope.high
-        assert slope.high - slope.low < max(0.1 * per_op_s, 30e-9)
-
-
 def test_the_planted_crossing_is_found_where_sizes_are_close(tmp_path: Path) -> None:
     """And interpolated on logarithmic axes where they are not."""
     found = series_of(tmp_path / "close", *batch_series((8, 9, 10, 11, 12, 32, 33, 34, 48, 50, 52)))

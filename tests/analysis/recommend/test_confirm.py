@@ -15,7 +15,7 @@ from modescope.analysis.recommend.advice import fold
 from modescope.analysis.recommend.decide import recommend
 from modescope.analysis.recommend.types import Recommendation
 from modescope.bench.records import parquet
-from modescope.bench.records.results import Record
+from modescope.bench.records.results import Record, row
 from modescope.bench.records.rows import CONFIRMATIONS
 from modescope.bench.run import unconfirmed
 from tests.helpers.recommendations import control
@@ -35,7 +35,7 @@ def study(folder: Path, records: Sequence[Record], *repeated: Mapping[str, Any])
         columns: dict[str, Any] = {"speedup": given} if isinstance(given, float) else given
         attempt: dict[str, Any] = {"confirms": each.attempt.run_id, "replicate": 1}
         one = record(each.work.mode, budget="quick", **attempt, **columns)
-        parquet.write(one, folder / CONFIRMATIONS)
+        parquet.write(row(one), folder / CONFIRMATIONS)
     return folder
 
 

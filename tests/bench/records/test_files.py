@@ -15,10 +15,9 @@ import pytest
 
 from modescope.bench.records import files, parquet
 from modescope.bench.records.files import atomic_write
+from modescope.bench.records.results import row
 from tests.helpers.made_up_records import record
 from tests.helpers.paths import ROOT
-
-HERE = socket.gethostname()
 
 
 def test_the_name_appears_after_the_block_unless_it_fails(tmp_path: Path) -> None:
@@ -78,41 +77,38 @@ def leftovers(runs: Path, temporary: Path, owner: str) -> tuple[Path, Path]:
     return partial, kernel
 
 
-@pytest.mark.parametrize("host", [HERE, "node17.cluster.example.org", "a.parquet.b"])
-def test_files_of_dead_processes_are_deleted(
-    runs: Path, temporary: Path, dead: int, monkeypatch: pytest.MonkeyPatch, host: str
-) -> None:
-    monkeypatch.setattr(socket, "gethostname", lambda: host)
-    leftovers(runs, temporary, f"{host}-{dead}")
-    files.remove_abandoned(runs, runs / "missing")
-    assert [*runs.iterdir(), *temporary.iterdir()] == []
-
-
-def test_all_other_files_are_kept(
+def test_only_files_of_dead_processes_of_this_host_are_deleted(
     runs: Path, temporary: Path, living: int, dead: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On a shared file system a process of another host may be alive where it runs."""
-    owners = [f"{HERE}-{process}" for process in (living, os.getpid(), 1)]
-    owners += [f"{host}-{dead}" for host in ("elsewhere", f"{HERE}-2", f"2-{HERE}", "")]
+    monkeypatch.setattr(socket, "gethostname", lambda: "a.parquet.b")
+    gone = leftovers(runs, temporary, f"a.parquet.b-{dead}")
+    owners = [f"a.parquet.b-{process}" for process in (living, os.getpid(), 1)]
+    owners += [f"{host}-{dead}" for host in ("elsewhere", "axparquet.b", "2-a.parquet.b", "")]
     kept = [path for owner in owners for path in leftovers(runs, temporary, owner)]
     others = [
         runs / ".hidden.partial",
-        runs / f"{HERE}-{dead}.partial",
+        runs / f"a.parquet.b-{dead}.partial",
         temporary / "modescope-notes.txt",
-        temporary / f"modescope-{HERE}-99999999999999999999-abc",
-        temporary / f"another-{HERE}-{dead}-abc",
+        temporary / "modescope-a.parquet.b-99999999999999999999-abc",
+        temporary / f"another-a.parquet.b-{dead}-abc",
     ]
     for path in others:
         path.touch()
-    kept += [*others, parquet.write(record(), runs)]
-    files.remove_abandoned(runs)
+    kept += [*others, parquet.write(row(record()), runs)]
+    files.remove_abandoned(runs, runs / "missing")
+    assert not any(path.exists() for path in gone)
     assert all(path.exists() for path in kept)
 
+
+def test_files_of_another_users_process_are_kept(
+    runs: Path, temporary: Path, dead: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def not_allowed(process: int, signal: int) -> NoReturn:
         raise PermissionError(1, "Operation not permitted")
 
-    kept += leftovers(runs, temporary, f"{HERE}-{dead}")
-    monkeypatch.setattr(os, "kill", not_allowed)  # as to a process of another user
+    monkeypatch.setattr(os, "kill", not_allowed)
+    kept = leftovers(runs, temporary, f"{socket.gethostname()}-{dead}")
     files.remove_abandoned(runs)
     assert all(path.exists() for path in kept)
 

@@ -33,7 +33,7 @@ def test_a_record_survives_writing_and_reading(
     synced: list[bool] = []
     file = tmp_path / "study" / "rows" / "run.parquet"
     monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append(file.exists()))
-    assert parquet.write(made, file.parent) == file
+    assert parquet.write(row(made), file.parent) == file
     assert list(file.parent.iterdir()) == [file]
     assert synced == [False]  # before it has its name
     (found,) = rows_in(file)

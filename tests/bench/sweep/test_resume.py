@@ -12,7 +12,7 @@ import pytest
 
 from modescope.bench.records import parquet
 from modescope.bench.records.environment import Environment
-from modescope.bench.records.results import SCHEMA_VERSION
+from modescope.bench.records.results import SCHEMA_VERSION, row
 from modescope.bench.records.rows import ROWS
 from modescope.bench.sweep.fingerprint import environment_id
 from modescope.bench.sweep.prepare import Job
@@ -65,7 +65,7 @@ def measured(folder: Path, run_id: str = "20260301", **columns: Any) -> Path:
         "flags": (),
         "status": "ok",
     }
-    return parquet.write(record(run_id, **fitting | columns), folder / ROWS)
+    return parquet.write(row(record(run_id, **fitting | columns)), folder / ROWS)
 
 
 def reuses(

@@ -1,1 +1,0 @@
-"""Formats text for readers: tables, durations, and pages from templates."""
