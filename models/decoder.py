@@ -32,9 +32,9 @@ class Attention(nn.Module):
         self.register_buffer("values", torch.randn(cache))
 
     def prompt(self, x: Tensor, rotation: Tensor) -> Tensor:
-        """Attention over a prompt `x`, (batch, n, width); the result has the same shape.
+        """Applies attention to a prompt `x`, (batch, n, width); the result has the same shape.
 
-        After `eval()` keys and values are written to the first n entries of the cache. `rotation`
+        After `eval()`, keys and values are written to the first n entries of the cache. `rotation`
         is (n, head width).
         """
         query, key, value = self._project(x, rotation)
@@ -45,10 +45,10 @@ class Attention(nn.Module):
         return self._mix(scaled_dot_product_attention(query, key, value, is_causal=True))
 
     def step(self, x: Tensor, rotation: Tensor, input_pos: Tensor, known: Tensor) -> Tensor:
-        """Attention of one token per sequence, `x`, (batch, 1, width); the result has that shape.
+        """Applies attention to one token per sequence, `x`, (batch, 1, width); keeps the shape.
 
-        Its key and value are written to the cache at `input_pos`, (batch,). It attends to the
-        entries of the cache where the mask `known`, (batch, 1, 1, seq), is true.
+        The token's key and value are written to the cache at `input_pos`, (batch,). The token
+        attends to the entries of the cache where the mask `known`, (batch, 1, 1, seq), is true.
         """
         query, key, value = self._project(x, rotation)
         place = input_pos[:, None, None, None].expand_as(key)
@@ -59,7 +59,7 @@ class Attention(nn.Module):
         return self._mix(scaled_dot_product_attention(query, keys, values, attn_mask=known))
 
     def _project(self, x: Tensor, rotation: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Query and key, rotated, and value: each is (batch, heads, n, head width)."""
+        """Returns query and key, rotated, and value: each is (batch, heads, n, head width)."""
         parts = self.query_key_value(x).unflatten(-1, (3, self.heads, -1))
         query, key, value = parts.permute(2, 0, 3, 1, 4)
         return rotate(query, rotation), rotate(key, rotation), value
@@ -70,7 +70,7 @@ class Attention(nn.Module):
 
 
 def rotate(x: Tensor, rotation: Tensor) -> Tensor:
-    """`x`, (..., n, head width), with rotary position embeddings applied.
+    """Applies rotary position embeddings to `x`, (..., n, head width).
 
     `rotation`, (..., n, head width), has cosines in the first half of its last dimension and sines
     in the second. Element i of `x` and element i + head width / 2 are rotated as a pair.
@@ -88,7 +88,7 @@ class Mlp(nn.Module):
         self.down = nn.Linear(MLP_EXPANSION * width, width, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        """The MLP's output for `x`, (..., width), in the same shape."""
+        """Returns the MLP's output for `x`, (..., width), in the same shape."""
         gate, up = self.gate_up(x).chunk(2, -1)
         y: Tensor = self.down(silu(gate) * up)
         return y
@@ -132,13 +132,13 @@ class Decoder(nn.Module):
         self.register_buffer("places", torch.arange(seq))
 
     def logits(self, x: Tensor) -> Tensor:
-        """Logits, (..., vocab), for the last block's output `x`, (..., width)."""
+        """Returns logits, (..., vocab), for the last block's output `x`, (..., width)."""
         y: Tensor = self.head(self.norm(x))
         return y
 
 
 def rotations(seq: int, head_width: int) -> Tensor:
-    """(seq, head width): cosines and sines of the rotary angles at each position."""
+    """Returns cosines and sines of the rotary angles at each position, (seq, head width)."""
     wavelengths = ROTARY_BASE ** (torch.arange(0, head_width, 2) / head_width)
     angles = torch.arange(seq)[:, None] / wavelengths
     return torch.cat([angles.cos(), angles.sin()], -1)
@@ -148,7 +148,7 @@ class Prefill(Decoder):
     """Reads a whole prompt at once. It fills the cache only after `eval()`, not in training."""
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """The next token's logits at each position, (batch, n, vocab), for `tokens`, (batch, n)."""
+        """Returns the next token's logits, (batch, n, vocab), at each of `tokens`, (batch, n)."""
         x, rotation = self.words(tokens), self.rotations[: tokens.shape[1]]
         for block in self.blocks:
             assert isinstance(block, Block)
@@ -166,7 +166,7 @@ class Decode(Decoder):
     )
 
     def forward(self, tokens: Tensor, input_pos: Tensor) -> Tensor:
-        """Logits, (batch, vocab), of the token that follows the one at `input_pos`, (batch,).
+        """Returns logits, (batch, vocab), of the token after the one at `input_pos`, (batch,).
 
         Only the token at `input_pos` is read from `tokens`, (batch, seq). The cache's entries
         before that position come from earlier calls; those after it are masked out.
@@ -185,7 +185,7 @@ class Decode(Decoder):
 def prefill(
     batch: int, seq: int, width: int, heads: int, depth: int, vocab: int
 ) -> tuple[nn.Module, tuple[Tensor]]:
-    """A decoder over a prompt of `seq` tokens.
+    """Builds a decoder that reads a prompt of `seq` tokens.
 
     Returns:
         The module and its input: token ids, (batch, seq).
@@ -197,7 +197,7 @@ def prefill(
 def decode(
     batch: int, seq: int, width: int, heads: int, depth: int, vocab: int
 ) -> tuple[nn.Module, tuple[Tensor, Tensor]]:
-    """One step of a decoder whose cache has `seq` entries for each of `batch` sequences.
+    """Builds a decoder for one token; its cache has `seq` entries for each of `batch` sequences.
 
     Returns:
         The module and its inputs: token ids, (batch, seq), and the position of each sequence,

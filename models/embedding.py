@@ -9,7 +9,7 @@ FEATURES = 13  # numbers that describe a sample, as in the Criteo data set
 
 
 class Recommender(nn.Module):
-    """Embedding bags for categories, an MLP for numbers, an MLP over all pairs' dot products."""
+    """Embedding bags for categories, an MLP for numbers, and an MLP for the pairs' dot products."""
 
     first: Tensor
     second: Tensor
@@ -28,7 +28,7 @@ class Recommender(nn.Module):
         )
 
     def forward(self, numbers: Tensor, ids: Tensor) -> Tensor:
-        """A score, (batch, 1), for `numbers`, (batch, 13), and `ids`, (batch, tables, hot).
+        """Returns a score, (batch, 1); `numbers` is (batch, 13), `ids` is (batch, tables, hot).
 
         An id is a row of its table; the `hot` rows of a bag are added.
         """
@@ -43,7 +43,7 @@ class Recommender(nn.Module):
 def build(
     batch: int, tables: int, rows: int, width: int, hot: int
 ) -> tuple[nn.Module, tuple[Tensor, Tensor]]:
-    """A recommender with `tables` embedding tables of `rows` x `width`.
+    """Builds a recommender with `tables` embedding tables of `rows` x `width`.
 
     A sample reads `hot` rows of each table.
 

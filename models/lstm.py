@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 
 class Tagger(nn.Module):
-    """`depth` recurrent layers and a head, all of the same width."""
+    """An LSTM of `depth` layers and a linear head, all of the same width."""
 
     def __init__(self, width: int, depth: int) -> None:
         super().__init__()
@@ -15,14 +15,14 @@ class Tagger(nn.Module):
         self.head = nn.Linear(width, width)
 
     def forward(self, x: Tensor) -> Tensor:
-        """The head's output at each step, (batch, seq, width), for an `x` of the same shape."""
+        """Returns the head's output at each step, (batch, seq, width), for an `x` of that shape."""
         x, _ = self.recurrent(x)
         y: Tensor = self.head(x)
         return y
 
 
 def build(batch: int, seq: int, width: int, depth: int) -> tuple[nn.Module, tuple[Tensor]]:
-    """An LSTM of `depth` layers and a linear head, without dropout.
+    """Builds an LSTM of `depth` layers and a linear head, without dropout.
 
     Returns:
         The module and its input, (batch, seq, width).

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 
 def build(batch: int, width: int, depth: int) -> tuple[nn.Module, tuple[Tensor]]:
-    """`depth` linear layers of `width` x `width`, GELU after each but the last.
+    """Builds `depth` linear layers of `width` x `width`, with a GELU after each but the last.
 
     A layer and its GELU are one child module, so that activation checkpointing can recompute both.
 

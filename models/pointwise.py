@@ -26,7 +26,7 @@ from torch import Tensor, nn
 
 
 def constant(position: int) -> float:
-    """The factor at this position of the chain, in [1/2, 3/4): exact even in bf16."""
+    """Returns the factor at `position` of the chain, in [1/2, 3/4): exact even in bf16."""
     return 0.5 + position % 16 / 64
 
 
@@ -39,7 +39,7 @@ CYCLE: tuple[Callable[[Tensor, Tensor, int], Tensor], ...] = (
 
 
 class Chain(nn.Module):
-    """`ops` pointwise ops. The first multiplies by the parameter `scale`, (width,)."""
+    """A chain of `ops` pointwise ops. The first multiplies by the parameter `scale`, (width,)."""
 
     def __init__(self, width: int, ops: int) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ class Chain(nn.Module):
         self.scale = nn.Parameter(0.5 + torch.rand(width))
 
     def forward(self, x: Tensor) -> Tensor:
-        """The last op's result, (batch, width), for an `x` of the same shape."""
+        """Returns the last op's result, (batch, width), for an `x` of that shape."""
         first = y = x * self.scale
         for position in range(self.ops - 1):
             y = CYCLE[position % len(CYCLE)](y, first, position)
@@ -55,7 +55,7 @@ class Chain(nn.Module):
 
 
 def build(batch: int, width: int, ops: int) -> tuple[nn.Module, tuple[Tensor]]:
-    """A chain of `ops` pointwise ops on (batch, width), each dispatched on its own in eager.
+    """Builds a chain of `ops` pointwise ops, each of which eager dispatches on its own.
 
     Returns:
         The module and its input, (batch, width).

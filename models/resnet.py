@@ -11,7 +11,7 @@ CLASSES = 1000  # as in ImageNet
 
 
 class Block(nn.Module):
-    """Two 3 x 3 convolutions around which the input is added (He et al., 2015)."""
+    """A residual block: two 3 x 3 convolutions, whose input is added (He et al., 2015)."""
 
     def __init__(self, width_in: int, width: int, stride: int) -> None:
         super().__init__()
@@ -24,13 +24,13 @@ class Block(nn.Module):
         self.shortcut = nn.Identity() if same else nn.Sequential(projection, nn.BatchNorm2d(width))
 
     def forward(self, x: Tensor) -> Tensor:
-        """(batch, width_in, n, n) becomes (batch, width, n / stride, n / stride)."""
+        """Maps (batch, width_in, n, n) to (batch, width, n / stride, n / stride)."""
         y = relu(self.norm1(self.conv1(x)))
         return relu(self.norm2(self.conv2(y)) + self.shortcut(x))
 
 
 def build(batch: int, pixels: int, width: int, depth: int) -> tuple[nn.Module, tuple[Tensor]]:
-    """Four stages of `depth` blocks; the first has `width` channels. ResNet-18: width=64 depth=2.
+    """Builds four stages of `depth` blocks, the first `width` wide. ResNet-18: width=64 depth=2.
 
     Returns:
         The module, whose output is (batch, 1000), and its input, (batch, 3, pixels, pixels).

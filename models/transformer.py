@@ -26,7 +26,7 @@ class Block(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        """The block's output, (batch, seq, width), for an `x` of the same shape."""
+        """Returns the block's output, (batch, seq, width), for an `x` of that shape."""
         x = x + self.attend(self.attention_norm(x))
         x = x + self.mlp(self.mlp_norm(x))
         return x
@@ -42,7 +42,7 @@ class Block(nn.Module):
 
 
 def build(batch: int, seq: int, width: int, heads: int) -> tuple[nn.Module, tuple[Tensor]]:
-    """One pre-norm transformer block with causal attention.
+    """Builds one pre-norm transformer block with causal attention.
 
     Returns:
         The module and its input, (batch, seq, width).

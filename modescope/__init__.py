@@ -28,7 +28,7 @@ _PLACES = {
     "compare": "modescope.bench.api.compare",
     "measure": "modescope.bench.api.measure",
 }
-"""Public name -> its module, which is imported on first use because torch takes seconds."""
+"""Maps a public name to its module, which is imported on first use because torch takes seconds."""
 
 
 def __getattr__(name: str) -> Any:

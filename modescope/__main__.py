@@ -75,7 +75,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def usage() -> str:
-    """The text of --help."""
+    """Returns the text of --help."""
     width = max(map(len, COMMANDS))
     listed = [f"  {name:{width}}  {command.summary}" for name, command in COMMANDS.items()]
     return "\n".join(
@@ -92,7 +92,7 @@ def usage() -> str:
 def _leave_checkout() -> None:
     """Takes a checkout off the import path, where `python -m modescope` in that folder puts it.
 
-    There it would hide the user's own packages called models, bench, analysis or conf.
+    It would hide the user's own packages called models, bench, analysis or conf.
     """
     if sys.path[0] == str(Path(modescope.__file__).resolve().parents[1]):
         del sys.path[0]

@@ -1,1 +1,1 @@
-"""Turns a mode, a phase and their options into a step to be timed, and checks that step."""
+"""Builds the step that is timed, from an execution mode and a phase, and checks its results."""

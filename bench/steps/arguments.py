@@ -1,7 +1,7 @@
-"""Finds the arguments that a model's forward changes, and puts them back before each call.
+"""Finds the arguments that a model's forward changes, and restores them before each call.
 
-A program gives its model other arguments in each call; a benchmark gives it the same example again
-and again. If changes were not put back, each call would begin where the last one ended.
+A program passes new arguments to each call; a benchmark passes the same example again and again.
+Without restoring, each call would begin with what the last one left.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ VARIES = (
 
 
 def alias_inputs(inputs: Inputs) -> Inputs:
-    """`inputs` in new tensors that share memory with the old ones but have no autograd history.
+    """Returns `inputs` as new tensors on the same memory, without autograd history.
 
     Containers are new too. Compiled code and captured graphs find the values at the same addresses.
     """
@@ -34,10 +34,10 @@ def alias_inputs(inputs: Inputs) -> Inputs:
 
 
 def find_changes(subject: Subject) -> tuple[str, ...]:
-    """The places of those arguments that a call of the subject's module changes.
+    """Calls the subject's module and returns the places of the arguments that the call changed.
 
-    The call may change the module, but leaves `subject.inputs` as they are. Raises UsageError where
-    calls have different sizes and one of them changes its arguments.
+    A place is a path such as `[0]['x']`. The call may change the module, but not `subject.inputs`.
+    Raises UsageError if calls have different sizes and one of them changes its arguments.
     """
     for part in subject.parts.values():
         if changed := find_changes(part):
@@ -63,10 +63,10 @@ def find_changes(subject: Subject) -> tuple[str, ...]:
 
 
 def call_of(subject: Subject, target: torch.nn.Module) -> Step:
-    """A step that calls `target`, which stands for the subject's module, with its arguments.
+    """Returns a step that calls `target`, in place of the subject's module, with its arguments.
 
-    Where forward changes arguments, the step is `Prepared`: before each call it puts the example's
-    values back, in new tensors. Elsewhere the step is the call alone.
+    If forward changes arguments, the step is a `Prepared` that restores the example's values, in
+    new tensors, before each call. Otherwise the step is the call alone.
     """
     if subject.parts:  # each size once
         calls = [call_of(part, target) for part in subject.parts.values()]
@@ -92,8 +92,8 @@ def call_of(subject: Subject, target: torch.nn.Module) -> Step:
 def _differs(value: object, given: object, now: object) -> bool:
     """Whether a call changed an argument: a tensor's elements or properties, or another value.
 
-    `value` is the example's argument, `given` the copy whose memory the call got, and `now` what is
-    in its place after the call. Elements are compared bit by bit, because NumPy, `.data` and
+    `value` is the example's argument, `given` is the copy whose memory the call got, and `now` is
+    found in its place after the call. Elements are compared bit by bit because NumPy, `.data` and
     foreign kernels write without raising torch's version counter.
     """
     if not (isinstance(value, torch.Tensor) and isinstance(given, torch.Tensor)):
@@ -104,7 +104,6 @@ def _differs(value: object, given: object, now: object) -> bool:
 
 
 def _is_plain(tensor: torch.Tensor) -> bool:
-    """Whether `tensor` has comparable bytes: not if sparse, quantised, nested or a subclass."""
     if type(tensor) not in (torch.Tensor, torch.nn.Parameter):
         return False
     return tensor.layout == torch.strided and not (tensor.is_quantized or tensor.is_nested)
@@ -116,7 +115,6 @@ def _bits(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _properties(tensor: torch.Tensor) -> tuple[Any, ...]:
-    """What a call may change of `tensor` beside its elements, such as shape, strides or storage."""
     shared = (type(tensor), tensor.dtype, tensor.requires_grad, tensor.grad_fn is not None)
     if not _is_plain(tensor):  # a nested one has no single shape
         return shared
@@ -125,7 +123,6 @@ def _properties(tensor: torch.Tensor) -> tuple[Any, ...]:
 
 
 def _version(leaf: object) -> int | None:
-    """How often torch has written to `leaf`, even equal values; None where torch does not count."""
     if isinstance(leaf, torch.Tensor) and not leaf.is_inference():
         return leaf._version
     return None

@@ -1,8 +1,8 @@
 """The table of backends: functions that turn a module into the code that a mode runs.
 
-A new backend is a function and an entry of `BACKENDS` here. The values of `mode.compile`, the
-refusals and the checks that a mode took effect follow from the entry. The command line reads this
-file without torch, so a function imports torch inside.
+A new backend is a function and an entry in `BACKENDS`. The values of `mode.compile`, the refusals
+and the checks that a mode took effect follow from the entry. The command line reads this file
+without torch, so functions import torch inside.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Compiled:
         return max(self.frames, self.graphs)
 
     def since(self, earlier: Compiled) -> Compiled:
-        """The counts of this reading minus those of the reading `earlier`."""
+        """Returns these counts minus the counts `earlier`."""
         return Compiled(
             *(getattr(self, each.name) - getattr(earlier, each.name) for each in fields(self))
         )
@@ -42,31 +42,31 @@ UNTUNED = (
     "autotuning had nothing to choose between, so this would measure the kernels of mode={other} "
     "again, which is part of this sweep; measured alone it gets its own row"
 )
-"""Why a case is skipped whose autotuning had nothing to choose, where the sweep also measures the
-mode `other`, which is the same without autotuning."""
+"""The reason for skipping a case whose autotuning had nothing to choose. `other` is the same mode
+without autotuning, which the sweep measures too."""
 
 
 Doubt = tuple[Callable[[Any], bool], str]
-"""A function of `evidence.mode_effect.Facts` that is true where a mode did not take effect, and the
+"""A function of `evidence.mode_effect.Facts` that is true if a mode did not take effect, and the
 reason: a template in which `f` stands for these facts."""
 
 Build = Callable[["torch.nn.Module", Mode, bool], "torch.nn.Module"]
-"""A function of a module, a mode, and whether graph breaks are errors. It returns the module to
+"""A function of a module, a mode, and whether graph breaks are errors, that returns the module to
 call instead."""
 
 
 @dataclass(frozen=True)
 class Backend:
-    """One way to turn a module into the code of modes, and what is known of these modes."""
+    """A compiler backend: how it builds the code of its modes, and what is known of these modes."""
 
     build: Build
     modes: tuple[str, ...]  # values of mode.compile
     capturing: Mapping[str, str] = field(default_factory=dict)
-    """Modes that capture CUDA graphs by themselves, each with the mode that runs the same kernels
+    """Maps each mode that captures CUDA graphs by itself to the mode that runs the same kernels
     without graphs."""
     autotuning: Mapping[str, str] = field(default_factory=dict)
-    """Modes that benchmark kernels against each other, each with the mode that does not but is
-    otherwise the same."""
+    """Maps each mode that autotunes (benchmarks kernels against each other) to the same mode
+    without autotuning."""
     dynamic: bool = True  # whether it takes mode.dynamic
     doubts: tuple[Doubt, ...] = ()
 
@@ -117,12 +117,12 @@ BACKENDS = {
 
 
 def modes() -> tuple[str, ...]:
-    """All values of mode.compile."""
+    """Returns all values of `mode.compile`."""
     return tuple(mode for backend in BACKENDS.values() for mode in backend.modes)
 
 
 def find(mode: Mode) -> Backend:
-    """The backend that `mode.compile` belongs to."""
+    """Returns the backend that `mode.compile` belongs to."""
     return next(each for each in BACKENDS.values() if mode.compile in each.modes)
 
 
@@ -132,17 +132,17 @@ def captures(mode: Mode) -> bool:
 
 
 def drop_graphs(mode: Mode) -> Mode:
-    """The mode that runs the kernels of `mode` without CUDA graphs of its backend."""
+    """Returns the mode that runs the kernels of `mode` without CUDA graphs of its backend."""
     return replace(mode, compile=find(mode).capturing.get(mode.compile, mode.compile))
 
 
 def drop_tuning(mode: Mode) -> Mode:
-    """The mode that is the same as `mode` but does not autotune; `mode` itself if it does not."""
+    """Returns `mode` without autotuning; `mode` itself if it does not autotune."""
     return replace(mode, compile=find(mode).autotuning.get(mode.compile, mode.compile))
 
 
 def replays_graphs(mode: Mode) -> bool:
-    """Whether each call of `mode` should replay a CUDA graph, its own or one of the backend."""
+    """Whether calls of `mode` should replay a CUDA graph, captured by hand or by the backend."""
     return mode.graph or captures(mode)
 
 

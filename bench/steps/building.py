@@ -1,4 +1,4 @@
-"""Builds the model under test: calls the function that its target names, and makes its inputs."""
+"""Builds the model under test: calls the function that `model.target` names, and makes inputs."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from modescope.bench.steps.subject import Inputs, Subject
 
 
 def build(model: Model, shape: dict[str, int]) -> Subject:
-    """The module and inputs that the target of `model` makes for `shape`, in fp32 on the CPU.
+    """Builds the module and inputs of `model` for `shape`, in fp32 on the CPU, in `eval()`.
 
-    The module is switched to `eval()`. Settings of torch that the target changes are put back, and
-    named in `Subject.put_back`. Raises UsageError where the target cannot be found or called with
-    these arguments, or returns anything but (module, inputs); with `model.inputs`, anything but a
-    module.
+    Settings of torch that the target (the user's function) changes are restored, and named in
+    `Subject.put_back`. Raises UsageError if the target cannot be found or called with these
+    arguments. Raises it also if the target does not return (module, inputs), or with
+    `model.inputs`, a module alone.
     """
     with torch_settings.keep() as changed:
         subject = _build_described(model, shape) if model.inputs_json else _build_pair(model, shape)
@@ -41,7 +41,6 @@ def build(model: Model, shape: dict[str, int]) -> Subject:
 
 
 def _build_pair(model: Model, shape: dict[str, int]) -> Subject:
-    """The subject of a target that returns the module and its inputs."""
     built = _call_target(model, shape, ())
     module, example = built if isinstance(built, tuple) and len(built) == 2 else (built, None)
     inputs = parse_inputs(example)
@@ -65,7 +64,6 @@ def _build_pair(model: Model, shape: dict[str, int]) -> Subject:
 
 
 def _build_described(model: Model, shape: dict[str, int]) -> Subject:
-    """The subject of a target that returns a module, whose inputs `model.inputs` describes."""
     assert model.inputs_json is not None
     described = input_descriptions.parse(json.loads(model.inputs_json))
     module = _call_target(model, shape, input_descriptions.size_names(described))
@@ -80,10 +78,10 @@ def _build_described(model: Model, shape: dict[str, int]) -> Subject:
 
 
 def draw_inputs(parsed: Any, sizes: Mapping[str, int]) -> Any:
-    """`parsed` with a random tensor in place of each description of a tensor.
+    """Returns `parsed` with a random tensor in place of each description of a tensor.
 
-    `parsed` is as from `bench.records.input_descriptions.parse`; `sizes` are the lengths of named
-    dimensions. Numbers come from torch's global generator.
+    `parsed` comes from `bench.records.input_descriptions.parse`; `sizes` maps names of dimensions
+    to lengths. Numbers come from torch's global generator.
     """
 
     def draw(described: TensorDescription) -> torch.Tensor:
@@ -101,10 +99,10 @@ def draw_inputs(parsed: Any, sizes: Mapping[str, int]) -> Any:
 
 
 def parse_inputs(example: object) -> Inputs | None:
-    """`example` as arguments of forward, with detached tensors.
+    """Turns `example` into arguments of forward, with detached tensors.
 
-    A tensor, tuple or list is passed by position, a mapping by name. None if `example` has no
-    tensor, or a key that is not a string.
+    A tensor, tuple or list is passed by position, a mapping by name. Returns None if `example` has
+    no tensor, or a key that is not a string.
     """
     if isinstance(example, torch.Tensor):
         example = (example,)
@@ -123,9 +121,9 @@ def _describe(built: object) -> str:
 
 
 def _call_target(model: Model, shape: dict[str, int], described: Collection[str]) -> Any:
-    """What the target of `model` returns; raises UsageError where it refuses its arguments.
+    """Returns what the target of `model` returns; raises UsageError if it refuses its arguments.
 
-    `described`: names of sizes that the inputs use. The target gets these only if it takes them.
+    `described` are names of sizes that the inputs use. The target gets these only if it takes them.
     """
     kwargs = json.loads(model.args_json)
     function = load(model) if model.pickled else find(model.target)
@@ -155,11 +153,10 @@ def _call_target(model: Model, shape: dict[str, int], described: Collection[str]
 def _sizes_for(
     model: Model, signature: inspect.Signature, shape: dict[str, int], described: Collection[str]
 ) -> dict[str, int]:
-    """The sizes to call the target with; raises UsageError for a size that nothing uses.
+    """Returns the sizes to call the target with; raises UsageError for a size that nothing uses.
 
-    `described`: as in `_call_target`. A target with `**kwargs` takes any size, except where inputs
-    are described: such a target is often a class of another library, and the size more likely a
-    mistake.
+    A target with `**kwargs` takes any size, unless inputs are described: such a target is often a
+    class of another library, and an unused size is more likely a mistake.
     """
     kinds = {each.name: each.kind for each in signature.parameters.values()}
     any_number = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
@@ -176,9 +173,9 @@ def _sizes_for(
 
 
 def find(target: str, key: str = "model.target") -> Callable[..., Any]:
-    """The function that `target` names as "module:name"; raises UsageError without one.
+    """Returns the function that `target` names as "module:name"; raises UsageError without one.
 
-    `key`: the setting whose value `target` is, for the error's message.
+    `key` is the setting that the error names.
     """
     module_name, _, name = target.partition(":")
     try:

@@ -22,7 +22,7 @@ FLOAT64 = "float64"
 
 @dataclass(frozen=True)
 class Seen:
-    """What calls in plain eager showed of a model, and what its results are compared with."""
+    """What calls in plain eager showed about a model, and what its results are compared with."""
 
     checked_inputs: str = "fresh"  # column
     note: str | None = None  # on those inputs
@@ -33,50 +33,50 @@ class Seen:
     depends: bool = False  # results depend on earlier calls
 
     def tolerance(self, variant: Variant) -> float:
-        """The relative error to accept, at the precision of `variant` or a narrower reference."""
+        """Returns the error to accept: the variant's tolerance, or a narrower reference's."""
         return max(TOLERANCE[variant.dtype], TOLERANCE[self.narrowest])
 
     @property
     def is_exact(self) -> bool:
-        """Whether the reference is far more precise than any variant."""
+        """Whether the reference is in float64, far more precise than any variant."""
         return self.checked_against == FLOAT64
 
 
 @dataclass(frozen=True)
 class Deviation:
-    """The largest relative error of results against a reference, and its place."""
+    """The largest relative error of results against a reference, and the result that has it."""
 
     error: float  # nan where a value is not a number, inf where the structure differs
     place: str | None
     scales: Mapping[str, float] = field(default_factory=dict)
-    """By gradient or update: how far the factor between it and its value in float64 is from 1."""
+    """For each gradient or update: how far its ratio to its value in float64 is from 1."""
 
     @property
     def scale(self) -> float:
-        """The largest of `scales`; 0 without any."""
+        """The largest of `scales`; 0 if there are none."""
         return worst(self.scales.items()).error
 
 
 @dataclass(frozen=True)
 class Limit:
-    """The largest `error` and `scale` of a `Deviation` that are accepted."""
+    """The largest accepted `error` and `scale` of a `Deviation`."""
 
     error: float
     scale: float = math.inf
     larger: Mapping[str, float] = field(default_factory=dict)
-    """Limits of the scales of single parameters, where larger than `scale`; keys as from
-    `parameter`."""
+    """Limits of the scales of single parameters, if larger than `scale`; `parameter` returns the
+    keys."""
 
     def accepts(self, found: Deviation) -> bool:
-        """Whether all errors of `found` are within this limit; nan is not."""
+        """Whether all errors of `found` are within this limit; nan never is."""
         return found.error <= self.error and self.worst_scale(found).share <= 1
 
     def covers(self, other: Limit) -> bool:
-        """Whether `error` and `scale` are at least those of `other`."""
+        """Whether this limit's `error` and `scale` are at least those of `other`."""
         return other.error <= self.error and other.scale <= self.scale
 
     def worst_scale(self, found: Deviation) -> Scale:
-        """The scale in `found` that comes nearest to its limit, or exceeds it most."""
+        """Returns the scale in `found` that comes nearest to its limit, or exceeds it most."""
         scales = [
             Scale(place, value, max(self.scale, self.larger.get(parameter(place), 0.0)))
             for place, value in found.scales.items()
@@ -86,7 +86,7 @@ class Limit:
 
 @dataclass(frozen=True)
 class Scale:
-    """How far the factor between a gradient or update and its reference is from 1; its limit."""
+    """How far the ratio of a gradient or update to its reference is from 1, and its limit."""
 
     place: str | None
     value: float
@@ -94,7 +94,7 @@ class Scale:
 
     @property
     def share(self) -> float:
-        """Of the limit; infinite for what is not a number, and beyond a limit of 0."""
+        """`value` ÷ `limit`; infinite if `value` is nan, or above a limit of 0."""
         if math.isnan(self.value):
             return math.inf
         if self.value == 0 or self.limit == math.inf:
@@ -103,20 +103,20 @@ class Scale:
 
 
 def parameter(place: str) -> str:
-    """`gradient of 0.weight` for `gradient of 0.weight in step 2`."""
+    """Returns `place` without its step: `gradient of 0.weight in step 2` loses ` in step 2`."""
     return place.rpartition(" in step ")[0] or place
 
 
 @dataclass(frozen=True)
 class StateCheck:
-    """Whether a step handles its own state correctly."""
+    """Whether a step handles its own state, such as a loss scale, correctly."""
 
     reason: str | None = None  # what is wrong
     columns: dict[str, Any] = field(default_factory=dict)  # of `bench.records.results.Findings`
 
 
 class Check(Protocol):
-    """Inputs, and the reference results for them, with which the results of a step are compared."""
+    """Inputs and their reference results, with which the results of a step are compared."""
 
     unfit: str | None  # why nothing can be compared with the reference; None where it can
     seen: Seen
@@ -124,16 +124,19 @@ class Check(Protocol):
 
     @abstractmethod
     def examine(self, built: Built, variant: Variant) -> Deviation:
-        """The largest errors of `built.step`, against the reference; restores all state."""
+        """Runs `built.step` and returns its largest errors against the reference.
+
+        Restores all state.
+        """
 
     @abstractmethod
     def results(self, built: Built) -> Outputs:
-        """The results of one step on the example inputs; buffers and state are as before."""
+        """Returns the results of one step on the example inputs; restores buffers and state."""
 
     def limit(self, eager: Deviation | None, variant: Variant) -> Limit:
-        """The errors to accept of `variant`, given those of plain eager at the same dtype.
+        """Returns the errors to accept from `variant`, given those of plain eager at its dtype.
 
-        `eager` is None where plain eager is the reference itself.
+        `eager` is None if plain eager is the reference itself.
         """
         if eager is None:
             tolerance = max(self.seen.tolerance(variant), EAGER_FACTOR * self.seen.apart)
@@ -142,21 +145,21 @@ class Check(Protocol):
         return Limit(accepted_error(eager.error, variant.dtype), scale)
 
     def rounding(self, variant: Variant) -> RoundingCheck | None:
-        """A check, and the errors in it that rounding alone causes at the precision of `variant`.
+        """Returns a check, and the errors that rounding at the variant's precision may cause in it.
 
-        None where these are not known. This takes several steps of the reference, so it is only for
-        errors that are in doubt.
+        The check may use other batches than this one. None if these errors are not known. Call it
+        only if an error is in doubt: it takes several steps of the reference.
         """
         return None
 
     def examine_state(self, built: Built) -> StateCheck:
-        """Checks how the step handles its own state, beside its results; restores all state."""
+        """Checks how the step handles its own state, apart from its results; restores all state."""
         return StateCheck()
 
 
 @dataclass(frozen=True)
 class RoundingCheck:
-    """A check, and the largest errors in it that rounding alone may give to a correct step."""
+    """A check, and the largest errors that rounding may cause in it if a step is correct."""
 
     check: Check
     limit: Limit
@@ -164,12 +167,12 @@ class RoundingCheck:
 
 
 def accepted_error(eager_error: float, dtype: str) -> float:
-    """The largest error accepted where plain eager at the same dtype has `eager_error`."""
+    """Returns the largest accepted error if plain eager has `eager_error` at the same dtype."""
     return EAGER_FACTOR * eager_error + TOLERANCE[dtype] / 10
 
 
 def worst(errors: Iterable[tuple[str | None, float]]) -> Deviation:
-    """The largest of `errors`, which are pairs of place and error; nan counts as largest."""
+    """Returns the largest of `errors`, which are pairs (place, error); nan counts as largest."""
     ranked = ((math.isnan(error), error, place) for place, error in errors)
     _, error, place = max(ranked, key=lambda each: each[:2], default=(False, 0.0, None))
     return Deviation(error, place)

@@ -12,8 +12,8 @@ from torch._compile import _disable_dynamo
 from torch.utils._python_dispatch import TorchDispatchMode
 
 WORKERS_START_S = 120.0
-"""The longest wait for worker processes, which is that of torch's
-`AsyncCompile.wait_pool_ready`."""
+"""The longest wait for worker processes, in seconds; torch's `AsyncCompile.wait_pool_ready` has the
+same."""
 
 
 def import_it() -> None:
@@ -23,9 +23,10 @@ def import_it() -> None:
 
 
 def import_without_cuda() -> None:
-    """Imports the compiler in a process that is forked later, and so must not start CUDA.
+    """Imports the compiler without starting CUDA, in a process that is forked later.
 
-    While imported, Inductor of torch 2.11 asks for a GPU (torch/_inductor/runtime/benchmarking.py).
+    During the import, Inductor of torch 2.11 asks for a GPU
+    (torch/_inductor/runtime/benchmarking.py).
     """
     from modescope.bench.devices.cuda import count_gpus_in_fork
 
@@ -34,14 +35,14 @@ def import_without_cuda() -> None:
 
 
 def is_imported() -> bool:
-    """Whether the compiler has been imported, be it by a model that compiles a part of itself."""
+    """Whether the compiler has been imported, by modescope or by the model."""
     return "torch._dynamo.utils" in sys.modules
 
 
 def wait_for_workers() -> None:
-    """Waits until the processes in which Inductor compiles with Triton have started, if any.
+    """Waits until the processes in which Inductor compiles with Triton, if any, have started.
 
-    They start with the first compilation, take several cores for seconds and may outlast it.
+    They start with the first compilation, take several cores for seconds, and may outlast it.
     """
     pools = getattr(sys.modules.get("torch._inductor.async_compile"), "AsyncCompile", None)
     ready = getattr(pools, "_ready_future", None)
@@ -53,9 +54,9 @@ def wait_for_workers() -> None:
 class OperatorMode(TorchDispatchMode):
     """A dispatch mode that does not import torch's compiler.
 
-    torch keeps Dynamo away from `__torch_dispatch__` by a decorator whose first call imports the
-    compiler, which takes seconds. Here the decorator is left out until something else has imported
-    it: the model may compile a part of itself, although the mode of the case does not.
+    torch decorates `__torch_dispatch__` to keep Dynamo away; the decorator's first call imports the
+    compiler, which takes seconds. Here the decorator is used only if the compiler is already
+    imported, because the model may compile a part of itself although the mode of the case does not.
     """
 
     def __init__(self) -> None:

@@ -1,8 +1,8 @@
-"""Finds the inputs and the reference of a check, before anything is measured.
+"""Finds the inputs and the reference results of a check, before anything is measured.
 
-It calls copies of the model in plain eager. These calls separate facts of the model (it fails,
-draws random numbers, depends on earlier calls) from effects of what modescope does to it, which is
-to draw other inputs and to compute a copy in float64.
+It calls copies of the model in plain eager. These calls separate facts about the model (it fails,
+draws random numbers, depends on earlier calls) from effects of what modescope does, which is to
+draw other inputs and to compute a copy in float64.
 """
 
 from __future__ import annotations
@@ -29,24 +29,23 @@ from modescope.bench.steps.subject import Inputs, Subject, is_plain_float, redra
 T = TypeVar("T")
 
 REFERENCES = {FLOAT64: torch.float64, "fp32": torch.float32, "own": None}
-"""The dtypes in which the reference may be computed, the best first; None: those of the model."""
+"""The dtypes in which the reference may be computed, the best first; None means the model's own."""
 
 REPEATABLE = 1e-9
-"""Runs in float64 whose relative error is at most this count as equal: another order of sums
-changes far less, random numbers change far more."""
+"""Float64 runs whose relative error is at most this count as equal: another order of sums changes
+far less, random numbers change far more."""
 
 RARE_CALLS = 24
-"""The number of further calls, each from another seed, where calls agree although they drew random
-numbers. With a layer that is skipped with a probability of 5 % none of the calls differs in 3 of 10
-models; with four such layers, in 1 of 150."""
+"""The number of further calls, each from another seed, if calls agree although they drew random
+numbers. With a layer that is skipped with a probability of 5 %, none of the calls differs in 3 of
+10 models; with four such layers, in 1 of 150."""
 
 OTHER_PROGRAM = 0.1
 """If the error of eager against float64 is at least this, the float64 copy computes something
 else."""
 
 NUDGE = 1 + 2**-4
-"""The factor by which one argument is scaled. bf16 represents it, and outputs have to change with
-it."""
+"""The factor by which an argument is scaled to change the outputs. bf16 represents it exactly."""
 
 STALE_PASSES = "checked on the example alone: a mode that ignores its inputs would pass"
 
@@ -72,13 +71,13 @@ class Recipe(Generic[T]):
 
     subject: Subject  # the model as it was built
     copy: Callable[[torch.dtype | None], Calls[T]]
-    """Makes a fresh copy of the model with all floats in a dtype; None: in their own."""
+    """Makes a fresh copy of the model with all floats in a dtype; None keeps their own."""
     error: Callable[[T, T], float]
-    """The largest error of results against references; infinite where their structures differ."""
+    """The largest error of results against references; infinite if their structures differ."""
     finite: Callable[[T], bool]  # whether all results are finite numbers
     differ: Callable[[T, T], bool]
-    """Whether the first results differ from the second, those of the example, for each of their
-    inputs."""
+    """Whether the first results differ, for each of their inputs, from the second, which are those
+    of the example."""
     jumps: bool = False  # whether rounding alone may change results by far more than the tolerance
 
 
@@ -88,7 +87,7 @@ def examine(
     """Calls copies of the model on its example, and on `count` other inputs.
 
     Returns the inputs of a check, their reference results, and what else the calls showed. Raises
-    what the model raises on its example, and Ended where that call makes parameters.
+    what the model raises on its example, and Ended if that call makes parameters.
     """
     example, usual = recipe.subject.inputs, _first_results(recipe, seed)
     name, note, inputs, plain = _valid(recipe, usual, device, seed, count)
@@ -117,7 +116,6 @@ def examine(
 
 
 def _first_results(recipe: Recipe[T], seed: int) -> T:
-    """The results of the example; raises Ended where this first call makes parameters."""
     first = recipe.copy(None)
     known = {name for name, _ in first.module.named_parameters()}
     results = first.results((recipe.subject.inputs,), seed)
@@ -129,9 +127,9 @@ def _first_results(recipe: Recipe[T], seed: int) -> T:
 def _valid(
     recipe: Recipe[T], usual: T, device: Hardware, seed: int, count: int
 ) -> tuple[str, str | None, tuple[Inputs, ...], T]:
-    """Inputs for a check from the first of DRAWS that gives valid ones; else from the example.
+    """Returns inputs for a check: from the first of DRAWS that gives valid ones, or the example's.
 
-    Returns the name of the draw, a note or None, the inputs and plain eager's results for them.
+    Also returns the name of the draw, a note or None, and plain eager's results for the inputs.
     Inputs are not valid if plain eager fails on them, if they make finite results infinite, or if
     their results equal `usual`, the example's: they could not show that a mode ignores its inputs.
     """
@@ -154,10 +152,10 @@ def _valid(
 def _reference(
     recipe: Recipe[T], inputs: tuple[Inputs, ...], plain: T, seed: int
 ) -> tuple[str, T, float]:
-    """The name and results of the first of REFERENCES that agrees with `plain`, eager's results.
+    """Returns the name and results of the first of REFERENCES that agrees with `plain` (eager).
 
-    Also returns the largest error of eager against a reference that does not agree but is below
-    OTHER_PROGRAM; 0 without one.
+    Also returns the largest error below OTHER_PROGRAM of eager against a reference that does not
+    agree; 0 if there is none.
     """
     apart = 0.0
     for against, dtype in REFERENCES.items():
@@ -178,7 +176,6 @@ def _reference(
 
 
 def _rebuilt(subject: Subject, seed: int) -> Inputs:
-    """Inputs that the user's builder makes from `seed`; raises ValueError for other shapes."""
     made = subject.rebuild(seed) if subject.rebuild else subject.inputs
     if _form(made) != _form(subject.inputs):
         raise ValueError("the builder's inputs have other shapes")
@@ -186,7 +183,6 @@ def _rebuilt(subject: Subject, seed: int) -> Inputs:
 
 
 def _scale_input(subject: Subject, seed: int) -> Inputs:
-    """The example with its first argument of ordinary floats scaled by NUDGE."""
     nudged = subject.inputs.copy()
     arguments = map(geometry.distinct, trees.tensors((nudged.args, nudged.kwargs)))
     if (scaled := next(filter(is_plain_float, arguments), None)) is not None:
@@ -195,7 +191,7 @@ def _scale_input(subject: Subject, seed: int) -> Inputs:
 
 
 def _add_targets(inputs: Inputs, subject: Subject, seed: int) -> Inputs:
-    """`inputs` with targets that are redrawn from `seed`: modescope makes targets, not the user."""
+    """Redraws the targets from `seed`: modescope makes targets, not the user's builder."""
     return replace(inputs, targets=redraw(Inputs((), {}, subject.inputs.targets), seed).targets)
 
 
@@ -210,7 +206,7 @@ DRAWS: tuple[tuple[str, Callable[[Subject, int], Inputs]], ...] = (
 
 
 def _form(inputs: Inputs) -> list[object]:
-    """What must be the same in two `inputs` for tensors of one to be assigned to the other's."""
+    """Returns what two `inputs` must have in common so that one can be assigned to the other."""
     leaves = trees.leaves((inputs.args, inputs.kwargs))
     return [
         (place, leaf.dtype, leaf.shape, geometry.distinct(leaf).stride())
@@ -226,7 +222,7 @@ def _narrowest(tensors: Sequence[torch.Tensor]) -> str:
 
 
 def _precision(recipe: Recipe[Any]) -> str:
-    """The narrowest precision in which operators compute in the model as it was built."""
+    """Returns the narrowest precision in which the model, as it was built, computes operators."""
     watch = _Dtypes()
     try:
         with watch:
@@ -237,7 +233,7 @@ def _precision(recipe: Recipe[Any]) -> str:
 
 
 class _Dtypes(OperatorMode):
-    """Collects the dtypes that operators return: an empty tensor of each."""
+    """Collects an empty tensor of each dtype that operators return."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -267,7 +263,7 @@ def _generators(device: Hardware, seed: int | None = None) -> list[object]:
 def default_dtype(dtype: torch.dtype | None) -> Iterator[None]:
     """Sets torch's default dtype within the block, so that constants made in forward have it too.
 
-    None leaves it as it is.
+    None changes nothing.
     """
     before = torch.get_default_dtype()
     torch.set_default_dtype(dtype or before)

@@ -25,11 +25,11 @@ COMPRESSED = (torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse
 
 
 def copier(tensors: Iterable[torch.Tensor], convert: Convert) -> Convert:
-    """A function that copies each of `tensors`; `convert` makes the new storage from the old one.
+    """Returns a function that copies each of `tensors`; `convert` makes new storages from old ones.
 
-    Copies keep size and strides, and share a storage where their originals do. What none of
-    `tensors` shows at either end of a storage is left out, at its beginning in multiples of PAGE. A
-    tensor without strides, such as a sparse one, is converted as it is.
+    Copies keep size and strides, and share a storage if their originals do. The ends of a storage
+    that none of `tensors` shows are not copied; at its beginning only multiples of PAGE elements
+    are left out. A tensor without strides, such as a sparse one, is converted as it is.
     """
     shown: dict[Memory, tuple[int, int]] = {}
     for tensor in filter(_has_strides, tensors):
@@ -60,10 +60,10 @@ def write(tensor: torch.Tensor, value: torch.Tensor) -> None:
 
 
 def distinct(tensor: torch.Tensor) -> torch.Tensor:
-    """A view that shows each element in memory once: of expanded dimensions only the first index.
+    """Returns a view of `tensor` in which each element in memory occurs only once.
 
-    For windows that overlap, the view shows all from their first to their last element; for a
-    sparse tensor, its values.
+    It shows only the first index of expanded dimensions. Of windows that overlap it shows the
+    memory from their first element to their last; of a sparse tensor, the values.
     """
     if tensor.layout == torch.sparse_coo:
         return tensor._values()
@@ -78,10 +78,7 @@ def distinct(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _has_strides(tensor: torch.Tensor) -> bool:
-    """Whether strides and offset alone say where the elements of `tensor` lie.
-
-    Not for a subclass, which may wrap other tensors.
-    """
+    """Whether strides and offset locate all elements; not in a subclass, which may wrap tensors."""
     return (
         type(tensor) in (torch.Tensor, torch.nn.Parameter)
         and tensor.layout == torch.strided
@@ -94,7 +91,7 @@ def _memory(tensor: torch.Tensor) -> Memory:
 
 
 def _extent(tensor: torch.Tensor) -> int:
-    """The number of elements of memory from the first element of `tensor` to its last."""
+    """Returns how many elements of memory lie from the first element of `tensor` to its last."""
     if tensor.numel() == 0:
         return 0
     steps = zip(tensor.size(), tensor.stride(), strict=True)

@@ -1,4 +1,4 @@
-"""Builds the step of a mode in a phase. Each axis is applied independently of the others."""
+"""Builds the step of a mode in a phase. Each axis of the mode is applied independently."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ UNGRAPHABLE = (
 class Phase:
     """How a model is prepared, called in steps, and checked.
 
-    By default, as for inference, a step is one call, whose outputs are checked.
+    The default is inference: a step is one call, whose outputs are checked.
     """
 
     options: PhaseOptions
@@ -53,54 +53,51 @@ class Phase:
     """Whether steps call the model in `train()`."""
 
     no_dispatch: ClassVar[str | None] = None
-    """Why an empty batch cannot show dispatch in this phase; None where it can."""
+    """Why an empty batch cannot show dispatch in this phase; None if it can."""
 
     def apply_settings(self) -> None:
         """Sets torch's global settings for this phase."""
 
     def check_model(self, module: torch.nn.Module) -> None:
-        """Raises UsageError where the model cannot be measured in this phase."""
+        """Raises UsageError if the model cannot be measured in this phase."""
 
     def prepare(self, subject: Subject, seed: int) -> Subject:
-        """`subject`, in `eval()`, prepared for the phase; raises UsageError where it is unfit."""
+        """Prepares `subject`, in `eval()`, for the phase; raises UsageError if it is unfit."""
         return subject
 
     def check(self, subject: Subject, device: Hardware, seed: int) -> Check:
-        """A check of `subject`, which is prepared, on inputs drawn from `seed`.
-
-        Runs the reference.
-        """
+        """Returns a check on inputs drawn from `seed`, for which it runs the reference."""
         return prepare_check(subject, device, seed)
 
     def own(self, subject: Subject) -> Subject:
-        """`subject`, the variant's own copy, as its steps call it; may change its module."""
+        """Returns `subject`, a variant's own copy, as its steps call it; may change the module."""
         return subject
 
     def start(self, module: torch.nn.Module) -> Any:
-        """The state that steps of `module` start from; None where they change nothing."""
+        """Returns the state that steps of `module` start from; None if they change nothing."""
 
     def graphs_parts(self, mode: Mode) -> bool:
-        """Whether `mode` captures forward and backward each, instead of the whole step."""
+        """Whether `mode` captures forward and backward separately, instead of the whole step."""
         return False
 
     def forward(self, call: Step, inputs: Inputs) -> Step:
-        """What a step runs in the mode's contexts; `call` calls the model on `inputs`."""
+        """Returns what a step runs in the mode's contexts; `call` calls the model on `inputs`."""
         return call
 
     def steps(
         self, module: torch.nn.Module, forward: Step, variant: Variant, device: Hardware, start: Any
     ) -> tuple[Step, Step, State]:
-        """The `live`, `step` and `state` of a `Built`. `forward` enters the mode's contexts itself.
+        """Returns the `live`, `step` and `state` of a `Built`.
 
-        Steps start from `start`, or from the module as it is if that is None. They need the same
-        preparation before each call as `forward` (`Prepared`). The caller restores what the steps
-        of a capture changed.
+        `forward` enters the mode's contexts itself. Steps start from `start`, or from the module as
+        it is if `start` is None. They need the same preparation before each call as `forward`
+        (`Prepared`). A capture runs the step; the caller restores what that changed.
         """
         return forward, device.capture(forward) if variant.mode.graph else forward, State()
 
 
 def weight_dtype(variant: Variant) -> torch.dtype:
-    """The dtype of weights: fp32 under autocast, which casts per operator; else the variant's."""
+    """Returns the dtype of weights: the variant's, or fp32 under autocast, which casts later."""
     return torch.float32 if variant.mode.autocast else DTYPES[variant.dtype]
 
 
@@ -112,12 +109,11 @@ def build(
     phase: Phase,
     start: Any = None,
 ) -> Built:
-    """The step of `variant`, built on `subject`, which already has its `weight_dtype`.
+    """Builds the step of `variant` in `phase` on `subject`, which already has its `weight_dtype`.
 
-    The steps are those of `phase`. They start from `start`, or from the present weights if that is
-    None. `fullgraph`: whether graph breaks are errors. A manual capture happens here and runs the
-    step; compilation happens in the first call. The caller restores what the steps of a capture
-    changed.
+    Steps start from `start`, or from the present weights if `start` is None. `fullgraph`: whether
+    graph breaks are errors. A manual capture happens here and runs the step; the caller restores
+    what that changed. Compilation happens in the first call.
     """
     target = backends.find(variant.mode).build(subject.module, variant.mode, fullgraph)
     graphed = phase.graphs_parts(variant.mode)
@@ -143,18 +139,18 @@ def build(
 
 
 def _check_graphable(inputs: Inputs) -> None:
-    """Raises UsageError unless all inputs are tensors, given by position."""
     others = (n for n, value in enumerate(inputs.args) if not isinstance(value, torch.Tensor))
     if (other := next(iter((*inputs.kwargs, *others)), None)) is not None:
         raise UsageError(UNGRAPHABLE.format(other))
 
 
 class _Around(torch.nn.Module):
-    """Calls the model within the mode's contexts; captured in place of the model.
+    """Calls the model within the mode's contexts; is captured in place of the model.
 
-    make_graphed_callables replaces the forward of the module that it captures for good, so it gets
-    this wrapper. Contexts around make_graphed_callables would also apply to the captured backward,
-    unlike in a user's step (github.com/pytorch/pytorch/issues/120930), so the wrapper enters them.
+    make_graphed_callables permanently replaces the forward of the module that it captures, so it
+    gets this wrapper. Contexts around make_graphed_callables would also apply to the captured
+    backward, unlike in a user's step (github.com/pytorch/pytorch/issues/120930), so the wrapper
+    enters them.
     """
 
     def __init__(self, model: torch.nn.Module, variant: Variant, device_type: str) -> None:
@@ -162,12 +158,11 @@ class _Around(torch.nn.Module):
         self.model, self.variant, self.device_type = model, variant, device_type
 
     def forward(self, *args: torch.Tensor) -> Any:
-        """The model's output."""
         return _enter_contexts(lambda: self.model(*args), self.variant, self.device_type)()
 
 
 def _enter_contexts(step: Step, variant: Variant, device_type: str) -> Step:
-    """A step that enters autocast and the gradient mode of `variant` in each call, as users do."""
+    """Returns a step that enters autocast and the gradient mode in each call, as users do."""
     if variant.mode.autocast:
         step = _under(partial(torch.autocast, device_type, DTYPES[variant.dtype]), step)
     grad = GRAD[variant.mode.grad]

@@ -1,6 +1,6 @@
-"""The check of outputs, and of what a call writes to buffers, such as a row of a KV cache.
+"""Checks the outputs of a call, and what it writes to buffers, such as a row of a KV cache.
 
-Where calls have different sizes, each size has a check of its own.
+If calls have different sizes, each size has a check of its own.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ class BufferWrite:
         return difference(self.after, self.before)
 
     def error(self, reference: BufferWrite) -> float:
-        """The norm of the difference from `reference`, over the norm of what the reference wrote.
+        """Returns the norm of the difference from `reference`, over the norm of what that wrote.
 
-        An element that only one of the two changed counts by its change. So an entry in another
-        place, or none, has an error of about 1 or more, however large the buffer is. Where the
-        reference wrote nothing, the divisor is the norm of what was there before. Infinite where
-        shapes differ.
+        An element that only one of the two changed counts with its change. So an entry that is
+        written to another place, or not written, has an error of about 1 or more, however large the
+        buffer is. If the reference wrote nothing, the divisor is the norm of what was there before.
+        Infinite if shapes differ.
         """
         if self.shape != reference.shape:
             return math.inf
@@ -77,9 +77,9 @@ Writes = dict[str, BufferWrite]  # by the buffer's name
 
 
 def find_writes(module: torch.nn.Module, before: Mapping[str, torch.Tensor]) -> Writes:
-    """By buffer, what changed in floating and complex buffers since the copies in `before`.
+    """Returns what changed in floating and complex buffers since the copies in `before`.
 
-    A buffer that has another shape than before counts as zero before.
+    Keys are names of buffers. A buffer whose shape has changed counts as zero before.
     """
     writes = {}
     for name, buffer in module.named_buffers(remove_duplicate=False):
@@ -96,7 +96,7 @@ def find_writes(module: torch.nn.Module, before: Mapping[str, torch.Tensor]) -> 
 
 
 def buffer_errors(found: Writes, references: Writes) -> dict[str | None, float]:
-    """By buffer, the error of what was written, where `found` or `references` wrote anything."""
+    """Returns the error of each buffer that `found` or `references` wrote, as `buffer NAME`."""
     nothing = {
         name: BufferWrite(each.shape, each.places[:0], each.before[:0], each.after[:0])
         for name, each in {**references, **found}.items()
@@ -113,7 +113,7 @@ def _norm(values: torch.Tensor) -> float:
 
 @dataclass(frozen=True)
 class Results:
-    """The results of one call, as far as they are compared."""
+    """The results of one call that can be compared."""
 
     outputs: Outputs
     writes: Writes
@@ -121,7 +121,7 @@ class Results:
     unfit: str | None  # why there is nothing to compare
 
     def errors(self, references: Results) -> dict[str | None, float]:
-        """The error of each output, and of each buffer that this call or the reference wrote."""
+        """Returns the error of each output, and of each buffer that either of the calls wrote."""
         return {
             **errors(self.outputs, references.outputs),
             **buffer_errors(self.writes, references.writes),
@@ -130,7 +130,7 @@ class Results:
 
 @dataclass(frozen=True)
 class OutputCheck(Check):
-    """Inputs, and the reference outputs and writes to buffers for them."""
+    """Inputs, each with its reference outputs and writes to buffers."""
 
     inputs: tuple[Inputs, ...]
     references: tuple[Results, ...]
@@ -140,22 +140,22 @@ class OutputCheck(Check):
     unchecked: str | None
 
     def examine(self, built: Built, variant: Variant) -> Deviation:
-        """The largest error over all results and inputs; buffers and inputs are restored."""
+        """Returns the largest error over all results and inputs; restores buffers and inputs."""
         own = built.subject.inputs.copy()
         runs = _runs(built.subject, built.step, self.inputs, self.seed)
         built.subject.inputs.assign(own)
         return _worst(runs, self.references)
 
     def results(self, built: Built) -> Outputs:
-        """The outputs of one call."""
+        """Returns the outputs of one call."""
         with keep_state(built.subject.module):
             return comparable(built.step())
 
 
 def prepare_check(subject: Subject, device: Hardware, seed: int) -> OutputCheck:
-    """A check of `subject`: finds inputs, and a reference for them on `device`.
+    """Prepares a check of outputs: finds inputs, and their reference results on `device`.
 
-    Calls it with gradients only if forward needs them.
+    The model is called with gradients only if its forward fails without them.
     """
 
     def copy(dtype: torch.dtype | None) -> Calls[list[Results]]:
@@ -186,7 +186,7 @@ def _worst(results: Sequence[Results], references: Sequence[Results]) -> Deviati
 
 
 def errors(outputs: Outputs, references: Outputs) -> dict[str | None, float]:
-    """Relative RMS error of each output, or a single inf where the structures differ."""
+    """Returns the relative RMS error of each output, or a single inf if the structures differ."""
     if {place: o.shape for place, o in outputs.items()} != {
         place: r.shape for place, r in references.items()
     }:
@@ -206,9 +206,9 @@ def _error(output: torch.Tensor, reference: torch.Tensor) -> float:
 
 
 def _runs(subject: Subject, step: Step, inputs: Sequence[Inputs], seed: int) -> list[Results]:
-    """The results of `step` for each of `inputs`, as float64 copies; buffers stay as they are.
+    """Returns float64 copies of the results of `step` for each of `inputs`; restores buffers.
 
-    Random numbers are seeded before each call.
+    Random numbers are seeded before each call. The last of `inputs` stays assigned.
     """
     runs = []
     for each in inputs:
@@ -232,14 +232,14 @@ class MixedCheck(Check):
     unchecked: str | None
 
     def examine(self, built: Built, variant: Variant) -> Deviation:
-        """The largest error over the sizes that are called; its place names the size."""
+        """Returns the largest error over the sizes that are called; its place names the size."""
         return worst(
             (f"{found.place or 'output'} at {name}", found.error)
             for name, found in self._each(built, lambda check, part: check.examine(part, variant))
         )
 
     def results(self, built: Built) -> Outputs:
-        """The outputs of all sizes."""
+        """Returns the outputs at all sizes."""
         return {
             f"{place} at {name}": value
             for name, outputs in self._each(built, lambda check, part: check.results(part))
@@ -255,7 +255,7 @@ class MixedCheck(Check):
 
 
 def prepare_mixed_check(subject: Subject, device: Hardware, seed: int) -> MixedCheck:
-    """The check that `prepare_check` makes, for every size."""
+    """Prepares a check like `prepare_check`, for every size."""
     checks = {}
     for name, part in subject.parts.items():
         with note_place(name):

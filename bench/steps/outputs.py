@@ -1,4 +1,4 @@
-"""Finds the tensors in what forward returns, by their places, and says what else is in it."""
+"""Finds the tensors in what forward returns, with their places, and says what else is in it."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ UNFINISHED = (
 """Types that a function returns before it has done its work, or while others do it."""
 
 LONGEST_LIST = 300
-"""The most characters of a list of places: a cache of a large model may have hundreds of
-tensors."""
+"""The largest number of characters of a list of places: a cache of a large model may have hundreds
+of tensors."""
 
 
 def comparable(outputs: object) -> Outputs:
-    """Float64 copies of floating and complex tensors; of integer tensors if there are no others.
+    """Returns float64 copies of floating and complex tensors; of integers if there are no others.
 
     Integers beside floats are left out: an argmax between nearly equal candidates may differ
     although no mode is wrong.
@@ -35,9 +35,9 @@ def comparable(outputs: object) -> Outputs:
 
 
 def describe_unchecked(outputs: object) -> str | None:
-    """The places in `outputs` that `comparable` leaves out, each with its type; None without any.
+    """Returns the places in `outputs` that `comparable` leaves out, with types; None without any.
 
-    None, numbers and texts are named only where no tensor can be compared.
+    None, numbers and texts are named only if no tensor can be compared.
     """
     compared = _comparable_leaves(outputs)
     left = [
@@ -49,13 +49,13 @@ def describe_unchecked(outputs: object) -> str | None:
 
 
 def find_unfinished(outputs: object) -> str | None:
-    """The type of the first of `UNFINISHED` in `outputs`, such as `a map`; None without one."""
+    """Returns the type of the first of `UNFINISHED` in `outputs`, such as `a map`, or None."""
     kinds = (type(leaf) for _, leaf in trees.leaves(outputs) if isinstance(leaf, UNFINISHED))
     return next((f"a {kind.__name__}" for kind in kinds), None)
 
 
 def why_incomparable(outputs: object) -> str | None:
-    """Why nothing in `outputs` of forward can be compared; None where something can."""
+    """Returns why `outputs` of forward cannot be compared; None if they can."""
     if kind := find_unfinished(outputs):
         return (
             f"forward returned {kind}, which has not done its work when forward returns; return "
@@ -67,12 +67,12 @@ def why_incomparable(outputs: object) -> str | None:
 
 
 def floating_tensors(outputs: object) -> list[torch.Tensor]:
-    """The floating tensors in `outputs`, in the order of their places."""
+    """Returns the floating tensors in `outputs`, in the order of their places."""
     return [tensor for tensor in trees.tensors(outputs) if tensor.is_floating_point()]
 
 
 def double(tensor: torch.Tensor) -> torch.Tensor:
-    """A dense float64 copy of `tensor`; a complex number becomes two real numbers."""
+    """Returns a dense float64 copy of `tensor`; a complex number becomes two real numbers."""
     if tensor.layout in (torch.sparse_coo, *geometry.COMPRESSED):
         tensor = tensor.detach().to_dense()
     real = torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
@@ -80,13 +80,13 @@ def double(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def difference(result: torch.Tensor, reference: torch.Tensor) -> torch.Tensor:
-    """`result` minus `reference`; 0 where both are nan or the same infinity."""
+    """Returns `result` minus `reference`; 0 where both are nan or the same infinity."""
     same = (result == reference) | (result.isnan() & reference.isnan())
     return (result - reference).masked_fill(same, 0)
 
 
 def zero_nonfinite(reference: torch.Tensor) -> torch.Tensor:
-    """`reference` with 0 in place of nan and infinities; errors are divided by its norm."""
+    """Returns `reference` with 0 in place of nan and infinities; errors are divided by its norm."""
     return reference.nan_to_num(0, 0, 0)
 
 

@@ -40,9 +40,9 @@ ONE_CALL = Phase(Inference())
 class MixedPhase(Phase):
     """A step is a pass over calls of different sizes; the outputs of each size are checked.
 
-    The inputs of all sizes are one tree, so that they are copied, cast, moved and redrawn like
-    those of any model. Comparing, calling and capturing is done at each size: there is one
-    `Subject` and one `Built` per size, and all of them share the module.
+    The inputs of all sizes are one tree, so they are copied, cast, moved and redrawn like those of
+    any model. Each size has its own `Subject` and `Built`, which are called, captured and compared;
+    all of them share the module.
     """
 
     options: Inference
@@ -50,7 +50,7 @@ class MixedPhase(Phase):
     no_dispatch = "calls of different sizes have no empty batch of their own"
 
     def prepare(self, subject: Subject, seed: int) -> Subject:
-        """`subject` with inputs of all sizes, made by its builder from `seed`."""
+        """Returns `subject` with inputs of all sizes, made by its builder from `seed`."""
         assert subject.rebuild is not None
         true, padded = self.options.calls(), self.options.calls(padded=True)
         by_label = {size_name(each): each for each in (*true, *padded)}
@@ -66,7 +66,7 @@ class MixedPhase(Phase):
         )
 
     def check(self, subject: Subject, device: Hardware, seed: int) -> Check:
-        """A check of outputs at each size."""
+        """Returns a check of outputs at each size."""
         return prepare_mixed_check(subject, device, seed)
 
 
@@ -82,21 +82,21 @@ class TrainingPhase(Phase):
     )
 
     def apply_settings(self) -> None:
-        """Sets the compiler's budget for activations."""
+        """Sets the compiler's memory budget for activations, if there is one."""
         budget = self.options.activation_memory_budget
         if budget is not None:
             torch._functorch.config.activation_memory_budget = budget
 
     def check_model(self, module: torch.nn.Module) -> None:
-        """Raises UsageError where nothing can be trained, or there is no such loss."""
+        """Raises UsageError if nothing can be trained, or there is no such loss."""
         losses.check(module, self.options.loss)
 
     def prepare(self, subject: Subject, seed: int) -> Subject:
-        """`subject` in train mode, with targets where the loss wants them."""
+        """Returns `subject` in train mode, with targets if the loss needs them."""
         return losses.trainable(subject, self.options.loss, seed)
 
     def check(self, subject: Subject, device: Hardware, seed: int) -> TrainingCheck:
-        """A check of losses, gradients and updates.
+        """Returns a check of losses, gradients and updates.
 
         Its reference is a float64 copy that is trained without loss scaler and capture.
         """
@@ -106,12 +106,12 @@ class TrainingPhase(Phase):
         return Trial(kept, TrainingPhase(plain), follows_size, device).check(seed)
 
     def own(self, subject: Subject) -> Subject:
-        """`subject` with activation checkpointing as `options.checkpoint` says."""
+        """Returns `subject` with activation checkpointing as `options.checkpoint` says."""
         recomputing = RECOMPUTING[self.options.checkpoint]
         return replace(subject, module=recomputing(subject.module, subject.random))
 
     def start(self, module: torch.nn.Module) -> Start:
-        """Copies of the trained parameters."""
+        """Returns copies of the trained parameters."""
         return start_of(module)
 
     def graphs_parts(self, mode: Mode) -> bool:
@@ -119,14 +119,14 @@ class TrainingPhase(Phase):
         return mode.graph and self.options.capture != "step"
 
     def forward(self, call: Step, inputs: Inputs) -> Step:
-        """A function that returns the loss of what `call` returns."""
+        """Returns a function that computes the loss of what `call` returns."""
         loss = losses.loss_of(self.options.loss)
         return lambda: loss(call(), inputs)
 
     def steps(
         self, module: torch.nn.Module, forward: Step, variant: Variant, device: Hardware, start: Any
     ) -> tuple[Step, Step, Trainer]:
-        """The live step, the timed step, and the trainer that makes both."""
+        """Returns the live step, the timed step, and the trainer that makes both."""
         start = start or start_of(module)
         scales = self.options.scales(variant)
         scaler = GradScaler(device.type, start.scale) if scales else None
@@ -143,12 +143,12 @@ class TrainingPhase(Phase):
 
 
 PHASES: dict[str, Callable[[Any], Phase]] = {"inference": Phase, "train": TrainingPhase}
-"""The phases by name. Each takes its own kind of options, whose settings are in
-`bench.settings`."""
+"""Maps the name of a phase to its class. Each class takes its own kind of options, whose settings
+are in `bench.settings`."""
 
 
 def phase_of(options: PhaseOptions) -> Phase:
-    """The phase that `options` belong to, with these options."""
+    """Returns the phase that has these `options`."""
     if isinstance(options, Inference) and options.sizes_json:
         return MixedPhase(options)
     return PHASES[options.phase](options)

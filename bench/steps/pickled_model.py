@@ -1,9 +1,9 @@
 """Loads a model that another process saved (`modescope.compare`).
 
-The file holds a module, or a function that builds it, and the inputs; the inputs are None where the
-function returns them too. Weights are loaded on the CPU, and those in half precision become fp32,
-as every model starts out. Other tensors that the model held on a GPU are loaded on one, because
-moving a module would leave them behind.
+The file holds a module, or a function that builds it, and the inputs; the inputs are None if the
+function returns them too. Weights are loaded on the CPU, and half precision becomes fp32, in which
+every model starts. Other tensors that the model held on a GPU are loaded on a GPU, because moving a
+module would leave them behind.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ HALF = (torch.float16, torch.bfloat16)
 
 
 def load(model: Model) -> Callable[..., Any]:
-    """The saved function, or one that returns the saved module; with the inputs, if they are saved.
+    """Returns a function that makes the saved module, and its inputs if they are saved.
 
-    Raises UsageError where the file cannot be read or names a module that is not found.
+    Raises UsageError if the file cannot be read or names a module that is not found.
     """
     assert model.pickled is not None
     saved = _read(model.pickled.file, model.name)
@@ -48,9 +48,9 @@ def load(model: Model) -> Callable[..., Any]:
 
 
 def names_of_main(place: dict[str, Any]) -> dict[str, Any]:
-    """The namespace of this process's `__main__`, where a notebook's functions are defined again.
+    """Returns the namespace of `__main__`, in which a notebook's functions are defined again.
 
-    `place`: `__file__` and the like of the script that defined them, which are added to it.
+    Adds `place` to it: `__file__` and the like of the script that defined them.
     """
     main = vars(sys.modules["__main__"])
     main.update(place)
@@ -75,14 +75,12 @@ def _read(file: str, name: str) -> dict[str, Any]:
 
 
 def _place(storage: Any, location: str) -> Any:
-    """A loaded storage that was on a GPU, on the GPU in use; any other as it is, on the CPU."""
+    """Moves a storage that was saved from a GPU to the GPU in use; leaves all others on the CPU."""
     gpu = gpu_in_use()
     return storage if gpu is None or not location.startswith("cuda") else storage.to(device=gpu)
 
 
 def _plain(module: Any, inputs: Any) -> tuple[Any, Any]:
-    """`module` and `inputs` on the CPU, with half precision in fp32; `inputs` may be None."""
-
     def plain(tensor: torch.Tensor) -> torch.Tensor:
         return tensor.to("cpu", torch.float32 if tensor.dtype in HALF else tensor.dtype)
 

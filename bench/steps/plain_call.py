@@ -25,9 +25,9 @@ LONGEST_ERROR = 200  # characters of torch's message
 
 
 def build_drawn(case: Case, device: Hardware) -> Subject:
-    """The model of `case` with its inputs on `device`; lazy modules have drawn their weights.
+    """Builds the model of `case` with its inputs on `device`; lazy modules get their weights.
 
-    A first call makes torch's lazy modules draw them. A model that makes other parameters in its
+    A first call makes torch's lazy modules draw weights. A model that makes other parameters in its
     first call is refused later (`examination.examine`).
     """
     subject = build(case.model, case.largest_shape)
@@ -44,9 +44,9 @@ def build_drawn(case: Case, device: Hardware) -> Subject:
 
 
 def call_without_gradients(call: Callable[[], T]) -> T:
-    """What `call` returns under no_grad; if that fails, what it returns with gradients.
+    """Returns what `call` returns under no_grad, or, if that fails, with gradients.
 
-    Gradients come second, because a ScriptModule that was called with them fails in inference mode
+    Gradients come second because a ScriptModule that was called with them fails in inference mode
     from then on.
     """
     try:
@@ -60,7 +60,7 @@ def call_without_gradients(call: Callable[[], T]) -> T:
 
 
 def outputs(subject: Subject) -> Any:
-    """What the model of `subject` returns for its inputs, without gradients if that works."""
+    """Returns what the model returns for its inputs, called without gradients if that works."""
     return call_without_gradients(lambda: _call(subject, nullcontext()))
 
 
@@ -70,7 +70,7 @@ def _call(subject: Subject, grad: AbstractContextManager[Any]) -> Any:
 
 
 def find_failure(subject: Subject, grad: AbstractContextManager[Any]) -> str | None:
-    """The message of what the model raises when called within `grad`; None where the call works."""
+    """Calls the model within `grad`; returns the message of its error, None if the call works."""
     try:
         _call(subject.cast(None), grad)
     except Exception as error:
@@ -79,9 +79,9 @@ def find_failure(subject: Subject, grad: AbstractContextManager[Any]) -> str | N
 
 
 def try_call(subject: Subject, device: Hardware, model: Model, shape: Mapping[str, int]) -> None:
-    """Raises UsageError where forward of `subject` fails on `device`, unless it lacks memory.
+    """Raises UsageError if forward of `subject` fails on `device`, unless it lacks memory.
 
-    A case that needs too much memory is measured all the same, and recorded as such.
+    A case that needs too much memory is still measured, and recorded as such.
     """
     module = subject.module
     try:

@@ -16,20 +16,20 @@ from modescope.bench.steps.outputs import Outputs
 from modescope.bench.steps.subject import Built
 
 KEPT = 256
-"""At most so many elements of each result are compared."""
+"""The largest number of elements of each result that are compared."""
 
 LEAST_SPREAD = 10.0
-"""Results are compared here if their relative spread is at least so many times the tolerance. For
-others errors alone decide, because rounding differs between two steps, too."""
+"""The least relative spread of results that are compared here, in multiples of the tolerance.
+Smaller spreads are left to the check of errors, because rounding differs between two steps, too."""
 
 Draws = dict[str, torch.Tensor]  # by place, as (calls, elements)
 
 
 def take(check: Check, built: Built, calls: int, seed: int) -> Draws:
-    """Results of `calls` calls in a row, which continue one sequence of random numbers from `seed`.
+    """Returns the results of `calls` calls, on one sequence of random numbers from `seed`.
 
-    A result that a call lacks counts as zero there: a layer that is skipped at random has no
-    gradient. Results whose size changes from call to call are left out.
+    A result that a call lacks counts as zero: a layer that is skipped at random has no gradient.
+    Results whose size changes from call to call are left out.
     """
     torch.manual_seed(seed)
     seen = [_sample(check.results(built)) for _ in range(calls)]
@@ -44,7 +44,7 @@ def take(check: Check, built: Built, calls: int, seed: int) -> Draws:
 
 @dataclass(frozen=True)
 class DrawsComparison:
-    """How two groups of draws differ in spread and mean."""
+    """How two groups of random results differ in spread and mean."""
 
     spread: float  # variance of the first over that of the second
     shift: float  # squared distance of their means, over their variances
@@ -52,7 +52,7 @@ class DrawsComparison:
 
     @property
     def finite(self) -> bool:
-        """Whether all results are numbers."""
+        """Whether `spread` and `shift` are finite."""
         return math.isfinite(self.spread) and math.isfinite(self.shift)
 
 
@@ -60,11 +60,11 @@ EQUAL = DrawsComparison(1.0, 0.0, 1.0)
 
 
 def compare(mode: Draws, eager: Draws, dtype: str, permutations: int) -> DrawsComparison:
-    """Compares spread and mean of two groups of draws over all places that are random in eager.
+    """Compares spread and mean of two groups of results, over all places that are random in eager.
 
-    The p-value is twice the smaller of two, one for the spread and one for the mean. Both come from
-    random assignments of the calls to the two groups, so they hold whatever the distribution. It is
-    at least 2 / (permutations + 1).
+    The p-value is twice the smaller of two p-values, of the spread and of the mean. Both come from
+    random assignments of the calls to the two groups, so they hold for any distribution. It is at
+    least 2 / (permutations + 1).
     """
     distances = _distances(mode, eager, LEAST_SPREAD * TOLERANCE[dtype])
     if distances is None:
@@ -82,8 +82,6 @@ def compare(mode: Draws, eager: Draws, dtype: str, permutations: int) -> DrawsCo
 
 
 def _sample(results: Outputs) -> Outputs:
-    """At most KEPT elements of each of `results`, evenly spaced."""
-
     def sampled(tensor: torch.Tensor) -> torch.Tensor:
         flat = tensor.flatten()
         if flat.numel() <= KEPT:
@@ -95,10 +93,10 @@ def _sample(results: Outputs) -> Outputs:
 
 
 def _distances(mode: Draws, eager: Draws, least: float) -> torch.Tensor | None:
-    """Squared distances between all calls, those of the mode first; each place weighs the same.
+    """Returns squared distances between all calls, the mode's first; each place weighs the same.
 
-    What the mode lacks in all calls counts as zero, as in `take`. Places with a relative spread
-    below `least` are left out; None if no place remains.
+    Results that the mode lacks in all calls count as zero, as in `take`. Places with a relative
+    spread below `least` are left out; None if no place remains.
     """
     parts = []
     for place, usual in sorted(eager.items()):
@@ -115,7 +113,10 @@ def _distances(mode: Draws, eager: Draws, least: float) -> torch.Tensor | None:
 
 
 def _statistics(distances: torch.Tensor, first: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """The ratio of the groups' variances, and the shift of their means; one per row of `first`."""
+    """Returns the ratio of the groups' variances, and the shift of their means.
+
+    Each row of `first` says which calls are in the first group, and gives one result.
+    """
     group, other = first.double(), (~first).double()
     pairs = group.sum(1) * (group.sum(1) - 1)
     own = ((group @ distances) * group).sum(1) / pairs
@@ -128,12 +129,11 @@ def _statistics(distances: torch.Tensor, first: torch.Tensor) -> tuple[torch.Ten
 
 
 def _share(permuted: torch.Tensor, seen: torch.Tensor) -> float:
-    """The share of `permuted` at least as extreme as `seen`, which counts as one of them."""
+    """Returns the share of `permuted` at least as extreme as `seen`, which is counted with them."""
     return float(((permuted >= seen).sum() + 1) / (len(permuted) + 1))
 
 
 def _never_drop(module: nn.Module) -> None:
-    """Sets every probability of dropping something to 0, whatever module or attribute holds it."""
     for part in module.modules():
         drops = any(word in type(part).__name__.lower() for word in ("drop", "stochasticdepth"))
         for name, value in vars(part).items():
@@ -143,10 +143,7 @@ def _never_drop(module: nn.Module) -> None:
 
 
 def _evaluate(module: nn.Module) -> None:
-    """Switches all parts but norms and recurrent networks to `eval()`.
-
-    In `eval()` a norm computes something else, and cuDNN's recurrent networks have no backward.
-    """
+    """Keeps norms, which compute something else in `eval()`, and RNNs: cuDNN needs train mode."""
     for part in module.modules():
         if not isinstance(part, (_NormBase, nn.RNNBase)):
             part.training = False
@@ -156,5 +153,5 @@ SWITCHES: dict[str, Callable[[nn.Module], None]] = {
     "all probabilities of dropout are 0": _never_drop,
     "all modules but norms and recurrent networks are in eval()": _evaluate,
 }
-"""Functions that switch random numbers off in a module, which they change. Each is applied after
-those before it, until no random numbers are left."""
+"""Functions that switch random numbers off in a module, which they change. They are applied in this
+order, one after the other, until no random numbers are left."""

@@ -1,7 +1,4 @@
-"""A module with its inputs, and the step that is built of it.
-
-Inputs can be copied, cast, moved, redrawn and restored.
-"""
+"""A module with its inputs, which can be copied, cast, moved and redrawn, and its built steps."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ from modescope.bench.steps import geometry, trees
 
 @dataclass(frozen=True)
 class Inputs:
-    """The arguments of a call of forward, and targets for a loss to compare its outputs with.
+    """The arguments of a call of forward, and targets that a loss compares its outputs with.
 
     An argument is a tensor, number, text or None, or a container of these (`bench.steps.trees`).
     Only tensors are copied, cast and redrawn; the rest is the same in every call.
@@ -32,27 +29,27 @@ class Inputs:
     targets: tuple[torch.Tensor, ...] = ()  # of training, one per output
 
     def tensors(self) -> list[torch.Tensor]:
-        """All tensors, those of positional arguments first."""
+        """Returns all tensors, first those of positional arguments."""
         return trees.tensors((self.args, self.kwargs, self.targets))
 
     def leaves(self) -> Iterator[tuple[str, Any]]:
-        """All arguments with their places: `[0]` by position, `['x']` by name."""
+        """Yields each leaf of the arguments with its place: `[0]` by position, `['x']` by name."""
         yield from trees.leaves(self.args)
         yield from trees.leaves(self.kwargs)
 
     def map(self, function: Callable[[torch.Tensor], torch.Tensor]) -> Inputs:
-        """The same arguments, in new containers, with `function` applied to each tensor."""
+        """Returns the same arguments in new containers, with `function` applied to each tensor."""
         return Inputs(*trees.map_tensors(function, (self.args, self.kwargs, self.targets)))
 
     def copy(self, convert: geometry.Convert = torch.clone) -> Inputs:
-        """Copies that lie in memory like the originals; `convert` makes their storage."""
+        """Returns copies that lie in memory like the originals; `convert` makes their storage."""
         return self.map(geometry.copier(self.tensors(), convert))
 
     @torch.no_grad()
     def assign(self, values: Inputs) -> None:
         """Overwrites the tensors in place, so that captured graphs see the new values.
 
-        `values` must lie in memory as these do.
+        Tensors of `values` must have the same sizes and strides.
         """
         for tensor, value in zip(self.tensors(), values.tensors(), strict=True):
             geometry.write(tensor, value)
@@ -60,7 +57,7 @@ class Inputs:
 
 @dataclass(frozen=True)
 class Subject:
-    """A module and the inputs it is called with; nothing else refers to either."""
+    """A module and the inputs that it is called with; nothing else refers to either."""
 
     module: torch.nn.Module
     inputs: Inputs
@@ -68,7 +65,7 @@ class Subject:
     changes: tuple[str, ...] = ()  # places of the arguments that forward is known to change
     own_dtypes: bool = False  # whether forward only works in the dtypes of the model as it is
     rebuild: Callable[..., Inputs] | None = None
-    """A function of a seed, and of other sizes if given, that returns the inputs its builder
+    """A function of a seed, and of other sizes if given, that returns the inputs that the builder
     makes."""
     put_back: tuple[str, ...] = ()  # settings of torch that building it had changed
     order: tuple[str, ...] = ()  # of calls that vary (`mixed_calls`): the names of their sizes
@@ -76,7 +73,7 @@ class Subject:
 
     @cached_property
     def parts(self) -> dict[str, Subject]:
-        """By size, the module with inputs of that size; empty where calls have one size."""
+        """Maps each size to the module with inputs of that size; empty if calls have one size."""
         if not self.order:
             return {}
         [every] = self.inputs.args
@@ -85,7 +82,7 @@ class Subject:
 
     @cached_property
     def given(self) -> Inputs:
-        """The arguments of each call of forward: `inputs`, but copies of those it changes."""
+        """The arguments that forward gets: `inputs`, with copies of those that forward changes."""
         leaves = dict(self.inputs.leaves())
         changed = {id(leaves.get(place)) for place in self.changes}
         own = [each for each in self.inputs.tensors() if id(each) in changed]
@@ -93,10 +90,10 @@ class Subject:
         return self.inputs.map(lambda each: copy(each) if id(each) in changed else each)
 
     def cast(self, dtype: torch.dtype | None) -> Subject:
-        """A copy whose floating weights, buffers and inputs have `dtype`; None keeps their own.
+        """Returns a copy whose floating weights, buffers and inputs have `dtype`; None: their own.
 
-        With `own_dtypes`, fp32 keeps them too. Not `Module.to(dtype)`: that would take the
-        imaginary part from complex weights.
+        With `own_dtypes`, fp32 means their own dtypes, too. `Module.to(dtype)` is not used because
+        it would take the imaginary part from complex weights.
         """
         if self.own_dtypes and dtype is torch.float32:
             dtype = None
@@ -109,10 +106,10 @@ class Subject:
         return replace(self, module=module, inputs=inputs)
 
     def call(self) -> Any:
-        """Calls the module once, on copies of the inputs; returns what it returns.
+        """Calls the module once, on copies of the inputs, and returns its result.
 
-        Where calls have different sizes: calls it once at each size, and returns the results by
-        size.
+        If calls have different sizes, it is called once at each size; the result is a dict from
+        size to result.
         """
         if self.order:
             return {name: part.call() for name, part in self.parts.items()}
@@ -120,11 +117,11 @@ class Subject:
         return self.module(*own.args, **own.kwargs)
 
     def tensors(self) -> list[torch.Tensor]:
-        """Parameters, buffers and inputs, as a call uses them."""
+        """Returns parameters, buffers and inputs, as a call uses them."""
         return [*self.module.parameters(), *self.module.buffers(), *self.given.tensors()]
 
     def to(self, device: torch.device) -> Subject:
-        """The subject on `device`; its module itself is moved, its inputs are copied."""
+        """Returns the subject on `device`: moves its module in place and copies its inputs."""
         inputs = self.inputs.copy(lambda storage: storage.to(device))
         return replace(self, module=self.module.to(device), inputs=inputs)
 
@@ -134,9 +131,9 @@ def copy_module(
     convert: geometry.Convert = torch.Tensor.detach,
     shared: Iterable[torch.Tensor] = (),
 ) -> torch.nn.Module:
-    """A deep copy that has the `shared` tensors in common with `module`.
+    """Returns a deep copy of `module` that has the `shared` tensors in common with it.
 
-    Compressed sparse tensors are copied and converted here: deepcopy fails for them, and
+    Compressed sparse tensors are copied and converted here because deepcopy fails for them, and
     `Module._apply` changes what their dtype is called, but not their values (torch 2.13).
     """
     known: dict[int, Any] = {id(tensor): tensor for tensor in shared}
@@ -150,9 +147,9 @@ def copy_module(
 
 @contextmanager
 def keep_state(module: torch.nn.Module) -> Iterator[dict[str, torch.Tensor]]:
-    """Restores the module's buffers afterwards, whether calls changed or replaced them.
+    """Restores the module's buffers after the block, whether calls changed or replaced them.
 
-    Yields copies of the buffers, by their names as in `named_buffers`.
+    Yields copies of the buffers, with names as in `named_buffers`.
     """
     buffers = [
         (owner, name, buffer, f"{prefix}.{name}".lstrip("."))
@@ -175,7 +172,7 @@ def keep_state(module: torch.nn.Module) -> Iterator[dict[str, torch.Tensor]]:
 
 
 def is_plain_float(tensor: torch.Tensor) -> bool:
-    """Whether `tensor` holds finite numbers that are not all whole, as in masks and lengths."""
+    """Whether all numbers are finite and some are not whole, unlike those of masks and lengths."""
     if not tensor.is_floating_point():
         return False
     return bool(tensor.isfinite().all()) and not torch.equal(tensor, tensor.round())
@@ -184,7 +181,7 @@ def is_plain_float(tensor: torch.Tensor) -> bool:
 def redraw(
     inputs: Inputs, seed: int, redrawn: Callable[[torch.Tensor], bool] = lambda tensor: True
 ) -> Inputs:
-    """Random inputs like `inputs`: floats are redrawn, integers and booleans permuted.
+    """Returns random inputs like `inputs`: floats are redrawn, integers and booleans permuted.
 
     Tensors for which `redrawn` is false are copied. Floats keep mean, spread and range of the
     example, so that a model that needs, say, positive values still gets them; a constant keeps its
@@ -208,7 +205,7 @@ def redraw(
 
 
 def _like(tensor: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
-    """Standard normal `noise` with the mean, spread and range of the tensor's finite values."""
+    """Gives standard normal `noise` the mean, spread and range of the tensor's finite values."""
     known = tensor[tensor.isfinite()]
     if known.numel() == 0:
         return tensor
@@ -223,10 +220,7 @@ StepPart = tuple[str, Callable[[Any], Any]]
 
 
 class State:
-    """What steps change besides the module's buffers.
-
-    This base class is for steps that change nothing else.
-    """
+    """What steps change in addition to the module's buffers; in this base class, nothing."""
 
     start: Any = None  # what the first step starts from, as returned by `Phase.start`
 
@@ -237,30 +231,30 @@ class State:
         """Adjusts `start` by calling `step`, so that all timed steps do the same work."""
 
     def tensors(self) -> list[torch.Tensor]:
-        """Tensors that live from step to step, without parameters."""
+        """Returns the tensors that live from step to step, without parameters."""
         return []
 
     def written(self, step: Step) -> list[torch.Tensor]:
-        """Existing tensors that a step overwrites; may call `step` to find out."""
+        """Returns existing tensors that a step overwrites; may call `step` to find out."""
         return []
 
     def parts(self) -> tuple[StepPart, ...]:
-        """The parts of a step in order; none where they are not timed."""
+        """Returns the parts of a step in order; none if they are not timed."""
         return ()
 
     def parts_note(self) -> str | None:
-        """A note on the times of `parts`; None without one."""
+        """Returns a note on the times of `parts`; None if there is none."""
         return None
 
     def sizes(self) -> dict[str, Any]:
-        """Sizes of the state in bytes, by column of `bench.records.columns.Memory`."""
+        """Returns sizes of the state in bytes; keys are columns (see `bench.records.columns`)."""
         return {}
 
     def leave_device(self) -> None:
-        """Moves the harness's own copies out of the device's memory."""
+        """Moves modescope's own copies out of the device's memory."""
 
     def copies_bytes(self) -> int:
-        """Bytes of the harness's own copies that are in the same memory as the step."""
+        """Returns the bytes of modescope's own copies that are in the same memory as the step."""
         return 0
 
 
@@ -291,5 +285,5 @@ class Built:
             self.state.adjust_start(self.step)
 
     def tensors(self) -> list[torch.Tensor]:
-        """Weights, buffers, inputs, and the state's tensors."""
+        """Returns weights, buffers, inputs, and the state's tensors."""
         return [*self.subject.tensors(), *self.state.tensors()]

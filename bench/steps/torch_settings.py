@@ -1,4 +1,4 @@
-"""Reads torch's settings of the whole process, and puts back those that a model changed."""
+"""Reads torch's settings of the whole process, and restores those that a model changed."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any
 import torch
 
 SUBNORMAL = 1e-39
-"""A subnormal number in fp32: where torch flushes these, a kernel that computes it returns 0."""
+"""A subnormal number in fp32: if torch flushes these, a kernel that computes it returns 0."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """How one setting is read and written. A value of None means that it cannot be read now."""
+    """How one setting of torch is read and written."""
 
     read: Callable[[], Any]
     write: Callable[[Any], object]
@@ -29,7 +29,7 @@ def _flushes() -> bool:
 
 
 def _set_default_device(name: str) -> None:
-    """Sets no default device for the CPU, because any value slows every call down."""
+    """Sets None for the CPU, because any default device slows every call down."""
     torch.set_default_device(None if name == "cpu" else name)
 
 
@@ -70,7 +70,7 @@ SETTINGS: dict[str, Setting] = {
 
 
 def read() -> dict[str, Any]:
-    """The values of all settings now, by name; None for one that cannot be read."""
+    """Returns the present value of each setting; None for one that cannot be read."""
     values: dict[str, Any] = {}
     for name, setting in SETTINGS.items():
         values[name] = None
@@ -89,7 +89,7 @@ def put_back(before: Mapping[str, Any]) -> tuple[str, ...]:
 
 @contextmanager
 def keep() -> Iterator[list[str]]:
-    """Puts all settings back after the block; adds the changes to the list that it yields."""
+    """Restores all settings after the block; adds the changes to the list that it yields."""
     before, changed = read(), list[str]()
     try:
         yield changed

@@ -15,7 +15,8 @@ import torch
 from torch.utils import _pytree as pytree
 
 PLAIN = (bool, int, float, complex, str, type(None))
-"""Leaves beside tensors that models commonly take and return, and that hold no tensor."""
+"""Types of leaves other than tensors that models commonly take and return, and that hold no
+tensor."""
 
 Parts = tuple[Sequence[str], Sequence[Any], Callable[[list[Any]], Any]]
 """The keys of a container as a user would write them (`[0]`, `['logits']`, `.logits`), its values,
@@ -23,7 +24,7 @@ and a function that makes the same container around other values."""
 
 
 def leaves(tree: object, place: str = "") -> Iterator[tuple[str, Any]]:
-    """Every leaf of `tree` and its place, such as `[0]['logits']`; "" if `tree` is a leaf."""
+    """Yields each leaf of `tree` and its place, such as `[0]['logits']`; "" if `tree` is a leaf."""
     parts = _parts(tree)
     if parts is None:
         yield place, tree
@@ -34,14 +35,14 @@ def leaves(tree: object, place: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def tensors(tree: object) -> list[torch.Tensor]:
-    """The tensors in `tree`, in the order of their places."""
+    """Returns the tensors in `tree`, in the order of their places."""
     return [leaf for _, leaf in leaves(tree) if isinstance(leaf, torch.Tensor)]
 
 
 def map_tensors(function: Callable[[torch.Tensor], torch.Tensor], tree: Any) -> Any:
-    """`tree` in new containers, with `function` applied to each tensor; other leaves stay.
+    """Returns `tree` in new containers, with `function` applied to each tensor.
 
-    A tensor in two places is still one tensor in both.
+    Other leaves stay. A tensor in two places is still one tensor in both.
     """
     done: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}  # keeps tensors alive: ids stay unique
 
@@ -60,7 +61,6 @@ def map_tensors(function: Callable[[torch.Tensor], torch.Tensor], tree: Any) -> 
 
 
 def _parts(tree: object) -> Parts | None:
-    """The keys and values of a container, and how to rebuild it; None for a leaf."""
     if isinstance(tree, torch.Tensor):
         return None
     if registered := pytree.SUPPORTED_NODES.get(type(tree)):
@@ -70,10 +70,6 @@ def _parts(tree: object) -> Parts | None:
 
 
 def _registered_parts(tree: Any, registered: pytree.NodeDef) -> Parts:
-    """The parts of a container of a type that torch's pytree knows.
-
-    Keys are torch's own; where torch has none, those of the mapping, or numbers.
-    """
     if registered.flatten_with_keys_fn is not None:
         pairs, context = registered.flatten_with_keys_fn(tree)
         values = [value for _, value in pairs]
@@ -86,7 +82,7 @@ def _registered_parts(tree: Any, registered: pytree.NodeDef) -> Parts:
 
 
 def _named_content(tree: Any) -> dict[str, Any] | None:
-    """The content of a container that torch does not know, by key; None for a leaf."""
+    """Maps keys to values of a container that torch does not know; None for a leaf."""
     if isinstance(tree, MutableMapping):
         return {f"[{key!r}]": value for key, value in tree.items()}
     if dataclasses.is_dataclass(tree) and not isinstance(tree, type):
@@ -101,7 +97,6 @@ def _numbered(values: Sequence[Any]) -> dict[str, Any]:
 
 
 def _rebuilder(tree: Any) -> Callable[[list[Any]], Any]:
-    """A function that makes a container like `tree`, whose type torch does not know."""
     if isinstance(tree, (tuple, list)):
         kind: Callable[..., Any] = type(tree)
         return (lambda values: kind(*values)) if hasattr(tree, "_fields") else kind

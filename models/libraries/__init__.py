@@ -1,9 +1,9 @@
 """Architectures of published libraries, with random weights and sizes of the user's choice.
 
-Each file has `build(name, **sizes)`, which works as those of other models (see `models`); `name` is
-the architecture. Nothing is downloaded: a name that a library would look up in a hub is refused. A
-library is imported only when one of its models is built, by `library`; what is missing or wrong is
-said in one sentence.
+Each file has `build(name, **sizes)`, which works like the `build` of other models (see `models`);
+`name` is the architecture. Nothing is downloaded: a name that a library would look up in a hub is
+refused. `library` imports a library only when one of its models is built; what is missing or wrong
+is said in one sentence.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from contextlib import contextmanager
 from types import ModuleType
 
 OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "USE_HUB_KERNELS": "0"}
-"""Environment variables with which libraries, when they are imported, decide to ask no hub."""
+"""Environment variables that keep libraries from asking a hub, if set before they are imported."""
 
 UNRELATED = (ImportError, MemoryError, OSError, RuntimeError)
 """Errors that do not come from wrong sizes; torch raises RuntimeError when it has no memory."""
 
 
 def library(name: str, extra: str) -> ModuleType:
-    """Imports and returns the package `name`; raises ValueError where that fails.
+    """Imports and returns the package `name`; raises ValueError if that fails.
 
     `extra` is the extra of modescope that installs it.
     """
@@ -47,7 +47,7 @@ def library(name: str, extra: str) -> ModuleType:
 def check_name(library: str, name: str, known: Collection[str]) -> None:
     """Raises ValueError unless `name` is one of the library's `known` architectures.
 
-    So no unknown name gets to the library, which might look it up in a hub and download it.
+    The library might look an unknown name up in a hub and download it.
     """
     if name not in known:
         meant = difflib.get_close_matches(name, known, n=3) or sorted(known)[:12]

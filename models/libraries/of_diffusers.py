@@ -77,7 +77,7 @@ ARCHITECTURES: dict[str, Callable[[Any, Sizes], Built]] = {"dit": _dit, "unet": 
 
 
 def build(name: str, batch: int, pixels: int, depth: int, width: int, heads: int) -> Built:
-    """A network for latent images of (batch, 4, pixels, pixels), and its inputs by name.
+    """Builds a network for latent images, (batch, 4, pixels, pixels), and a dict of its inputs.
 
     Raises:
         ValueError: no such architecture, diffusers is missing, or sizes do not fit.

@@ -8,7 +8,7 @@ from modescope.models.libraries import check_name, library, refusals
 
 
 def build(name: str, batch: int, pixels: int) -> tuple[nn.Module, tuple[Tensor]]:
-    """The model with random weights, and its input, (batch, channels, pixels, pixels).
+    """Builds the model with random weights, and its input, (batch, channels, pixels, pixels).
 
     Models whose weights depend on the image's size are built for `pixels`.
 

@@ -8,7 +8,7 @@ from modescope.models.libraries import check_name, library, refusals
 
 
 def build(name: str, batch: int, pixels: int) -> tuple[nn.Module, tuple[Tensor]]:
-    """The model with random weights, and its input, (batch, 3, pixels, pixels).
+    """Builds the model with random weights, and its input, (batch, 3, pixels, pixels).
 
     Raises:
         ValueError: no such architecture, torchvision is missing, or sizes do not fit.

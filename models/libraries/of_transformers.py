@@ -30,8 +30,8 @@ class Sizes:
 class Architecture:
     """How an architecture is built.
 
-    Its configuration gets `numbers`, and those of `_common`, which have the same names in every
-    configuration of transformers.
+    Its configuration gets the arguments of `_common`, which have the same names in every
+    configuration of transformers, and those that `numbers` returns.
     """
 
     model: str  # name of the model's class
@@ -64,11 +64,7 @@ def _bert(sizes: Sizes) -> dict[str, Any]:
 
 
 def _gated(sizes: Sizes) -> dict[str, Any]:
-    """Sizes of models with gated MLPs.
-
-    A gated MLP has three matrices. With two thirds of the usual hidden width it has as many weights
-    as an MLP with two.
-    """
+    """Two thirds of the usual hidden width: a gated MLP has three matrices, other MLPs have two."""
     return {
         "max_position_embeddings": sizes.seq,
         "intermediate_size": 2 * FEED_FORWARD * sizes.width // 3,
@@ -99,7 +95,7 @@ ARCHITECTURES = {
 def build(
     name: str, batch: int, seq: int, depth: int, width: int, heads: int, vocab: int
 ) -> tuple[nn.Module, dict[str, Tensor]]:
-    """A language model with its default dropouts, and random token ids, (batch, seq) each.
+    """Builds a language model with its default dropouts, and random token ids, (batch, seq) each.
 
     An encoder-decoder has `depth` layers, and ids of this shape, for each of its halves.
 

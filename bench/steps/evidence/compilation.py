@@ -21,15 +21,16 @@ from modescope.bench.records.errors import shorten
 
 KERNEL_CALL = re.compile(r"^\s+(?:(?:graph_\d+_)?cpp_\w+|triton_\w+\.run)\(", re.MULTILINE)
 EXTERN_CALL = re.compile(r"^\s+(?:\w+ = )?(?:extern_kernels|torch\.ops)\.[\w.]+\(", re.MULTILINE)
-"""Calls in the Python wrapper that Inductor writes (torch/_inductor/codegen/wrapper.py)."""
+"""KERNEL_CALL and EXTERN_CALL match calls in the Python wrapper that Inductor writes
+(torch/_inductor/codegen/wrapper.py)."""
 
 FALLBACK = re.compile(r"^\s+(?:\w+ = )?torch\.ops\.([\w.]+)\(", re.MULTILINE)
-"""A call of an operator of torch's dispatcher in that wrapper. The other extern calls are of
-libraries."""
+"""Matches a call of an operator of torch's dispatcher in that wrapper. The other extern calls are
+calls of libraries."""
 
 SYMBOLIC_SIZE = re.compile(r"^\s+s\d+ = \w+$", re.MULTILINE)
-"""A line of that wrapper that takes a size from an argument. All other sizes are constants in
-it."""
+"""Matches a line of that wrapper that takes a size from an argument. All other sizes are constants
+in the wrapper."""
 
 METRICS_LOG = "torch._inductor.compile_fx.__inductor_metrics"
 """The name of a log of Inductor, which counts bytes only while this log is on
@@ -40,7 +41,7 @@ LONGEST_REASON = 200
 
 _SOURCE = re.compile(r"\s+#\s.*", re.DOTALL)
 _PLACE = re.compile(r"\s#\s+(?:\S*/)?([^/\s]+:\d+) in \w")
-"""The patterns find what torch adds to a guard: ` # the line of code # folder/net.py:24 in
+"""_SOURCE and _PLACE match what torch adds to a guard: ` # the line of code # folder/net.py:24 in
 forward`, and advice."""
 
 TOTALS = (
@@ -48,8 +49,8 @@ TOTALS = (
     ("aot", "aot_autograd_cumulative_compile_time_us"),
     ("inductor", "inductor_cumulative_compile_time_us"),
 )
-"""Phases, and the fields of CompilationMetrics that hold their times. Each time contains those of
-the phases that follow."""
+"""Pairs of a phase and the field of CompilationMetrics that holds its time. Each time contains the
+times of the phases that follow."""
 
 WITHIN_INDUCTOR = (
     ("kernels", "triton_compile_time_us"),  # on a CPU those of the C++ compiler
@@ -59,7 +60,7 @@ WITHIN_INDUCTOR = (
 
 @dataclass
 class CodeWatch:
-    """The code that is generated within the block of `watch_code`, counted at its end."""
+    """The code generated within the block of `watch_code`; its counts are set at the end."""
 
     code: list[str] = field(default_factory=list)
     columns: GeneratedCode = field(default_factory=GeneratedCode)  # for a call of each piece
@@ -70,9 +71,9 @@ class CodeWatch:
 def watch_code() -> Iterator[CodeWatch]:
     """Watches the code that is generated within the block.
 
-    Counts calls in the code instead of reading Inductor's counters: on a CPU
-    `generated_kernel_count` and `extern_calls` also count what was considered and not used. Bytes
-    of cached code come from the cache, if they were counted when it was stored.
+    Counts calls in the code because Inductor's counters `generated_kernel_count` and `extern_calls`
+    on a CPU also count what was considered and not used. Bytes of cached code come from the cache,
+    if they were counted when the code was stored.
     """
     watched = CodeWatch()
     bytes_before = metrics.num_bytes_accessed
@@ -95,9 +96,9 @@ def watch_code() -> Iterator[CodeWatch]:
 def _log_bytes() -> Iterator[None]:
     """Turns METRICS_LOG on within the block, so that bytes are counted; shows none of its lines.
 
-    With it on, torch also estimates each node's run time and for that reads a GPU's clock with
+    While it is on, torch also estimates each node's run time and for that reads a GPU's clock with
     nvidia-smi, within the timed first call. The estimate is replaced: torch uses it elsewhere only
-    to reorder communication. Records of nodes are cleared, because they keep whole graphs alive.
+    to reorder communication. Records of nodes are cleared because they keep whole graphs alive.
     """
     log = logging.getLogger(METRICS_LOG)
     level, propagate = log.level, log.propagate
@@ -126,7 +127,7 @@ class CompilationWatch:
 
 @contextmanager
 def watch_compilations() -> Iterator[CompilationWatch]:
-    """Reads torch's records of the last 64 compilations, at the end of the block."""
+    """Watches compilations within the block; its end reads torch's records of the last 64."""
     watched, new, (hits, misses) = CompilationWatch(), record(), _cache()
     yield watched
     hits_after, misses_after = _cache()
@@ -135,7 +136,7 @@ def watch_compilations() -> Iterator[CompilationWatch]:
 
 
 def record() -> Callable[[], list[CompilationMetrics]]:
-    """A function that returns torch's records of all compilations since this call."""
+    """Returns a function that returns torch's records of all compilations since this call."""
     start_us = time.time_ns() // 1000
 
     def since() -> list[CompilationMetrics]:
@@ -145,13 +146,12 @@ def record() -> Callable[[], list[CompilationMetrics]]:
 
 
 def recompile_reasons(compilations: Iterable[CompilationMetrics]) -> list[str]:
-    """Why code was compiled again: the guards that failed and their places, each once."""
+    """Returns why code was compiled again: each guard that failed, with its place, once."""
     reasons = (each.recompile_reason for each in compilations)
     return list(dict.fromkeys(_text(_guard(each)) for each in reasons if each))
 
 
 def _columns(compilations: list[CompilationMetrics], hits: int, misses: int) -> Compilations:
-    """The columns of these compilations; hits and misses are of the compiler's cache on disk."""
     skips = [each.cudagraph_skip_reason for each in compilations]
     skip_reasons = list(dict.fromkeys(_text(each) for each in skips if each))
     return Compilations(
@@ -164,9 +164,9 @@ def _columns(compilations: list[CompilationMetrics], hits: int, misses: int) -> 
 
 
 def _phases_s(compilations: Iterable[CompilationMetrics]) -> dict[str, float]:
-    """The seconds of each phase in all compilations, without those of the phases inside it.
+    """Returns the seconds of each phase in all compilations, without those of the phases inside it.
 
-    The compilation of a backward has no time of Dynamo.
+    The compilation of a backward pass has no time of Dynamo.
     """
     phases_us = dict.fromkeys((name for name, _ in (*TOTALS, *WITHIN_INDUCTOR)), 0.0)
     for each in compilations:
@@ -192,16 +192,16 @@ def _cache() -> tuple[int, int]:
 
 
 def _text(reason: str) -> str:
-    """`reason`, shortened, without the id of the compilation that torch puts before some."""
+    """Shortens `reason`, without the id of a compilation that torch puts before some reasons."""
     number, colon, rest = reason.partition(": ")
     is_id = colon and all(part.isdigit() for part in number.split("/"))
     return shorten(rest if is_id else reason, LONGEST_REASON)
 
 
 def _guard(reason: str) -> str:
-    """The guard that failed and its place, such as `not self.log (net.py:24)`.
+    """Returns the guard that failed and its place, such as `not self.log (net.py:24)`.
 
-    Leaves out the line of code, the stack and the advice of torch.
+    Leaves out the line of code, the stack and torch's advice.
     """
     place = _PLACE.search(reason)
     failed = _SOURCE.sub("", reason).partition(" (HINT")[0]

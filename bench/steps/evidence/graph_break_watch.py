@@ -1,8 +1,8 @@
-"""Where torch.compile breaks its graph or gives up, and the functions that it leaves to Python.
+"""Finds where torch.compile breaks its graph or gives up, and functions that it leaves to Python.
 
 Hooks in Dynamo report each break as it happens, with the exception behind it. Dynamo's counters are
-not used, because it depends on the kind of break and on torch's release which of them counts it: no
-counter named after graph breaks includes data-dependent branches.
+not used because the kind of break and torch's release decide which of them counts it: no counter
+named after graph breaks includes data-dependent branches.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ TORCH = str(Path(torch.__file__).parent) + "/"
 DYNAMO = TORCH + "_dynamo/"
 
 Spot = tuple[str, int | None, int | None, int | None]
-"""A file, a line, and where the expression starts and ends in it; None where torch does not say, as
-before torch 2.13: there a line counts once."""
+"""A file, a line, and the columns at which the expression starts and ends. Columns are None if
+torch does not say, as before torch 2.13; then a line counts once."""
 
 LIMIT_REACHED = "recompile limit exceeded"
 """A part of torch's message when it has compiled some code too often and goes on in eager."""
 
 STOPS: tuple[type[Exception], ...] = (Unsupported, UserError)
-"""Exceptions that Dynamo raises where it cannot continue. Up to torch 2.12 the second derives from
-the first."""
+"""Exceptions that Dynamo raises if it cannot continue. Up to torch 2.12 the second derives from the
+first."""
 
 UNBREAKABLE: tuple[type[Exception], ...] = (UncapturedHigherOrderOpError,)
-"""Exceptions that Dynamo raises where it cannot continue within code that must be one graph, such
-as a branch of torch.cond."""
+"""Exceptions that Dynamo raises if it cannot continue within code that must be one graph, such as a
+branch of torch.cond."""
 
 REASON_MAX_LENGTH = 160
 
@@ -72,17 +72,15 @@ CANNOT_BREAK = "torch.compile cannot trace the model, and cannot break its graph
 
 
 def _drop_dynamo(stack: Sequence[FrameSummary]) -> list[FrameSummary]:
-    """`stack` without Dynamo's own Python frames, such as its replacements of builtins."""
     return [frame for frame in stack if not frame.filename.startswith(DYNAMO)]
 
 
 def _models_own(stack: Sequence[FrameSummary]) -> list[FrameSummary]:
-    """`stack` without frames of torch and of Python."""
     return [frame for frame in stack if not _is_library(frame.filename)]
 
 
 def _is_library(file: str) -> bool:
-    """Whether a file belongs to torch or Python; models come from any other package."""
+    """Whether a file belongs to torch or Python: a model may come from any other package."""
     return file.startswith(("<", TORCH)) or is_of_python(file)  # "<frozen …>", "<string>"
 
 
@@ -91,16 +89,16 @@ def _spot(frame: FrameSummary) -> Spot:
 
 
 def site(error: Exception) -> Site:
-    """The place where Dynamo stopped, and why, as `error` says that it raised."""
+    """Returns where and why Dynamo stopped, according to the exception `error` that it raised."""
     stack = _drop_dynamo(getattr(error, "real_stack", ()))
     spot = _spot((_models_own(stack) or stack)[-1]) if stack else None
     return Site(_place(spot), _reason(str(error)))
 
 
 def count(watch: GraphBreakWatch) -> int:
-    """The number of places where the graph breaks.
+    """Returns the number of places where the graph breaks.
 
-    Raises RuntimeError where this torch reports no breaks.
+    Raises RuntimeError if this torch reports no breaks.
     """
     if watch.breaks is None:
         raise RuntimeError(f"torch {torch.__version__} does not report graph breaks as expected")
@@ -129,7 +127,7 @@ class GraphBreakWatch:
     def note_error(self, error: Exception) -> None:
         """Notes that Dynamo stopped with `error`.
 
-        Notes no place if it refused a function before its first line: such a function is left to
+        Notes nothing if Dynamo refused a function before its first line: such a function is left to
         Python as a whole.
         """
         stack: Sequence[FrameSummary] | None = getattr(error, "real_stack", None)
@@ -137,7 +135,7 @@ class GraphBreakWatch:
             self.note_stop(str(error), stack or ())
 
     def note_report(self, translator: object, *args: Any, **kwargs: Any) -> None:
-        """Notes a break that Dynamo reports, after which it continues or gives up the function."""
+        """Notes the exceptions among the arguments with which Dynamo reports a break."""
         for each in (*args, *kwargs.values()):
             if isinstance(each, Exception):
                 self.note_error(each)
@@ -158,10 +156,10 @@ class GraphBreakWatch:
 
 @contextmanager
 def watch() -> Iterator[GraphBreakWatch]:
-    """Watches what is compiled within the block; its end sets `breaks`.
+    """Watches what is compiled within the block; sets `breaks` at its end.
 
-    The hooked functions are not torch's public interface. Where one is missing, `breaks` stays
-    None, which means unknown, not zero breaks.
+    The hooked functions are not torch's public interface. If one is missing, `breaks` stays None,
+    which means unknown, not zero breaks.
     """
     watched = GraphBreakWatch()
     hooks = (
@@ -189,7 +187,7 @@ def _hook(observe: Callable[..., None], function: Callable[..., Any]) -> Callabl
 
 
 def _hook_frames(watched: GraphBreakWatch, compile_frame: Callable[..., Any]) -> Callable[..., Any]:
-    """`compile_frame`, which also notes functions that Dynamo leaves to Python as a whole."""
+    """Wraps `compile_frame` to note functions that Dynamo leaves to Python as a whole."""
 
     def compiling(code: CodeType, *args: Any, **kwargs: Any) -> Any:
         try:
@@ -210,7 +208,7 @@ def _place(spot: Spot | None) -> str | None:
 
 
 def _reason(text: str) -> str:
-    """The first line of `text` that names a break, and headings like `Got graph break/error:`."""
+    """Returns the line of `text` that names a break, with headings (`Got graph break/error:`)."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     leading = list(takewhile(lambda line: line.endswith(":"), lines))
     named = " ".join(lines[: len(leading) + 1])
@@ -218,7 +216,7 @@ def _reason(text: str) -> str:
 
 
 def failure_reason(error: Exception, model: Model) -> str | None:
-    """Why the compiler raised `error`, in words for the user; None if it did not raise it."""
+    """Returns why the compiler raised `error`, in words for the user; None if it did not."""
     if isinstance(error, FailOnRecompileLimitHit):
         last_first = compilation.recompile_reasons(reversed(get_compilation_metrics()))
         why = f"; its last reason: {last_first[0]}" if last_first else ""

@@ -49,13 +49,13 @@ DOUBTS: tuple[tuple[Callable[[Facts], bool], str], ...] = (
         "no CUDA graph was launched in a steady call",
     ),
 )
-"""For every mode: conditions under which it did not take effect, and the reason in words. A
-backend's entry in `BACKENDS` adds its own."""
+"""Conditions under which a mode did not take effect, each with the reason in words. A backend's
+entry in `BACKENDS` adds its own."""
 
 
 @dataclass(frozen=True)
 class Site:
-    """A place where the graph ends although the model continues."""
+    """A place in the code where a graph of torch.compile ends although the model continues."""
 
     place: str | None  # "net.py:12"; None outside the model's code
     reason: str
@@ -63,14 +63,14 @@ class Site:
 
 @dataclass(frozen=True)
 class GraphBreaks:
-    """The breaks of the calls that were watched."""
+    """The graph breaks in the calls that were watched."""
 
     sites: tuple[Site, ...]  # in order of occurrence, each once; a line may have several
     in_eager: tuple[str, ...]  # functions left to Python, as a whole or from a break on
 
     @property
     def columns(self) -> dict[str, Any]:
-        """The breaks as columns of `bench.records.columns.Checks`."""
+        """The breaks as a dict of columns (`bench.records.columns.Checks`)."""
         return {
             "graph_breaks": len(self.sites),
             "graph_break_reasons": canonical_json([asdict(site) for site in self.sites]),
@@ -79,7 +79,7 @@ class GraphBreaks:
 
 
 def breaks_summary(sites: Sequence[Site]) -> str:
-    """A text like `Data-dependent branching at net.py:12 and 1 more`; `sites` may not be empty."""
+    """A text like `Data-dependent branching at net.py:12 and 1 more`; `sites` must not be empty."""
     first = sites[0]
     at = f" at {first.place}" if first.place else ""
     more = f" and {len(sites) - 1} more" if len(sites) > 1 else ""
@@ -96,7 +96,7 @@ class Observed:
 
 
 def read_compiled() -> Compiled:
-    """The compiler's counters now; all 0 where nothing has imported it."""
+    """Reads the compiler's counters; all are 0 if nothing has imported the compiler."""
     if not compiler.is_imported():
         return Compiled(0, 0, 0, 0)
     counters = sys.modules["torch._dynamo.utils"].counters
@@ -109,13 +109,13 @@ def read_compiled() -> Compiled:
 
 
 def count_compilations() -> Callable[[], int]:
-    """A function that returns the number of compilations since this call."""
+    """Returns a function that returns the number of compilations since this call."""
     before = read_compiled()
     return lambda: read_compiled().since(before).compilations
 
 
 def recompile_reasons() -> Callable[[], list[str]]:
-    """A function that returns torch's reasons to compile code again since this call."""
+    """Returns a function that returns torch's reasons to compile code again since this call."""
     if not compiler.is_imported():
         return list
     from modescope.bench.steps.evidence import compilation  # which imports the compiler
@@ -125,9 +125,9 @@ def recompile_reasons() -> Callable[[], list[str]]:
 
 
 def observe(built: Built, device: Hardware) -> Observed:
-    """The state of torch when `built.live` calls its module, read outside compiled code.
+    """Calls `built.live`; returns torch's state when it calls the module, outside compiled code.
 
-    Where the timed step is a replay, `live` is the call that was captured.
+    If the timed step is a replay, `live` is the call that was captured.
     """
     observed: list[Observed] = []
     kind = type(built.target)
@@ -181,9 +181,9 @@ def _name(dtype: torch.dtype) -> str:
 
 
 def graph_launches(step: Step, mode: Mode, device: Hardware) -> int | None:
-    """CUDA graph launches in one call of `step`; 0 on a CPU, None where `mode` should make none.
+    """Counts the CUDA graph launches in a call; 0 on a CPU, None if `mode` should make none.
 
-    To be called after all timing: profiling may slow later work (CUPTI may stay attached).
+    Call it after all timing: profiling may slow later calls (CUPTI may stay attached).
     """
     if device.type == "cpu":
         return 0
@@ -214,7 +214,7 @@ class Facts:
 
     @property
     def mode(self) -> Mode:
-        """The axes that were requested."""
+        """The mode that was requested."""
         return self.variant.mode
 
     @property
@@ -224,13 +224,13 @@ class Facts:
 
     @property
     def tuned_nothing(self) -> bool:
-        """Whether autotuning found nothing to tune; False where an earlier run may have tuned."""
+        """Whether autotuning found nothing to tune; False if an earlier run may have tuned."""
         nothing = self.compiled.autotuned == 0 and (self.cold or self.on_cpu)
         return nothing and backends.autotunes(self.mode)
 
     @property
     def expected(self) -> Observed:
-        """The state of torch that the mode's axes demand."""
+        """The state of torch that the mode demands."""
         autocast = _name(DTYPES[self.variant.dtype]) if self.mode.autocast else "none"
         demanded, seen = weight_dtype(self.variant), self.observed.weight_dtype
         kept = seen == "none" or (self.own_dtypes and demanded is torch.float32)
@@ -255,7 +255,6 @@ def effect(facts: Facts) -> ModeEffect:
 
 
 def _remark(facts: Facts) -> str | None:
-    """What to know about a mode that did take effect; None for nothing."""
     if facts.breaks and (facts.breaks.sites or facts.breaks.in_eager):
         return _describe_pieces(facts.breaks)
     if backends.autotunes(facts.mode) and facts.compiled.autotuned == 0:
@@ -264,10 +263,6 @@ def _remark(facts: Facts) -> str | None:
 
 
 def _describe_pieces(breaks: GraphBreaks) -> str:
-    """A text such as `compiled in pieces around Data-dependent branching at net.py:12`.
-
-    Adds the functions that were not compiled.
-    """
     around = f" around {breaks_summary(breaks.sites)}" if breaks.sites else ""
     in_eager = f"; not compiled: {', '.join(breaks.in_eager)}" if breaks.in_eager else ""
     return f"compiled in pieces{around}{in_eager}"

@@ -29,15 +29,18 @@ NO_SCALAR = (
 
 
 def mse(output: Any, inputs: Inputs) -> torch.Tensor:
-    """The mean squared error, summed over the floating tensors that forward returns."""
+    """Returns the sum of mean squared errors of floating outputs against `inputs.targets`.
+
+    Raises ValueError if there are more or fewer targets than floating outputs.
+    """
     pairs = zip(floating_tensors(output), inputs.targets, strict=True)
     return reduce(add, (mse_loss(part, target) for part, target in pairs))
 
 
 def returned_loss(output: Any, inputs: Inputs) -> torch.Tensor:
-    """The loss that forward returns: its output, or that output's attribute or key `loss`.
+    """Returns the loss that forward returned: its output, or that output's attribute or key `loss`.
 
-    Models of transformers have such an attribute. Raises UsageError without a tensor of one
+    Models of transformers have such an attribute. Raises UsageError if it is not a tensor of one
     element.
     """
     loss = output.get("loss") if isinstance(output, dict) else getattr(output, "loss", output)
@@ -47,10 +50,10 @@ def returned_loss(output: Any, inputs: Inputs) -> torch.Tensor:
 
 
 def loss_of(name: str) -> LossFunction:
-    """The loss called `name`: one of LOSSES, or "module:function".
+    """Returns the loss function called `name`: one of LOSSES, or "module:function".
 
-    Such a function takes forward's output and the inputs (a tuple or a dict, as the model gave
-    them) and returns a tensor of one element. Raises UsageError where it is not found.
+    A function of the user takes forward's output and the inputs (a tuple or a dict, as the model
+    gave them) and returns a tensor of one element. Raises UsageError if it is not found.
     """
     if name in LOSSES:
         return find(LOSSES[name].target)
@@ -66,7 +69,7 @@ def loss_of(name: str) -> LossFunction:
 
 
 def check(module: torch.nn.Module, loss: str) -> None:
-    """Raises UsageError where nothing can be trained, or there is no such loss.
+    """Raises UsageError if nothing can be trained, or there is no such loss.
 
     A module that is not made for training says so in its attribute `cannot_train`.
     """
@@ -78,10 +81,10 @@ def check(module: torch.nn.Module, loss: str) -> None:
 
 
 def trainable(subject: Subject, loss: str, seed: int) -> Subject:
-    """`subject` in train mode, with a target for each output where the loss wants targets.
+    """Returns `subject` in train mode, with a target for each output if the loss needs targets.
 
     Targets are standard normal numbers of the outputs' shapes, drawn from `seed`. Raises UsageError
-    as `check` does, and where no output can be compared with a target.
+    as `check` does, and if no output can be compared with a target.
     """
     module = subject.module.train()
     check(module, loss)

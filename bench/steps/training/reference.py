@@ -1,9 +1,9 @@
 """Compares training steps with steps in float64, and finds what rounding may do to them.
 
-Stochastic arithmetic: float64 whose results are perturbed as a narrower precision rounds them. How
-far the results of several such runs are apart is how far rounding can take a correct program:
-whatever the order of its sums, and with the ReLUs that rounding switches on or off. After D. S.
-Parker, "Monte Carlo Arithmetic" (UCLA CSD-970002, 1997).
+It uses stochastic arithmetic: float64 whose results are perturbed as a narrower precision rounds
+them. How far apart several such runs end is how far rounding can take a correct program, whatever
+the order of its sums, and with ReLUs that rounding switches on or off. After D. S. Parker, "Monte
+Carlo Arithmetic" (UCLA CSD-970002, 1997).
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ CPU = torch.device("cpu")
 
 LEAST_SHARE = 1e-2
 """The error of a gradient is divided by at least this share of the root mean square of all
-gradients' norms. Some gradients are zero except for rounding: those of a key's bias in attention,
-or of a bias before a batch norm (1 to 2 EPS of that mean in fp32, a tenth of one in bf16 and
-fp16)."""
+gradients' norms, because some gradients are zero except for rounding: those of a key's bias in
+attention, or of a bias before a batch norm (1 to 2 EPS of that mean in fp32, a tenth of an EPS in
+bf16 and fp16)."""
 
 LEAST_CLEAR, CLEAR_EPS = 1e-3, 10
 """Gradients of at least this size relative to typical ones, and of at least so many EPS, keep their
@@ -67,8 +67,9 @@ class Rounded(OperatorMode):
     """Perturbs the floating results of operators within the rounding of `dtype`.
 
     A result of n summed values is perturbed sqrt(n) times as much in fp32, in which all precisions
-    sum: the error of sums in any order grows so (Higham, "Accuracy and Stability of Numerical
-    Algorithms", 2nd edition, 2.8 and 4.2). n is the ratio of elements that are read and written.
+    sum: the error of sums in any order grows with sqrt(n) (Higham, "Accuracy and Stability of
+    Numerical Algorithms", 2nd edition, 2.8 and 4.2). n is the number of elements read, divided by
+    the number written.
     """
 
     def __init__(self, dtype: str, device: torch.device, seed: int) -> None:
@@ -102,7 +103,6 @@ class Rounded(OperatorMode):
         return pytree.tree_map_only(torch.Tensor, rounded, results)
 
     def _uniform(self, like: torch.Tensor) -> torch.Tensor:
-        """Random numbers from -1 to 1, in the shape and dtype of `like`."""
         made = torch.rand(
             like.shape, dtype=like.dtype, device=like.device, generator=self.generator
         )
@@ -110,10 +110,7 @@ class Rounded(OperatorMode):
 
 
 def _floating_tensors(tree: Any) -> Iterable[torch.Tensor]:
-    """The dense floating tensors in `tree`.
-
-    Sparse tensors have no storage: their values are perturbed where they are computed.
-    """
+    """Leaves out sparse tensors, which have no storage to compare."""
     return (
         leaf
         for leaf in pytree.tree_leaves(tree)
@@ -136,7 +133,7 @@ EXACT = ErrorScale(LEAST_SHARE, 0.0, LEAST_CLEAR)
 
 
 def error_scale(variant: Variant) -> ErrorScale:
-    """The scale for the precisions in which `variant` computes gradients and stores weights."""
+    """Returns the scale for the precisions in which `variant` has gradients and weights."""
     tolerance, eps = TOLERANCE[variant.dtype], EPS[variant.dtype]
     weight_eps = torch.finfo(modes.weight_dtype(variant)).eps
     share, clear = max(LEAST_SHARE, eps / tolerance), max(LEAST_CLEAR, CLEAR_EPS * eps)
@@ -145,24 +142,23 @@ def error_scale(variant: Variant) -> ErrorScale:
 
 @dataclass(frozen=True)
 class Reference:
-    """The reference of one loss, gradient or update, and what errors against it are divided by."""
+    """The reference of a loss, gradient or update, and what errors against it are divided by."""
 
     value: torch.Tensor
     typical: float = 0.0  # root mean square of the norms of all values of its kind
     weight: float = 0.0  # norm of the weight that was updated
     gradients: torch.Tensor | None = None
-    """By element of an update: the smallest gradient in any step, over a typical one. None: all
-    elements count."""
+    """For each element of an update, its smallest gradient in any step, relative to a typical one.
+    None: all elements count."""
     device: torch.device = CPU
-    """Where errors are computed. On one thread of the host it takes seconds for large weights."""
+    """The device that computes errors. One thread of the host takes seconds for large weights."""
 
     def error(self, result: torch.Tensor, scale: ErrorScale) -> tuple[float, float]:
-        """The relative error of `result`, and its error of scale.
+        """Returns the relative error of `result`, and how far its ratio to the reference is from 1.
 
-        The first is the norm of the difference over that of the value, or over the least that
-        `scale` allows. The second takes only the difference's part along the value: how far the
-        factor between the two is from 1. Rounding hardly changes that factor, because its errors
-        have no common direction.
+        The relative error is the norm of the difference over the norm of the value, or over the
+        least divisor that `scale` allows. The ratio takes only the difference's part along the
+        value. Rounding hardly changes this ratio, because its errors have no common direction.
         """
         reference = self.value.to(self.device)
         wrong, value = difference(result.to(self.device), reference), zero_nonfinite(reference)
@@ -180,9 +176,9 @@ References = dict[str, Reference]  # by names such as "gradient of 0.weight in s
 def references(
     outcome: Outputs, module: torch.nn.Module, follows_size: bool, device: torch.device
 ) -> References:
-    """References made of `outcome`, the losses, gradients and updates of `module` in float64.
+    """Makes References of `outcome`, the losses, gradients and updates of `module` in float64.
 
-    `device` computes errors against them. Where updates do not follow the size of gradients
+    `device` computes errors against them. If updates do not follow the size of gradients
     (`follows_size`, see `bench.records.cases`), a mere rounding error makes a full update, so
     updates count only where gradients are clear.
     """
@@ -209,9 +205,10 @@ def references(
 
 
 def deviation(outcome: Outputs, expected: References, scale: ErrorScale) -> Deviation:
-    """The largest errors of `outcome`; infinite where shapes differ or one of the two lacks a name.
+    """Returns the largest errors of `outcome`; infinite if shapes or names differ.
 
-    A loss is a single number, whose factor is its error, so only the others' factors count.
+    A loss is a single number, whose ratio to the reference is its error, so only the ratios of
+    gradients and updates count.
     """
     errors: dict[str | None, float] = {}
     scales: dict[str, float] = {}

@@ -22,21 +22,18 @@ from modescope.bench.steps.subject import Built, State, StepPart
 FIRST_SCALE = 2.0**16  # of the loss: GradScaler's default
 
 MOST_HALVINGS = 24
-"""At most so many times is the loss scale halved before the first step: gradients that overflow at
-2**-8 overflow at any scale."""
+"""The loss scale is halved at most this number of times before the first step: gradients that
+overflow at 2**-8 overflow at any scale."""
 
 HEADROOM = 4.0
-"""The largest scale without overflow is divided by it, because other batches have larger gradients,
-and their steps must not be skipped in the comparison with float64."""
+"""The largest scale without overflow is divided by this factor, because other batches have larger
+gradients, and their steps must not be skipped in the comparison with float64."""
 
 FUSED_UNSCALES = "the fused optimizer unscales gradients itself, which is part of its time"
 
 
 def _whole(module: Module, random: bool) -> Module:
-    """`module` with activation checkpointing; restores random numbers only if it draws any.
-
-    A CUDA graph cannot capture how torch restores them.
-    """
+    """Restores random numbers only if needed: a CUDA graph cannot capture how torch does it."""
     return checkpoint_wrapper(module, preserve_rng_state=random)
 
 
@@ -49,7 +46,7 @@ def _children(module: Module, random: bool) -> Module:
 
 
 def trained_parameters(module: Module) -> dict[str, Parameter]:
-    """The parameters that require a gradient, by their names without checkpoint wrappers."""
+    """Returns the parameters that require a gradient; names are without checkpoint wrappers."""
     named = {name.replace(_CHECKPOINT_PREFIX, ""): p for name, p in module.named_parameters()}
     return {name: parameter for name, parameter in named.items() if parameter.requires_grad}
 
@@ -59,9 +56,9 @@ RECOMPUTING: dict[str, Callable[[Module, bool], Module]] = {
     "children": _children,
     "model": _whole,
 }
-"""By the value of train.checkpoint: a function that adds activation checkpointing to a module and
-returns it. The function may change the given module; its second argument says whether the module
-draws random numbers."""
+"""Maps the value of train.checkpoint to a function that adds activation checkpointing to a module
+and returns it. The function may change the given module; its second argument says whether the
+module draws random numbers."""
 
 ComputeLoss = Callable[[], Any]
 
@@ -69,7 +66,7 @@ ComputeLoss = Callable[[], Any]
 def optimizer(
     parameters: Iterable[torch.nn.Parameter], training: Training, mode: Mode
 ) -> Optimizer:
-    """The optimizer that `training` asks for; capturable where `mode` captures its step."""
+    """Makes the optimizer that `training` asks for; capturable if `mode` captures its step."""
     named = OPTIMIZERS[training.optimizer]
     options: dict[str, Any] = dict(IMPLEMENTATIONS[training.implementation])
     if named.counts_steps:
@@ -87,21 +84,21 @@ def unscales(made: Optimizer) -> bool:
 
 @dataclass(frozen=True)
 class Start:
-    """The initial state of training: values in the order of the parameters."""
+    """The initial state of training; `values` are in the order of the parameters."""
 
     values: tuple[torch.Tensor, ...]  # of the parameters that are trained
     scale: float = FIRST_SCALE  # of the loss, where it is scaled
 
 
 def start_of(module: torch.nn.Module) -> Start:
-    """Copies of the trained parameters of `module` as they are now."""
+    """Returns copies of the trained parameters of `module` as they are now."""
     trained = (each for each in module.parameters() if each.requires_grad)
     return Start(tuple(parameter.detach().clone() for parameter in trained))
 
 
 @dataclass
 class Trainer(State):
-    """What steps of training change, and the steps themselves: as a whole and in parts."""
+    """The state that training steps change, and the steps themselves: as a whole and in parts."""
 
     optimizer: Optimizer
     scaler: GradScaler | None
@@ -115,7 +112,7 @@ class Trainer(State):
         return [p for group in self.optimizer.param_groups for p in group["params"]]
 
     def step(self) -> torch.Tensor:
-        """Forward, loss, backward and optimizer, as a user writes them; returns the loss."""
+        """Runs forward, loss, backward and optimizer, as a user writes them; returns the loss."""
         self.clear()
         loss: torch.Tensor = self.forward()
         self.backward(loss)
@@ -123,7 +120,7 @@ class Trainer(State):
         return loss
 
     def clear(self) -> None:
-        """Drops the gradients of the step before."""
+        """Drops the gradients of the previous step."""
         self.optimizer.zero_grad(set_to_none=True)
 
     def backward(self, loss: torch.Tensor) -> None:
@@ -131,7 +128,7 @@ class Trainer(State):
         (self.scaler.scale(loss) if self.scaler else loss).backward()
 
     def update(self) -> None:
-        """The optimizer's step; a scaler skips it where gradients overflowed."""
+        """Takes the optimizer's step; a scaler skips it if gradients overflowed."""
         if self.scaler is None:
             self.optimizer.step()
         else:
@@ -139,24 +136,24 @@ class Trainer(State):
             self.scaler.update()
 
     def tensors(self) -> list[torch.Tensor]:
-        """The tensors of the optimizer's state."""
+        """Returns the tensors of the optimizer's state."""
         kept = (value for state in self.optimizer.state.values() for value in state.values())
         return [value for value in kept if isinstance(value, torch.Tensor)]
 
     def note_capture(self) -> None:
-        """Remembers the gradients that replays write; to be called after a capture of the step."""
+        """Remembers the gradients that replays write; call it after a capture of the step."""
         self.captured = tuple(parameter.grad for parameter in self.trained)
 
     def gradients(self) -> list[torch.Tensor]:
-        """The gradients of the last step."""
+        """Returns the gradients of the last step."""
         return [p.grad for p in self.trained if p.grad is not None]
 
     def restore(self) -> None:
         """Restores the initial state, so that the next step is the first again.
 
-        Written in place, because compiled code and captured graphs contain the addresses. The
-        optimizers' initial state is zero (torch.optim: SGD, AdamW). After a capture the gradients
-        are again those that replays write.
+        Writes in place, because compiled code and captured graphs contain the addresses. The
+        optimizers' initial state is zero (torch.optim: SGD, AdamW). After a capture, gradients are
+        again the tensors that replays write.
         """
         for parameter, gradient in zip(self.trained, self.captured, strict=bool(self.captured)):
             parameter.grad = gradient
@@ -170,12 +167,12 @@ class Trainer(State):
             self.scaler.load_state_dict({**self.scaler.state_dict(), **first})
 
     def written(self, step: Callable[[], object]) -> list[torch.Tensor]:
-        """Parameters with gradients, and the optimizer's state; calls `step` to know both."""
+        """Calls `step`; returns the parameters with gradients, and the optimizer's state."""
         step()
         return [*(each for each in self.trained if each.grad is not None), *self.tensors()]
 
     def parts(self) -> tuple[StepPart, ...]:
-        """The calls of `step`, in the parts that are timed."""
+        """Returns the parts of `step` that are timed, in order."""
         clear: StepPart = ("optimizer_rounds_s", lambda loss: self.clear())
         forward: StepPart = ("forward_rounds_s", lambda loss: self.forward())
         backward: StepPart = ("backward_rounds_s", lambda loss: loss.backward())
@@ -194,11 +191,11 @@ class Trainer(State):
         )
 
     def parts_note(self) -> str | None:
-        """That the optimizer's time includes unscaling of gradients, where it does; else None."""
+        """Returns a note if the optimizer's time includes unscaling gradients, else None."""
         return FUSED_UNSCALES if self.scaler and unscales(self.optimizer) else None
 
     def sizes(self) -> dict[str, Any]:
-        """Bytes of gradients and of the optimizer's state."""
+        """Returns the bytes of gradients and of the optimizer's state."""
         return {
             "gradient_bytes": storage_bytes(self.gradients()),
             "optimizer_state_bytes": storage_bytes(self.tensors()),
@@ -210,7 +207,7 @@ class Trainer(State):
         self.start = replace(self.start, values=values)
 
     def copies_bytes(self) -> int:
-        """Bytes of the initial state, where parameters are on the host too."""
+        """Returns the bytes of the initial state if parameters are on the host too; else 0."""
         shares = all(parameter.device.type == "cpu" for parameter in self.trained)
         return storage_bytes(self.start.values) if shares else 0
 
@@ -218,7 +215,7 @@ class Trainer(State):
         """Finds a loss scale at which gradients do not overflow, as GradScaler does in first steps.
 
         Training then starts with that scale over HEADROOM, so that no timed step is skipped, which
-        would make it shorter. In blocks of thousands of steps GradScaler may still raise it.
+        would make it shorter. In blocks of thousands of steps GradScaler may still raise the scale.
         """
         if self.scaler is None:
             return
@@ -234,6 +231,6 @@ class Trainer(State):
 
 
 def trainer_of(built: Built) -> Trainer:
-    """The state of `built`, whose steps train."""
+    """Returns the state of `built`, whose steps train."""
     assert isinstance(built.state, Trainer)
     return built.state

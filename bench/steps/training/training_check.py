@@ -50,9 +50,9 @@ error."""
 PERTURBED_RUNS = 4
 
 BATCH_SETS = 3
-"""So many sets of batches are tried at most, to find one on which rounding changes little: where a
-ReLU's input is close to zero, rounding may switch it on or off, and all gradients before it
-jump."""
+"""The largest number of sets of batches that are tried to find one on which rounding changes
+little: if a ReLU's input is close to zero, rounding may switch the ReLU on or off, and all
+gradients before it jump."""
 
 CALM = 1e-2
 """If rounding changes gradients' scales by no more than this, no further batches are tried: a fault
@@ -64,10 +64,10 @@ NO_GRADIENT = "the loss has no gradient for any parameter of the model: nothing 
 
 
 def skips_overflow(built: Built) -> bool | None:
-    """Whether a step on a batch with an infinity is skipped, and the next, without one, is not.
+    """Whether a step on a batch with an infinity is skipped, and the next, without it, is not.
 
-    All state is restored on return. The infinity is in a target, or else an input, which a captured
-    graph reads too. None where the loss removes it (a clamp), or where no step changes anything (a
+    Restores all state. The infinity is in a target, or else in an input, which a captured graph
+    reads too. None if the loss removes the infinity (a clamp), or if no step changes anything (a
     tiny lr).
     """
     trainer = trainer_of(built)
@@ -112,7 +112,7 @@ def _differ(some: list[torch.Tensor], others: list[torch.Tensor]) -> bool:
 
 @dataclass(frozen=True)
 class Trial:
-    """A model, its phase and its device: what checks on different batches have in common."""
+    """The model, phase and device that checks on different batches have in common."""
 
     subject: Subject  # on the host, to leave the GPU's memory alone
     phase: modes.Phase  # plain training: without scaler, capture and recomputing
@@ -120,19 +120,19 @@ class Trial:
     device: Hardware
 
     def on_device(self, dtype: torch.dtype | None) -> Subject:
-        """A copy of the model on the device, with floats of `dtype`; None: in their own dtypes."""
+        """Returns a copy on the device with floats of `dtype`; None keeps their own dtypes."""
         return self.subject.cast(dtype).to(self.device.torch_device)
 
     def build(self, dtype: torch.dtype | None) -> Built:
-        """Steps of the copy that `on_device` makes."""
+        """Builds steps of the copy that `on_device` makes."""
         return modes.build(self.on_device(dtype), REFERENCE, True, self.device, self.phase)
 
     def references(self, outcome: Outputs) -> References:
-        """References made of `outcome`, the results of a copy in the reference's dtype."""
+        """Makes References of `outcome`, the results of a copy in the reference's dtype."""
         return references(outcome, self.subject.module, self.follows_size, self.device.torch_device)
 
     def check(self, seed: int) -> TrainingCheck:
-        """A check on batches drawn from `seed`; copies of the model are trained on them."""
+        """Trains copies on batches drawn from `seed`; returns a check on these batches."""
         built = self.build(None)
         with keep_state(built.subject.module):
             records = trainer_of(built).forward().requires_grad
@@ -175,12 +175,12 @@ class TrainingCheck(Check):
     trial: Trial
 
     def examine(self, built: Built, variant: Variant) -> Deviation:
-        """The largest errors of a loss, gradient or update; all state is restored on return."""
+        """Returns the largest errors of a loss, gradient or update; restores all state."""
         outcome = _outcome(built, self.inputs, self.seed)
         return deviation(outcome, self.references, error_scale(variant))
 
     def results(self, built: Built) -> Outputs:
-        """The loss and the gradients of the first step."""
+        """Returns the loss and the gradients of the first step."""
         trainer = trainer_of(built)
         with built.keep_state():
             trainer.restore()
@@ -188,9 +188,9 @@ class TrainingCheck(Check):
             return {"loss": loss, **_gradients(built)}
 
     def rounding(self, variant: Variant) -> RoundingCheck | None:
-        """The check on the set of batches for which rounding changes the scale of gradients least.
+        """Returns the check on the batches for which rounding changes the scale of gradients least.
 
-        None where the reference is not in float64.
+        None if the reference is not in float64.
         """
         if not self.seen.is_exact:
             return None
@@ -206,7 +206,7 @@ class TrainingCheck(Check):
         return least
 
     def perturb(self, variant: Variant) -> Limit:
-        """The largest errors that rounding may cause in a correct step, from perturbed runs."""
+        """Returns the largest errors that rounding may cause, found in perturbed correct steps."""
         with default_dtype(torch.float64):
             built = self.trial.build(torch.float64)
             outcomes = [
@@ -248,9 +248,9 @@ def _outcome(
     seed: int,
     within: AbstractContextManager[Any] | None = None,
 ) -> Outputs:
-    """Losses, gradients and updates by name, as float64 copies, of one step for each of `inputs`.
+    """Returns losses, gradients and updates, as float64 copies, of one step for each of `inputs`.
 
-    Each step runs in the context `within`, if given; state and inputs are restored.
+    Each step runs in the context `within`, if given. Restores state and inputs.
     """
     trainer = trainer_of(built)
     own = built.subject.inputs.copy()
