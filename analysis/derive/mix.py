@@ -10,6 +10,12 @@ from typing import Any
 from modescope.analysis.format.phrases import Row
 from modescope.bench.records.cases import Inference, size_name
 
+MIX_COLUMNS = (
+    "calls", "calls_pad", "first_pass_s", "compiled_calls", "size_latencies_s", "gave_up_at_call",
+    "eager_calls",
+)  # fmt: skip
+"""The columns that `mix_of` reads."""
+
 
 @dataclass(frozen=True)
 class Compile:

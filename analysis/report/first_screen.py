@@ -29,6 +29,7 @@ from modescope.analysis.causes.types import (
     Finding,
 )
 from modescope.analysis.derive.flags import banner
+from modescope.analysis.derive.mix import mix_of
 from modescope.analysis.derive.select import FAMILY, SECTION, values_of
 from modescope.analysis.figures.registry import Picture
 from modescope.analysis.format import numbers, phrases
@@ -117,11 +118,14 @@ def _card(study: Study, advice: Advice, picture: Picture | None) -> Card:
     if not any(map(is_compiled, preferred)):
         left_out.append(Reason("Not measured", f"torch.compile in {dtype}."))
     first, *others = advice.precisions
-    blocks = [_block(study, first, is_first=True), *(_block(study, one) for one in others)]
+    compiles = _compiles(preferred) if len(sections) == 1 else ()
+    blocks = [_block(study, first, True, compiles), *(_block(study, one) for one in others)]
     return Card(advice, blocks, left_out, picture)
 
 
-def _block(study: Study, precision: Precision, is_first: bool = False) -> Block:
+def _block(
+    study: Study, precision: Precision, is_first: bool = False, further: Iterable[Reason] = ()
+) -> Block:
     """The Block of one precision.
 
     The first one also says why the mode that a reader would expect is not recommended.
@@ -140,7 +144,7 @@ def _block(study: Study, precision: Precision, is_first: bool = False) -> Block:
     for (size, *_), group in phrases.grouped((key(one), one) for one in others).items():
         lines = why if asked in group else more
         lines.append(_reason_of_group(group, asked if asked in group else None, str(size)))
-    return Block(precision, why, more)
+    return Block(precision, [*why, *further], more)
 
 
 def _why(study: Study, answers: Sequence[Recommendation], several: bool) -> Iterator[Reason]:
@@ -253,6 +257,22 @@ def _comparison(group: Sequence[_OtherMode]) -> str:
     ends = (end(one.times_slower for one in group) for end in (min, max))
     span = " to ".join(dict.fromkeys(map(times, ends))).replace(" times to ", " to ")
     return f"{lead} {span} slower than {name(best)}"
+
+
+def _compiles(rows: Iterable[Row]) -> Iterator[Reason]:
+    """If calls vary: how many calls compile in each mode, and how many run in eager afterwards."""
+    texts, calls = list[str](), 0
+    for row in rows:
+        mix = mix_of(row) if phrases.why_left_out(row) is None and is_compiled(row) else None
+        if mix is None:
+            continue
+        seconds, calls = sum(one.seconds for one in mix.compiles), len(mix.calls)
+        text = f"{name(row)} {len(mix.compiles)} ({numbers.duration(seconds)})"
+        if mix.eager and mix.gave_up_at is not None:
+            text += f", and {len(mix.eager)} run in eager from call {mix.gave_up_at} on"
+        texts.append(text)
+    if texts:
+        yield Reason(f"Calls that compile, of {calls}", f"{'; '.join(texts)}.")
 
 
 def _left_out(rows: Iterable[Row]) -> Iterator[Reason]:

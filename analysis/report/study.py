@@ -11,6 +11,7 @@ import pandas as pd
 
 from modescope.analysis.causes.types import Finding
 from modescope.analysis.derive import against, flags
+from modescope.analysis.derive.mix import MIX_COLUMNS
 from modescope.analysis.derive.select import FAMILY, SAME_BASELINE, SECTION, split_rows
 from modescope.analysis.format import phrases
 from modescope.analysis.format.phrases import Row
@@ -21,7 +22,7 @@ MOST_LISTED = 1000  # rows per page: more make a browser slow
 _NEEDED = tuple(
     dict.fromkeys(
         (*against.NEEDED, *SAME_BASELINE, *FAMILY, *phrases.PLACE, *flags.BANNER_COLUMNS,
-         "apart", "calls_pad", "reason", "budget", "in_effect", "in_effect_note", "verdict",
+         *MIX_COLUMNS, "apart", "reason", "budget", "in_effect", "in_effect_note", "verdict",
          "autocast", "compile_mode", "graph", "compile_cache", "first_call_s", "break_even_calls",
          "baseline_latency_s")
     )

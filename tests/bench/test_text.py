@@ -5,24 +5,6 @@ from __future__ import annotations
 import pytest
 
 from modescope.bench import text
-from modescope.bench.text import Section
-
-SECTION = Section("Fruit", "By weight.", ("name", "g"), [("apple|pear", "1,200"), ("fig", "9.5")])
-BARE = Section("Bare", "", ("name",), [("fig",)])
-
-
-def test_a_page_has_a_title_a_heading_and_sections() -> None:
-    assert text.page("Market", ["here", "now"], [SECTION, BARE]) == (
-        "# Market\n\n- here\n- now\n\n"
-        "## Fruit\n\nBy weight.\n\n"
-        "| name | g |\n| --- | --: |\n| apple\\|pear | 1,200 |\n| fig | 9.5 |\n\n"
-        "## Bare\n\n"
-        "| name |\n| --- |\n| fig |\n"
-    )
-    assert text.plain_section(SECTION) == (
-        "Fruit\nBy weight.\n\nname            g\napple|pear  1,200\nfig           9.5"
-    )
-    assert text.plain_section(BARE) == "Bare\n\nname\nfig"
 
 
 @pytest.mark.parametrize(

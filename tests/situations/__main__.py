@@ -10,12 +10,14 @@ import math
 import shlex
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from modescope.bench.records.errors import UsageError
 from tests.helpers.paths import ROOT
-from tests.situations import page, table
+from tests.helpers.studies import save
+from tests.situations import page, recorded, table
 from tests.situations.page import Answer, answers
 
 REFERENCE = ROOT / "results/reference"
@@ -35,9 +37,11 @@ def measure(study: Path) -> None:
 
 
 def answered(study: Path) -> list[Answer]:
-    """The answers of all situations; complaints by their number."""
+    """The answers of all situations, kept and made-up ones included; complaints by their number."""
+    with tempfile.TemporaryDirectory() as folder:
+        of_gpu = list(answers(save(recorded.ROWS, Path(folder)), recorded.COMPLAINTS))
     here = answers(study, (*table.COMPLAINTS, *table.OTHERS))
-    every = [*here, *answers(WITHOUT_BF16, table.ELSEWHERE)]
+    every = [*here, *of_gpu, *answers(WITHOUT_BF16, table.ELSEWHERE)]
     return sorted(every, key=lambda one: getattr(one.situation, "number", math.inf))
 
 

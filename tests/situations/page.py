@@ -112,6 +112,7 @@ def _block(answer: Answer) -> Iterator[str]:
     yield f"**{one.number} · {prose(one.title)}** ({prose(one.thread)})"
     yield from (f"Wrong: it {prose(answer.fault)}.",) if answer.fault else ()
     where = f" · {phrases.place(row, letter=False)}" if one in ELSEWHERE else ""
-    yield f"\n```text\n{phrases.variant(row)} · {cells.outcome(row)}{where}"
+    made_up = "" if one.sweep else " · a row made up as a GPU would record it"
+    yield f"\n```text\n{phrases.variant(row)} · {cells.outcome(row)}{where}{made_up}"
     yield textwrap.fill(answer.first, 120, break_long_words=False, break_on_hyphens=False)
     yield "```\n"

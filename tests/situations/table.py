@@ -92,7 +92,7 @@ COMPLAINTS = (
               "triton-inference-server/server#6896", ("threads",),
               r"with 1 thread a call takes [\d.]+ ms .*, with 2 threads [\d.]+ ms"),
 )  # fmt: skip
-"""In the order of their numbers, with one more in `ELSEWHERE`. None needs a GPU."""
+"""In the order of their numbers. GPU complaints are in `recorded`, one of a CPU in `ELSEWHERE`."""
 
 _COSTS = ("first_call", "memory_of_compiling")
 _DISPATCH = ("no_autograd", "less_overhead", "bound_by_overhead")
