@@ -64,8 +64,8 @@ class Fault:
 
     def change(self, source: bytes) -> list[str]:
         """Its changed lines, each after its number, without and with the fault."""
-        sides = (text.decode().splitlines() for text in (source, self.planted(source)))
-        return list(difflib.unified_diff(*sides, n=0, lineterm=""))[2:]
+        old, new = (text.decode().splitlines() for text in (source, self.planted(source)))
+        return list(difflib.unified_diff(old, new, n=0, lineterm=""))[2:]
 
 
 def faults(root: Path, rooms: Sequence[str]) -> list[Fault]:

@@ -101,7 +101,8 @@ def test_torch_compile_is_called_with_the_mode(monkeypatch: pytest.MonkeyPatch) 
         return module
 
     monkeypatch.setattr(torch, "compile", compile_nothing)
-    for fullgraph, options in ((True, {}), (False, {"dynamic": True})):
+    more: dict[str, Any] = {"dynamic": True}
+    for fullgraph, options in ((True, {}), (False, more)):
         asked_for = variant(compile="max-autotune", **options)
         modes.build(build(model(tells), {}), asked_for, fullgraph, Cpu(), ONE_CALL)
         assert asked.pop() == {"mode": "max-autotune", "fullgraph": fullgraph, **options}
