@@ -125,7 +125,7 @@ class _Work(OperatorMode):
         return result
 
     def note_subnormal(self, place: str, tensor: torch.Tensor) -> None:
-        """Notes the share of subnormal numbers, for which some CPU kernels take far longer."""
+        """Notes a large share of subnormal numbers, for which some CPU kernels take far longer."""
         usual = tensor.device.type == "cpu" and tensor.layout == torch.strided and tensor.numel()
         if usual and tensor.dtype in SUBNORMAL_DTYPES:
             size = tensor.detach().abs()

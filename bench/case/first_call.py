@@ -1,4 +1,4 @@
-"""Builds a mode on its own copy of the model, and measures its first call."""
+"""Prepares a mode on its own copy of the model, and measures its first call."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _TORCH = Path(torch.__file__).parent
 
 @dataclass(frozen=True)
 class Contender:
-    """The variant of a case or of its baseline, after its first call."""
+    """A case's or baseline's mode on its own copy of the model, after the first call."""
 
     built: Built
     first_call_s: float

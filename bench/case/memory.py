@@ -1,4 +1,4 @@
-"""Reads the memory columns of a variant, which must be the only one in its process."""
+"""Reads the memory columns of a model in one mode, which must be alone in its process."""
 
 from __future__ import annotations
 

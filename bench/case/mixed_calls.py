@@ -61,7 +61,7 @@ def first_pass(
 
 
 def add_eager_calls(columns: FirstPass, built: Built) -> FirstPass:
-    """Adds the numbers of the calls that run in eager to `columns` if torch gave up compiling."""
+    """Notes in `columns` which calls run in eager because torch gave up compiling."""
     if columns.gave_up_at_call is None:
         return columns
     with built.keep_state():

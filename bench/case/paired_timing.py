@@ -69,7 +69,7 @@ def run(
 
 
 def redraw(contenders: Sequence[Contender], device: Hardware, seed: int) -> Redraw:
-    """Returns a function that moves the contenders' tensors and restarts their training.
+    """Returns a function that moves the contenders' tensors in memory and restarts their training.
 
     It is called before every block, so that all blocks make the same training steps.
     """

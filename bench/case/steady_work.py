@@ -2,7 +2,7 @@
 
 A model may remember its last result, or do less with every call: what is timed is then not what a
 program waits for. The reference is the second call of a plain eager copy, with arguments that it
-has not seen. The first call may make tables that later calls only read.
+has not seen. A first call may make tables that later calls only read, so it is no reference.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ class _Lowered(Exception):
 
 
 def nothing_to_tune(progress: Progress, case: Case, plan: Plan) -> bool:
-    """Returns whether no graph of the first call lets kernels be chosen. False if unknown.
+    """Returns whether graphs of the first call leave no choice between kernels. False if unknown.
 
     Call it in a process of its own, with empty caches of the compiler. Raises what the model or the
     compiler raises.
@@ -50,9 +50,9 @@ def nothing_to_tune(progress: Progress, case: Case, plan: Plan) -> bool:
 def _lower_only() -> Iterator[list[bool]]:
     """Lowers graphs in the block and runs them uncompiled.
 
-    Yields a list with a value per graph: whether it has no template, so nothing to choose. The
-    CPU's instructions are taken as reported, because torch's tests of them take seconds: they
-    compile and load a program for each set.
+    Yields a list with a value per graph: whether the graph has no template, and so no choice of
+    kernels. The CPU's instructions are taken as reported, because torch's tests of them take
+    seconds: they compile and load a program for each set.
     """
     from torch._functorch._aot_autograd.utils import make_boxed_func
     from torch._inductor import compile_fx, ir

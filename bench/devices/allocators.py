@@ -89,7 +89,7 @@ class Allocator(Protocol):
         """Returns unused memory to the system."""
 
     def record(self, path: Path, entries: int) -> AbstractContextManager[None]:
-        """Writes a snapshot of the block's last `entries` events to `path`. Needs `snapshots`."""
+        """Writes a snapshot of the block's last `entries` memory events. Needs `snapshots`."""
         raise AssertionError("this allocator has no snapshots")
 
 

@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 def clock_reasons(nvidia_id: str) -> tuple[str, ...] | None:
-    """Returns why the GPU "GPU-..." is slowed down now. () if it is not, None if unknown."""
+    """Returns why the GPU with this NVML id is slowed down now: () if not, None if unknown."""
     for name in QUERIES:
         bits = _read(nvidia_id, partial(_bits, name))
         if bits is not None:

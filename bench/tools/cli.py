@@ -99,7 +99,7 @@ def run_context(device: str, program: str, words: Sequence[str]) -> RunContext:
 
 
 def heading(context: RunContext) -> list[str]:
-    """Returns the lines above the tables: machine, time and command."""
+    """Returns the lines above a page's tables: machine, time and command."""
     where = describe_machine(context, context.device_name, context.threads)
     if context.power_limit_w is not None:
         where += f", power limit {context.power_limit_w:g} W"

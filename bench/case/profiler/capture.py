@@ -51,7 +51,7 @@ REROUTED = (
 
 @dataclass(frozen=True)
 class ProfiledCalls:
-    """Times of the profiled calls that were measured outside the trace, one per call."""
+    """What was timed for each profiled call, in addition to the trace."""
 
     latencies_s: tuple[float, ...]  # under the profiler
     paces_s: tuple[float, ...]  # beside it: mean of before and after (`bench.timing.pace`)

@@ -150,7 +150,7 @@ def lengthen(work: Workload, share: Callable[[], float], device: Device) -> Work
 def plant(work: Workload, share: float, device: Device) -> Workload:
     """Returns `work` with each call longer by `share` of its latency.
 
-    A share of 0 adds the same wrapper, so that the two can be compared.
+    A share of 0 adds the same wrapper, so that steps with and without a share can be compared.
     """
     return lengthen(work, lambda: share, device)
 
