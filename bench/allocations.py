@@ -29,8 +29,9 @@ PROFILER_SILENT = ("KINETO_LOG_LEVEL", "99")
 class WatchedBlock:
     """The allocations of tensors within one watched block of code.
 
-    Bytes are on a CPU as requested, on a GPU rounded up to the allocator's blocks. Each figure is
-    None until the block has ended, and stays None where `unreadable` says why it is unknown.
+    On a CPU, bytes are as requested; on a GPU, they are rounded up to the allocator's blocks.
+    Figures are None until the block has ended, and stay None if `unreadable` says why they are
+    unknown.
     """
 
     def __init__(self, label: str, device: str) -> None:
@@ -51,17 +52,17 @@ class WatchedBlock:
 
     @property
     def freed_bytes(self) -> int | None:
-        """The bytes of all releases; on a CPU only of memory that was allocated within a watch."""
+        """The bytes of all releases. On a CPU, only memory allocated within a watch counts."""
         return self.result.released_bytes if self.result else None
 
     @property
     def left_bytes(self) -> int | None:
-        """Bytes held at the end minus those at the start; negative where more was freed."""
+        """Bytes held at the end minus bytes held at the start; negative if more was freed."""
         return self.result.left_bytes if self.result else None
 
     @property
     def peak_bytes(self) -> int | None:
-        """Largest number of bytes held at one time, less those held at the start."""
+        """Largest number of bytes held at one time, minus the bytes held at the start."""
         return self.result.peak_bytes if self.result else None
 
     def __str__(self) -> str:
@@ -79,7 +80,7 @@ class WatchedBlock:
 def watch_allocations(
     label: str, device: str = "auto", report: Callable[[str], object] | None = print
 ) -> Iterator[WatchedBlock]:
-    """Counts allocations and releases of tensors of `device` within the block, reports one line.
+    """Counts allocations and releases of tensors within the block, and reports one line.
 
     `device` is auto (the current GPU if this process has used one, else the CPU), cpu, cuda (the
     current GPU) or cuda:<index>. Garbage is collected first, so that it does not count as freed.

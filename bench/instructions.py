@@ -46,7 +46,7 @@ PARTS = {
     "torch": r"/torch/lib/|/lib(torch|c10)[^/]*$",
     "system": "",
 }
-"""Part of a process -> pattern of the paths of its libraries; the first match decides.
+"""The parts of a process, with patterns of the paths of their libraries. The first match decides.
 
 `bindings` parse Python's arguments and wrap results; `torch` is dispatcher, autograd and kernels;
 `system` is the rest, mostly malloc.
@@ -68,9 +68,9 @@ It has one thread, because callgrind counts the instructions of all threads.
 
 
 def count_by_part(counts: FunctionCounts) -> Mapping[str, int]:
-    """The sum of `counts` for each key of PARTS.
+    """Returns the sum of `counts` for each key of PARTS.
 
-    The library in the function's name, `file:function [library]`, decides.
+    The library in a function's name (`file:function [library]`) decides its part.
     """
     found: Counter[str] = Counter()
     for each in counts:
@@ -80,9 +80,9 @@ def count_by_part(counts: FunctionCounts) -> Mapping[str, int]:
 
 
 def row(op: str, mode: str, stats: CallgrindStats) -> list[str]:
-    """The row of operator `op` in `mode`: instructions of a call less those of an empty one.
+    """Returns the table row of `op` in `mode`: instructions per call, in total and by PARTS.
 
-    In all, then by the keys of PARTS; from what callgrind counted.
+    The instructions of an empty call are subtracted. `stats` is what callgrind counted.
     """
     all_calls = count_by_part(stats.stmt_exclusive_stats)
     empty = count_by_part(stats.baseline_exclusive_stats)
@@ -91,7 +91,7 @@ def row(op: str, mode: str, stats: CallgrindStats) -> list[str]:
 
 
 def count(op: str, mode: str) -> list[str]:
-    """The `row` of operator `op` in `mode`; raises OSError where callgrind fails.
+    """Counts the `row` of operator `op` in `mode`. Raises OSError if callgrind fails.
 
     torch first tries SETUP in this process, and SETUP never leaves the mode that it enters. So all
     happens in a thread of its own, with which the mode ends.
@@ -108,7 +108,7 @@ def count(op: str, mode: str) -> list[str]:
 
 @command
 def main(words: Sequence[str]) -> int:
-    """Exit status: 0 done, 2 wrong arguments or no valgrind that works, 130 by Ctrl-C."""
+    """Returns the exit status: 0 done, 2 wrong arguments or no working valgrind, 130 by Ctrl-C."""
     parser = ToolParser(PROGRAM, __doc__)
     add = parser.add_argument
     add("--ops", nargs="+", choices=OPERATORS, default=["add"], help="with spaces")

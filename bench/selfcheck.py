@@ -39,7 +39,7 @@ CHECKS: dict[str, Check] = {
 
 @command
 def main(words: Sequence[str]) -> int:
-    """Exit status: 0 all checks pass, 1 one fails, 2 wrong arguments, 130 by Ctrl-C."""
+    """Returns the exit status: 0 all checks pass, 1 one fails, 2 wrong arguments, 130 by Ctrl-C."""
     parser = ToolParser(PROGRAM, __doc__)
     add = parser.add_argument
     add("--thorough", action="store_true", help="more trials: about half an hour")

@@ -1,1 +1,1 @@
-"""Measures one case, in the process started for it."""
+"""Measures one case (a model in one mode) in the process started for it."""

@@ -1,4 +1,4 @@
-"""Measures the best rates of a device once for all studies: matrix products, copies and reads."""
+"""Measures the highest FLOP and byte rates that a device reaches, once for all studies."""
 
 from __future__ import annotations
 
@@ -43,10 +43,11 @@ def measure(
     sides: tuple[int, ...] = GEMM_SIDES,
     transfer_bytes: tuple[int, ...] = TRANSFER_BYTES,
 ) -> Ceilings:
-    """The best rate of square matrix products, and of transfers by size. 2 to 3 s on a CPU.
+    """Measures the best rate of square matrix products, and of memory transfers by size.
 
-    A transfer is a copy, which reads and writes, or a read alone, whichever is faster: on most CPUs
-    reading is. A rate that cannot be measured is None; a size that cannot be timed is left out.
+    It takes 2 to 3 s on a CPU. Copies (which read and write) and mere reads are both timed, and the
+    faster of the two counts: on most CPUs the read. A rate that cannot be measured is None. Sizes
+    that cannot be timed are left out.
     """
     with torch.inference_mode(), _precision(dtype):
         products: list[tuple[int, float]] = []
@@ -63,9 +64,9 @@ def measure(
 
 
 def _rates(device: Hardware, tried: Iterable[tuple[int, MakeStep]]) -> Iterator[tuple[int, float]]:
-    """The amount of work of each size and its rate per second.
+    """Yields each amount of work with its rate per second, until a size would take too long.
 
-    `tried` begins with the smallest; ends before a size that would take too long.
+    The sizes of `tried` must increase.
     """
     expected_s_per_work = 0.0
     for work, build in tried:
@@ -78,7 +79,7 @@ def _rates(device: Hardware, tried: Iterable[tuple[int, MakeStep]]) -> Iterator[
 
 
 def _shortest_s(device: Hardware, step: Step) -> float | None:
-    """The best sample of several blocks; where the device queues work, a sample is a mean."""
+    """Returns the shortest sample; if the device queues work, samples are means over calls."""
     step()
     (once_s,) = latency(step, device, 1).samples_s
     calls = max(FEWEST_CALLS, min(MOST_CALLS, int(BLOCK_S / once_s)))
@@ -88,10 +89,10 @@ def _shortest_s(device: Hardware, step: Step) -> float | None:
 
 
 def _gemm(device: Hardware, dtype: str, transposed: bool, side: int) -> Step:
-    """A product of square matrices of random numbers, because zeros would be multiplied faster.
+    """Returns a step that multiplies square random matrices, because zeros are multiplied faster.
 
-    `transposed`: as in a linear layer, which multiplies by a transposed matrix; that is ten times
-    as fast in fp16 on a CPU.
+    `transposed`: the right matrix is transposed, as in a linear layer. That is ten times as fast in
+    fp16 on a CPU.
     """
     shape, kind, place = (side, side), modes.DTYPES[dtype], device.torch_device
     one, other = (torch.randn(shape, dtype=kind, device=place) for _ in range(2))
@@ -123,11 +124,11 @@ def _precision(dtype: str) -> Iterator[None]:
 
 
 def ceilings(device: Hardware, dtype: str, file: Path) -> tuple[Ceilings, str | None]:
-    """The device's ceilings at `dtype` (fp32, tf32, bf16, fp16), and a warning or None.
+    """Returns the highest rates of `device` at `dtype`, and a warning or None.
 
-    They are read from `file`, or measured and added to it. If others used the machine meanwhile,
-    there is a warning, and they are not added. Must not run while anything else is measured,
-    because it needs memory.
+    `dtype` is fp32, tf32, bf16 or fp16. The rates are read from `file`, or measured and added to
+    it. If other processes used the machine meanwhile, there is a warning and nothing is added.
+    Measure nothing else at the same time, because this needs memory.
     """
     key, known = _key(device, dtype), _load(file)
     if key in known:
@@ -148,7 +149,6 @@ def ceilings(device: Hardware, dtype: str, file: Path) -> tuple[Ceilings, str | 
 
 
 def _key(device: Hardware, dtype: str) -> str:
-    """The key of an entry: device, dtype, torch; for a CPU also its threads and a hash of facts."""
     parts = [device.facts().name, dtype, "whole device"]
     if device.type == "cpu":
         hashed, threads = short_hash(asdict(processor.read())), torch.get_num_threads()
@@ -157,7 +157,6 @@ def _key(device: Hardware, dtype: str) -> str:
 
 
 def _load(file: Path) -> dict[str, Ceilings]:
-    """The file's entries; none where it is missing or unreadable."""
     try:
         entries = json.loads(file.read_text(encoding="utf-8")).items()
         return {

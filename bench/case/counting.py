@@ -1,8 +1,8 @@
 """Counts the FLOPs and bytes of one eager call, operator by operator.
 
-Compiled code shows no operators, a replay runs none, and inference may use fused operators without
-a known formula. So the count is made in plain eager that records gradients, with the same weights
-and inputs: the work is the same.
+The call runs in plain eager with gradients recorded, whatever mode is timed: compiled code shows no
+operators, a replayed graph runs none, and inference may use fused operators without a known
+formula. Weights and inputs are the same, so the work is the same.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ BAGS = frozenset({aten._embedding_bag, aten._embedding_bag_forward_only})
 """Operators that read a row of their first tensor for each element of their second one."""
 
 INSERTING = frozenset({aten.index_copy_, aten.index_put_, aten.scatter_})
-"""Operators that write about as much of their first tensor as the last one has, and read none of
-it."""
+"""Operators that read nothing of their first tensor and write as much of it as their last tensor
+has."""
 
 OVERWRITING = frozenset({aten.copy_, aten.fill_, aten.zero_})
 """Operators that write their first tensor and do not read it."""
@@ -77,12 +77,12 @@ MATRIX_WORDS = frozenset(
 """Words in the names of operators that do matrix work: without a formula, FLOPs are unknown."""
 
 SUBNORMAL_DTYPES = (torch.float32, torch.float64, torch.bfloat16)
-"""The dtypes in which subnormal numbers are noted. Not fp16, which a CPU computes in fp32, where
-its least numbers are normal."""
+"""The dtypes in which subnormal numbers are noted. fp16 is missing, because a CPU computes it in
+fp32, where its smallest numbers are normal."""
 
 LEAST_SUBNORMAL = 0.01
-"""The least share of a tensor's numbers that is noted: kernels that are 45 times slower for them
-then take half as long again."""
+"""The least share of subnormal numbers in a tensor that is noted. A kernel that is 45 times slower
+for them then takes half as long again."""
 
 PLAIN_NAMESPACES = frozenset({"aten", "prim", "prims", "profiler"})
 """Namespaces whose operators do matrix work only if their names say so. Operators from other
@@ -92,8 +92,8 @@ namespaces may do any work."""
 class _Work(OperatorMode):
     """Adds up what operators read and write, and notes unknown FLOPs and subnormal numbers.
 
-    An operator reads its arguments and writes its results, each once. Views move nothing; neither
-    do operators that only allocate or pass memory on.
+    An operator reads its arguments and writes its results once each. Views, allocations and
+    operators that only pass memory on move nothing.
     """
 
     def __init__(self, given: Iterable[torch.Tensor], formulas: Container[Any]) -> None:
@@ -125,10 +125,7 @@ class _Work(OperatorMode):
         return result
 
     def note_subnormal(self, place: str, tensor: torch.Tensor) -> None:
-        """Notes the share of subnormal numbers in `tensor`, from LEAST_SUBNORMAL on.
-
-        Some kernels of a CPU take many times longer for such numbers.
-        """
+        """Notes a large share of subnormal numbers, for which some CPU kernels take far longer."""
         usual = tensor.device.type == "cpu" and tensor.layout == torch.strided and tensor.numel()
         if usual and tensor.dtype in SUBNORMAL_DTYPES:
             size = tensor.detach().abs()
@@ -137,7 +134,7 @@ class _Work(OperatorMode):
                 self.subnormal[place] = max(share, self.subnormal.get(place, 0.0))
 
     def least_bytes(self, outputs: Iterable[torch.Tensor]) -> int:
-        """Bytes that any program must move: reads of given tensors and writes of new `outputs`.
+        """Returns the bytes that any program must move: reads of given tensors, writes of new ones.
 
         Each storage counts once.
         """
@@ -158,7 +155,6 @@ def _works(name: str) -> bool:
 def _moved_bytes(
     func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: object
 ) -> tuple[Amounts, Amounts]:
-    """The bytes that one operator read and wrote; its schema marks what it changes in place."""
     results, arguments = trees.tensors(result), func._schema.arguments
     named = {argument.name: argument for argument in arguments}
     by_position = zip(args, arguments, strict=False)  # the last ones have defaults
@@ -187,29 +183,29 @@ def _reads(func: Any, argument: Any) -> bool:
 
 
 def _distinct(listed: Iterable[torch.Tensor]) -> list[torch.Tensor]:
-    """`listed` in order, without views of the same elements, even if they are different objects."""
+    """Leaves out tensors that view the same elements as another tensor in `listed`."""
     views = {(storage_key(t), t.storage_offset(), t.shape, t.stride(), t.dtype): t for t in listed}
     return list(views.values())
 
 
 def storage_key(tensor: torch.Tensor) -> int:
-    """A number that is the same for all tensors that share a storage, as views of one tensor do."""
+    """Returns a number that is the same for all tensors that share a storage."""
     return int(tensor.untyped_storage()._cdata)
 
 
 def _size(tensor: torch.Tensor) -> int:
-    """Bytes of the elements of `tensor`; those that an expanded tensor repeats count once."""
+    """Returns the bytes of `tensor`. Elements that an expanded tensor repeats count once."""
     lengths = zip(tensor.shape, tensor.stride(), strict=True)
     elements = math.prod(length for length, stride in lengths if stride or not length)
     return min(elements * tensor.element_size(), tensor.untyped_storage().nbytes())
 
 
 def count(built: Built) -> WorkCounts:
-    """Makes one eager call and counts its FLOPs and bytes; all state is restored on return.
+    """Counts the FLOPs and bytes of one eager call of `built`, and restores all state.
 
-    Pointwise work and reductions count no FLOPs: they are bound by bytes. A training step also
-    writes the weights that have gradients and the optimizer's state. What activation checkpointing
-    computes again counts again.
+    Pointwise operators and reductions count 0 FLOPs, because memory bandwidth limits them. A
+    training step also writes the weights that have gradients and the optimizer's state. What
+    activation checkpointing computes a second time counts twice.
     """
     counter = FlopCounterMode(display=False, custom_mapping=MISSING_FORMULAS)
     try:
@@ -240,7 +236,7 @@ def count(built: Built) -> WorkCounts:
 
 
 def _hide_compiler() -> AbstractContextManager[object]:
-    """Undoes the decorator by which torch's counter would import the compiler (OperatorMode)."""
+    """Keeps torch's FLOP counter from importing the compiler in the block (see `OperatorMode`)."""
     mode = getattr(flop_counter, "_FlopCounterMode", None)
     plain = getattr(getattr(mode, "__torch_dispatch__", None), "__wrapped__", None)
     if plain is None or compiler.is_imported():

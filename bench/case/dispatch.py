@@ -1,7 +1,7 @@
-"""Times dispatch: a call on an empty batch, which does all that a call does except compute.
+"""Times the dispatch of a call: the same call on an empty batch, which has nothing to compute.
 
-Every operator goes through all layers (Python, dispatcher, guards, allocation) and has nothing to
-compute. This requires that an empty batch runs the operators of the real one, which is checked.
+Every operator still goes through all layers (Python, dispatcher, guards, allocation). This requires
+that an empty batch runs the same operators as the real batch, which is checked.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ NO_LAUNCHES = (
 
 
 def objection(variant: Variant, device: Hardware, model: Model) -> str | None:
-    """Why the time of `variant` on an empty batch would not be dispatch alone; None where it is."""
+    """Says why the time of `variant` on an empty batch is not its dispatch time; None if it is."""
     if variant.mode.autocast:
         return "autocast casts every weight on an empty batch too"
     if variant.mode.graph or (backends.captures(variant.mode) and device.type == "cuda"):
@@ -48,11 +48,11 @@ def objection(variant: Variant, device: Hardware, model: Model) -> str | None:
 def prepare(
     subject: Subject, variant: Variant, model: Model, device: Hardware
 ) -> tuple[Step | None, str | None]:
-    """A warm call of `variant` on an empty batch, and a note on its time or None.
+    """Returns a warm call of `variant` on an empty batch, and a note on its time or None.
 
-    The call is None where its time would not show dispatch; then the note says why. A compiled mode
-    compiles once more for the empty shape. The call has the subject's weights and its own copy of
-    the buffers, because an empty batch may change them: moments become nan.
+    The call is None if its time would not show dispatch, and the note then says why. A compiled
+    mode compiles once more for the empty shape. The call uses the weights of `subject`, but its own
+    copy of the buffers, because an empty batch may change them: running means become nan.
     """
     if reason := objection(variant, device, model):
         return None, reason
@@ -83,10 +83,10 @@ def prepare(
 
 
 def clock(steps: Sequence[Step], device: Hardware, budget: Budget) -> Clock:
-    """A clock of `steps`, warm calls on an empty batch: the case's, then the baseline's if any.
+    """Returns a timer of `steps`: warm calls on an empty batch, of the case and of any baseline.
 
     A call without work is so short that the state of malloc's free lists matters: 17 operators took
-    21 or 24 us, for seconds on end, depending on earlier imports. So that state is randomised
+    21 or 24 µs, for seconds on end, depending on earlier imports. So that state is randomised
     before each block.
     """
     cost_s = reading_cost(device.clock)
@@ -99,7 +99,7 @@ def clock(steps: Sequence[Step], device: Hardware, budget: Budget) -> Clock:
 
 
 def _judge(compared: OperatorComparison, variant: Variant) -> tuple[bool, str | None]:
-    """Whether the time of an empty batch is the dispatch of the real one; a note on it or None."""
+    """Returns whether the time of an empty batch shows dispatch, and a note on it or None."""
     if compared.unknown:
         return False, f"an empty batch runs other operators than the real one: {compared.unknown}"
     if variant.mode.compiles:
@@ -113,10 +113,10 @@ def _judge(compared: OperatorComparison, variant: Variant) -> tuple[bool, str | 
 
 
 def _operators(subject: Subject, variant: Variant, device: Hardware) -> Operators:
-    """The operators of a call in plain eager, because compiled code shows none.
+    """Lists the operators of a call in plain eager, because compiled code shows none.
 
-    Uses no_grad instead of inference mode, which does not show the operators within compositions:
-    an LSTM is one operator there, whether it calls ten others or a hundred.
+    Uses no_grad instead of inference mode, which hides the operators within compositions: an LSTM
+    is one operator there, whether it calls ten others or a hundred.
     """
     grad = "no_grad" if variant.mode.grad == "inference_mode" else variant.mode.grad
     eager = replace(variant, mode=variant.mode.eager_mode(grad))
@@ -128,10 +128,6 @@ def _operators(subject: Subject, variant: Variant, device: Hardware) -> Operator
 
 
 def _empty(subject: Subject, batch_dim: int) -> Subject:
-    """`subject` with a batch size of 0, and with its own copy of the buffers.
-
-    Inputs without the dimension `batch_dim` stay as they are.
-    """
 
     def emptied(tensor: torch.Tensor) -> torch.Tensor:
         if not _has(tensor, batch_dim):

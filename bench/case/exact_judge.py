@@ -1,4 +1,4 @@
-"""Judges the results of a deterministic model: compares them with those of a reference."""
+"""Judges the results of a deterministic model by comparing them with the results of a reference."""
 
 from __future__ import annotations
 
@@ -46,7 +46,6 @@ CHAOTIC = (
 
 
 def _accept(error: float) -> str:
-    """A clause for messages, which says how to accept `error`; empty where it is not finite."""
     if not math.isfinite(error):
         return ""
     step: float = 10.0 ** (math.floor(math.log10(error)) - 1)
@@ -55,7 +54,7 @@ def _accept(error: float) -> str:
 
 
 def is_chaotic(rounding: Limit | None) -> bool:
-    """Whether `rounding` exceeds CHAOS, so that it may explain any error; False for None."""
+    """Returns whether `rounding` exceeds CHAOS and so may explain any error. False for None."""
     return rounding is not None and not CHAOS.covers(rounding)
 
 
@@ -63,7 +62,7 @@ def is_chaotic(rounding: Limit | None) -> bool:
 class ExactJudge:
     """Compares the results of a case and of its baseline with the reference of `check`.
 
-    The effects of rounding are added only once an error is in doubt, because perturbed runs of the
+    The effects of rounding are examined only if an error is in doubt, because perturbed runs of the
     reference take long.
     """
 
@@ -76,7 +75,7 @@ class ExactJudge:
     rounding: Limit | None = None  # the most that rounding can do; None where not examined
 
     def columns(self, findings: Findings) -> Findings:
-        """`findings` with what results are compared with, the error of eager, and the limit."""
+        """Adds the columns on the reference, eager's errors and the error limit to `findings`."""
         eager, seen = self.eager, self.check.seen
         return replace(
             findings,
@@ -88,9 +87,10 @@ class ExactJudge:
         )
 
     def judge(self, built: Built, findings: Findings) -> Findings:
-        """Checks the step of the case; if called several times, keeps the larger error.
+        """Checks the results of the case's step. If called again, keeps the larger error.
 
-        Raises Ended where results are wrong, or where eager's error is too large to judge any.
+        Raises Ended if the results are wrong, or if eager's own error is too large to judge any
+        mode.
         """
         variant = self.case.variant
         found = self.check.examine(built, variant)
@@ -110,7 +110,7 @@ class ExactJudge:
         return check_state(self.check, built, findings)
 
     def _doubt(self, found: Deviation, findings: Findings) -> Findings:
-        """`findings` as not checked, where chaotic rounding explains `found`; else raises Ended."""
+        """Marks the case as not checked if chaotic rounding explains `found`; else raises Ended."""
         limit, dtype = self.limit, self.case.variant.dtype
         if self.rounding and is_chaotic(self.rounding):
             limit = self.rounding
@@ -125,7 +125,6 @@ class ExactJudge:
         raise Ended("wrong_result", self._wrong_reason(found, by_user), findings)
 
     def _wrong_reason(self, found: Deviation, limit: Limit) -> str:
-        """Says which error exceeds `limit`, in which place, and how large eager's error is."""
         dtype, eager = self.case.variant.dtype, self.eager
         reference, scale = REFERENCE[self.check.seen.checked_against], limit.worst_scale(found)
         if found.error <= limit.error:
@@ -146,7 +145,7 @@ class ExactJudge:
     def baseline_is_right(
         self, built: Built, variant: Variant, findings: Findings
     ) -> tuple[bool, Findings]:
-        """Whether the results of the baseline are right, and the columns that say so."""
+        """Returns whether the baseline's results are right, and `findings` with its errors."""
         found = self.check.examine(built, variant)
         limit = Limit(EAGER_LIMIT * self.check.seen.tolerance(variant))
         if not self._accepts(found, limit) and (seen := _rounding(self.check, variant)):
@@ -156,7 +155,10 @@ class ExactJudge:
         return self._accepts(found, limit), columns
 
     def _add_larger(self, findings: Findings, found: Deviation) -> Findings:
-        """`findings` with the larger of the errors there and found now; nan is the larger one."""
+        """Replaces each error in `findings` by the error `found` if that is larger or nan.
+
+        Errors of scale are compared as shares of their limits.
+        """
         if findings.error is None or not found.error <= findings.error:
             findings = replace(findings, error=found.error, error_place=found.place)
         seen = self.limit.worst_scale(found)
@@ -171,10 +173,10 @@ class ExactJudge:
         return by_user or limit.accepts(found)
 
     def add_rounding(self) -> None:
-        """Sets `limit` by the effects of rounding, which may be examined on other batches.
+        """Adds the effects of rounding to `limit`. `check` may change to other batches for that.
 
-        Where these effects are not known, the limit stays if the error of eager is sane; else it is
-        NOTHING.
+        If these effects are unknown, the limit stays the same if eager's error is plausible;
+        otherwise it becomes NOTHING.
         """
         variant, seen = self.case.variant, _rounding(self.check, self.case.variant)
         assert self.eager is not None
@@ -198,7 +200,7 @@ class ExactJudge:
 
 
 def check_state(check: Check, built: Built, findings: Findings) -> Findings:
-    """Adds the columns about the state that a step leaves; raises Ended where it is wrong."""
+    """Adds columns on the state that a step leaves. Raises Ended if that state is wrong."""
     state = check.examine_state(built)
     findings = replace(findings, **state.columns)
     if state.reason:
@@ -207,9 +209,10 @@ def check_state(check: Check, built: Built, findings: Findings) -> Findings:
 
 
 def judge(check: Check, subject: Subject, case: Case, plan: Plan, device: Hardware) -> ExactJudge:
-    """A judge of `case`, whose limits come from eager's errors at the case's dtype and autocast.
+    """Returns a judge of `case`, whose error limits depend on eager's errors.
 
-    They come from the precision alone where plain eager is the reference.
+    Eager runs at the case's dtype and autocast. If plain eager is itself the reference, the limits
+    depend on the precision alone.
     """
     variant, eager = case.variant, None
     if check.seen.is_exact:
@@ -221,7 +224,6 @@ def judge(check: Check, subject: Subject, case: Case, plan: Plan, device: Hardwa
 
 
 def _rounding(check: Check, variant: Variant) -> RoundingCheck | None:
-    """What `check.rounding` returns; None, with a traceback in the log, where it fails."""
     try:
         return check.rounding(variant)
     except Exception as error:
@@ -232,9 +234,10 @@ def _rounding(check: Check, variant: Variant) -> RoundingCheck | None:
 
 
 def plain_eager(subject: Subject, case: Case, device: Hardware) -> Built:
-    """A copy of `subject` in eager, with the case's dtype and autocast.
+    """Builds a copy of `subject` in eager mode, with the case's dtype and autocast.
 
-    Not in inference mode: tensors that a model caches there could not be used by other modes.
+    It does not use inference mode: tensors that a model caches there could not be used by other
+    modes.
     """
     grad = "no_grad" if case.variant.mode.grad == "inference_mode" else None
     variant = replace(case.variant, mode=case.variant.mode.eager_mode(grad))

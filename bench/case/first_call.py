@@ -1,4 +1,4 @@
-"""Builds a variant on its own copy of the model, and observes its first call."""
+"""Prepares a mode on its own copy of the model, and measures its first call."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _TORCH = Path(torch.__file__).parent
 
 @dataclass(frozen=True)
 class Contender:
-    """A variant after its first call: that of the case or of its baseline."""
+    """A case's or baseline's mode on its own copy of the model, after the first call."""
 
     built: Built
     first_call_s: float
@@ -50,11 +50,11 @@ class Contender:
     columns: tuple[object, ...]  # further groups of columns about the first call
 
     def replays_graphs(self, device: Hardware) -> bool:
-        """Whether its calls should replay CUDA graphs, which only a profile can prove."""
+        """Returns whether its calls should replay CUDA graphs, which only a profile can prove."""
         return device.type == "cuda" and backends.replays_graphs(self.facts.mode)
 
     def effect(self, device: Hardware) -> mode_effect.ModeEffect:
-        """Whether the mode took effect; to be called after all timing, because it may profile."""
+        """Returns whether the mode took effect. It may profile, so call it after all timing."""
         launches = mode_effect.graph_launches(self.built.step, self.facts.mode, device)
         return mode_effect.effect(replace(self.facts, graph_launches=launches))
 
@@ -62,11 +62,11 @@ class Contender:
 def enter(
     subject: Subject, variant: Variant, case: Case, device: Hardware, plan: Plan
 ) -> Contender:
-    """Calls the variant for the first time, on its own copy of `subject`.
+    """Builds the variant on its own copy of `subject`, and measures its first call.
 
-    The time includes compiling, autotuning and capturing, but not copying and casting weights. It
-    covers the first two calls where the compiler records CUDA graphs, as it does so in the second.
-    The module's buffers and all that steps change are restored on return.
+    The time includes compiling, autotuning and capturing, but not copying and casting weights. If
+    the compiler records CUDA graphs, the time covers two calls, because it records in the second.
+    Buffers of the module, and all else that steps change, are restored on return.
     """
     phase, fullgraph = phase_of(case.options), case.model.fullgraph
     own = phase.own(subject.cast(modes.weight_dtype(variant)))
@@ -129,7 +129,6 @@ def _compiler_watches(
     AbstractContextManager[GraphBreakWatch | None],
     AbstractContextManager[CompilationWatch | None],
 ]:
-    """Watches of generated code, graph breaks and compilations, unless nothing can compile."""
     if not (variant.mode.compiles or compiler.is_imported()):
         return nullcontext(), nullcontext(), nullcontext()
     from modescope.bench.steps.evidence import compilation, graph_break_watch
@@ -139,7 +138,7 @@ def _compiler_watches(
 
 
 def _usable(breaks: GraphBreaks | None, compiled: Compiled, variant: Variant) -> GraphBreaks | None:
-    """`breaks`; None, not 0 breaks, where nothing was compiled that could have had a break."""
+    """Returns `breaks`; None (unknown, not 0) if nothing was compiled that could have a break."""
     if breaks is None or not variant.mode.compiles:
         return None
     return breaks if compiled.graphs or breaks.sites else None
@@ -147,10 +146,10 @@ def _usable(breaks: GraphBreaks | None, compiled: Compiled, variant: Variant) ->
 
 @contextmanager
 def watch_warnings() -> Iterator[list[str]]:
-    """Collects torch's warnings within the block, each text once and shortened; still shows them.
+    """Collects torch's warnings in the block, each text once and shortened, and still shows them.
 
-    A warning counts even if it was shown before the block, except those that C++ code gives once
-    per process.
+    A warning counts even if it was shown before the block, except warnings that C++ code gives only
+    once per process.
     """
     found: list[str] = []
 
@@ -180,9 +179,9 @@ def watch_warnings() -> Iterator[list[str]]:
 
 @contextmanager
 def _watch_log(note: Callable[[str], None]) -> Iterator[None]:
-    """Calls `note` with each message that torch logs within the block as a warning or worse.
+    """Calls `note` with each message that torch logs as a warning or worse.
 
-    Reads records where they are made, because torch's loggers do not propagate them to others.
+    Torch's loggers do not propagate records to others, so records are read where they are made.
     """
     make = logging.getLogRecordFactory()
 

@@ -1,4 +1,4 @@
-"""Reads what the memory of a variant consists of; it must be the only one in its process."""
+"""Reads the memory columns of a model in one mode, which must be alone in its process."""
 
 from __future__ import annotations
 
@@ -29,10 +29,11 @@ CASTS = (torch.ops.aten._to_copy, torch.ops.aten.to)
 
 
 def read(built: Built, variant: Variant, allocator: Allocator) -> Memory:
-    """All columns of memory, for a variant that has been called before and is alone in the process.
+    """Returns all memory columns of a variant that has been called before.
 
-    Calls it four times; all state is restored on return. The harness's copies of the initial state
-    are moved to the host, and do not count.
+    It must be the only variant in the process. Its step is called four times, and all state is
+    restored on return. The harness's copies of the initial state are moved to the host and do not
+    count.
     """
     subject, state = built.subject, built.state
     state.leave_device()
@@ -70,26 +71,26 @@ def read(built: Built, variant: Variant, allocator: Allocator) -> Memory:
 
 
 def weights_bytes(module: torch.nn.Module) -> int | None:
-    """Bytes of parameters and buffers. Tied ones count once; None if one is sparse."""
+    """Returns the bytes of parameters and buffers, tied ones once. None if any is sparse."""
     return _bytes_or_none(_weights(module))
 
 
 def input_bytes(inputs: Inputs) -> int | None:
-    """Bytes of the inputs. Views of one storage count once; None if one is sparse."""
+    """Returns the bytes of the inputs, views of one storage once. None if any is sparse."""
     return _bytes_or_none(inputs.tensors())
 
 
 def _kept_bytes(subject: Subject) -> int:
-    """Bytes of copies of the example, which are kept to put back what forward changes."""
+    """Returns the bytes of the copies of inputs that are kept to undo what forward changes."""
     pairs = zip(subject.inputs.tensors(), subject.given.tensors(), strict=True)
     return storage_bytes([kept for kept, given in pairs if kept is not given])
 
 
 def steady_call(step: Step, allocator: Allocator) -> Allocations | None:
-    """Allocations and releases of a steady call, whose result is dropped.
+    """Counts the allocations and releases of a steady call, whose result is dropped.
 
-    None where the allocator is unreadable. Calls twice and counts the second: a watch may miss the
-    release of older memory, so that state which a call replaces would look like a leak.
+    None if the allocator is unreadable. Calls twice and counts the second call: a watch may miss
+    the release of older memory, and state that a call replaces would then look like a leak.
     """
     gc.collect()
     for _ in range(2):
@@ -100,12 +101,12 @@ def steady_call(step: Step, allocator: Allocator) -> Allocations | None:
 
 
 def saved_activation_bytes(live: Step, subject: Subject) -> int | None:
-    """The most bytes that one call saves for a backward: 0 where gradients are off.
+    """Returns the most bytes that one call saves for backward. 0 if gradients are off.
 
-    Storages count once; weights, buffers and inputs, which exist anyway, do not. Compiled code
-    saves through the same hooks (torch.autograd.graph.saved_tensors_hooks) and does not compile
-    again. Tensors that a custom autograd function keeps without `save_for_backward` are missed.
-    None where a tensor has no storage (a sparse tensor).
+    Each storage counts once. Weights, buffers and inputs do not count, because they exist anyway.
+    Compiled code saves through the same hooks (torch.autograd.graph.saved_tensors_hooks) and does
+    not compile again. Tensors that a custom autograd function keeps without `save_for_backward` are
+    missed. None if a tensor has no storage (a sparse tensor).
     """
     saved = _Alive()
 
@@ -124,11 +125,11 @@ def saved_activation_bytes(live: Step, subject: Subject) -> int | None:
 
 
 def autocast_copy_bytes(live: Step, module: torch.nn.Module, variant: Variant) -> int | None:
-    """The most bytes that casted copies of weights take at one time within a call.
+    """Returns the most bytes that autocast's copies of weights take at one time within a call.
 
-    Except in inference mode, autocast keeps copies of parameters that require a gradient until its
-    context ends; other copies are freed after use. None where the call is compiled, or a weight has
-    no storage to identify it by.
+    Autocast keeps copies of parameters that require a gradient until its context ends, except in
+    inference mode. Other copies are freed after use. None if the call is compiled, or if a weight
+    has no storage to identify it by.
     """
     if not variant.mode.autocast:
         return 0
@@ -144,9 +145,9 @@ def autocast_copy_bytes(live: Step, module: torch.nn.Module, variant: Variant) -
 
 
 class _Alive:
-    """Storages by identity, and the most bytes of them that were alive at one time.
+    """Remembers storages, and the largest number of bytes of them that existed at one time.
 
-    Their weak references keep no storage alive, but prevent the reuse of its address.
+    Its weak references keep no storage alive, but prevent the reuse of an address.
     """
 
     def __init__(self) -> None:
@@ -161,7 +162,7 @@ class _Alive:
 
 
 class _Casts(OperatorMode):
-    """Notes the copies in another dtype that autocast makes of storages in `weights`."""
+    """Notes the copies in another dtype that autocast makes of the storages in `weights`."""
 
     def __init__(self, weights: set[int]) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Measures calls of different sizes: first passes call by call, and later the time at each size."""
+"""Measures a model that is called with inputs of several sizes: first calls, later latencies."""
 
 from __future__ import annotations
 
@@ -38,10 +38,11 @@ SIZES_MAX_S = 10.0
 def first_pass(
     built: Built, device: Hardware, passes: int, breaks: GraphBreakWatch | None
 ) -> tuple[FirstPass, float]:
-    """Calls every size in order; the columns of the first pass, and the seconds of all passes.
+    """Calls all sizes in order, `passes` times, and times each call.
 
-    `passes` is 2 where the compiler records CUDA graphs, which it does at the second call of a
-    size. An error names the call.
+    Returns the columns of the first pass, and the seconds of all passes. `passes` is 2 if the
+    compiler records CUDA graphs, because it does so at the second call of a size. An error names
+    the call.
     """
     order, seconds = built.subject.order, list[float]()
     compiled: list[dict[str, Any]] = []
@@ -60,7 +61,7 @@ def first_pass(
 
 
 def add_eager_calls(columns: FirstPass, built: Built) -> FirstPass:
-    """`columns` with the calls that run in eager, where torch gave up compiling."""
+    """Notes in `columns` which calls run in eager because torch gave up compiling."""
     if columns.gave_up_at_call is None:
         return columns
     with built.keep_state():
@@ -70,14 +71,17 @@ def add_eager_calls(columns: FirstPass, built: Built) -> FirstPass:
 
 
 def extend_cap(plan: Plan) -> Plan:
-    """`plan` with more time for timing, because each step is a pass over calls of all sizes."""
+    """Returns `plan` with more time for timing, because a step has calls of all sizes."""
     budget = plan.budget
     longer_s = min(PASS_PATIENCE * budget.timed_max_s, plan.timeout_s / SHARE_OF_TIMEOUT)
     return replace(plan, budget=replace(budget, timed_max_s=longer_s))
 
 
 def size_latencies(candidate: Built, baseline: Built | None, device: Hardware) -> SizeLatencies:
-    """The median latency of case and baseline at each size; only the case may pad sizes."""
+    """Returns the median latency of the case, and of its baseline if any, at each size.
+
+    Sizes are named as the baseline sees them, because only the case may pad its inputs.
+    """
     sides = [each for each in (candidate, baseline) if each]
     taken: list[Mapping[str, list[float]]] = [defaultdict(list) for _ in sides]
     names = candidate.subject.order_of_baseline

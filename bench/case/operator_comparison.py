@@ -1,7 +1,8 @@
 """Compares the operators of the same call on a real and on an empty batch.
 
-For tensors without elements, torch itself runs some other operators. These detours are listed here
-with their cost. Any other difference is a branch or loop of the model that depends on data or size.
+For tensors without elements, torch itself replaces some operators by others. These detours are
+listed here with their cost. Any other difference is a branch or loop of the model that depends on
+data or size.
 """
 
 from __future__ import annotations
@@ -33,10 +34,11 @@ MOST_NAMES = 4  # of operators in a reason
 
 @dataclass(frozen=True)
 class Detour:
-    """Operators that torch runs on an empty tensor in place of those on any other.
+    """Operators that torch replaces by others if a tensor is empty.
 
-    `real` and `empty` are patterns of names, each followed by a space. `error_us`: the time of the
-    empty route minus that of the real one on a few elements, where computing takes no time.
+    `real` and `empty` are patterns of the operators' names for a usual and for an empty tensor. A
+    space follows each name. `error_us` is the time of the empty route minus the time of the real
+    route on a few elements, where computing takes no time.
     """
 
     real: str
@@ -80,7 +82,7 @@ DETOURS = {
 
 
 class Operators(OperatorMode):
-    """Notes the names of all operators that are called, and of those that do work.
+    """Records the names of all operators that are called, and of the operators that do work.
 
     An operator does work if it computes a tensor of more than one element.
     """
@@ -104,9 +106,9 @@ class Operators(OperatorMode):
 
 
 def _name(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
-    """The name of a called operator, for `compare`.
+    """Returns the operator's name, with STRIDED if contiguous() or reshape() made a clone.
 
-    A clone in contiguous() or reshape() gets STRIDED: these pass a memory format, clone() does not.
+    They pass a memory format, which a call of clone() does not.
     """
     name = str(func.overloadpacket)
     if func.overloadpacket is not torch.ops.aten.clone:
@@ -117,7 +119,7 @@ def _name(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class OperatorComparison:
-    """How the operators of an empty batch differ from those of the real one."""
+    """Differences between the operators of an empty and of a real batch."""
 
     detours: Counter[str]  # names of DETOURS
     error: float  # the largest error from these, as a share of dispatch
@@ -125,7 +127,7 @@ class OperatorComparison:
 
 
 def compare(real: Sequence[str], empty: Sequence[str]) -> OperatorComparison:
-    """Compares names of operators, in the order of their calls; some end in `STRIDED`."""
+    """Compares two lists of operator names in call order, in which names may end in `STRIDED`."""
     of_real, of_empty = (
         Counter(name.replace(STRIDED, "") for name in names) for names in (real, empty)
     )
@@ -139,7 +141,7 @@ def compare(real: Sequence[str], empty: Sequence[str]) -> OperatorComparison:
 
 
 def _explain(real: str, empty: str) -> Counter[str] | None:
-    """The detours that explain all differences; None where something else differs."""
+    """Counts the detours that explain all differences. None if something else differs."""
     taken: Counter[str] = Counter()
     at, to = 0, 0
     while at < len(real) or to < len(empty):
@@ -162,7 +164,7 @@ def _explain(real: str, empty: str) -> Counter[str] | None:
 
 
 def difference(real: Counter[str], empty: Counter[str]) -> str:
-    """Names the operators that `empty` lacks or has beyond `real`, such as `without aten.mm`."""
+    """Names the operators that `empty` lacks or has in addition, such as `without aten.mm`."""
     parts = (("without", real - empty), ("with", empty - real))
     return ", ".join(f"{word} {_names(names)}" for word, names in parts if names)
 

@@ -1,7 +1,7 @@
-"""The timing of a case within its process: from contenders to columns of the findings.
+"""Times a case in its process, and adds the times to its findings.
 
-Runs the comparison of `bench.timing.comparison` on case and baseline, then all clocks of
-`bench.timing.clock_rounds`, and adds the results to the findings.
+First come paired rounds of case and baseline (`bench.timing.comparison`), then all further timers,
+called clocks (`bench.timing.clock_rounds`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,10 @@ def run(
     plan: Plan,
     findings: Findings,
 ) -> Findings:
-    """`findings` with warm-up and paired rounds; raises Ended if torch compiled during timing."""
+    """Warms up, times case and baseline in paired rounds, and adds the results to `findings`.
+
+    Raises Ended if torch compiled during the rounds.
+    """
     compiler.wait_for_workers()
     seed = plan.seed + plan.replicate
     reasons = mode_effect.recompile_reasons()
@@ -66,9 +69,9 @@ def run(
 
 
 def redraw(contenders: Sequence[Contender], device: Hardware, seed: int) -> Redraw:
-    """A function that moves the contenders' tensors and restarts their training, for every block.
+    """Returns a function that moves the contenders' tensors in memory and restarts their training.
 
-    So all blocks make the same steps.
+    It is called before every block, so that all blocks make the same training steps.
     """
     tensors = [tensor for each in contenders for tensor in each.built.tensors()]
 
@@ -87,10 +90,9 @@ def run_clocks(
     plan: Plan,
     findings: Findings,
 ) -> Findings:
-    """`findings` with all clocks of the candidate, and with those of the baseline to compare.
+    """Adds the times of all clocks (timers) of candidate and baseline to `findings`.
 
-    To be called after the paired rounds, because a compiled mode compiles once more for an empty
-    batch.
+    Call it after the paired rounds, because a compiled mode compiles once more for an empty batch.
     """
     start = device.clock()
     contenders = [candidate]
@@ -118,10 +120,10 @@ def run_clocks(
 def _dispatch(
     contenders: Sequence[Contender], case: Case, device: Hardware, plan: Plan
 ) -> tuple[list[Clock], str | None]:
-    """The clock of dispatch, or none, and a note on it or None.
+    """Returns a list of at most one timer of dispatch, and a note on its times or None.
 
-    It times the baseline beside the candidate. Where only one of the two compiles, their times are
-    not the same thing: compiled code for an empty batch has no launches, as the note says.
+    It times the baseline beside the candidate. If only one of the two compiles, their times differ
+    in meaning: compiled code for an empty batch has no launches, as the note says.
     """
     if reason := phase_of(case.options).no_dispatch:
         return [], reason

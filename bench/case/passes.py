@@ -1,7 +1,7 @@
-"""The table of passes, which examine a case after all timing: each adds its columns.
+"""Examines a case after all timing, in passes that each add columns to its findings.
 
-Passes may slow down or change what comes after them, but nothing that is timed. One that fails
-leaves its columns null, with a note; the row stays.
+A pass may slow down or change what comes after it, but nothing that is timed. If a pass fails, its
+columns are null and have a note, but the row stays.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ CEILINGS = "ceilings.json"
 
 
 def keep_snapshot(step: Step, allocator: Allocator, path: Path, max_bytes: int) -> Snapshot:
-    """Writes a snapshot of a warm `step` to `path`, if one fits into `max_bytes`.
+    """Writes a memory snapshot of a call of `step` to `path`, if it fits into `max_bytes`.
 
-    Calls `step` once for each number of `SNAPSHOT_ENTRIES` that it tries. May raise OSError.
+    The warm `step` is called once for each number of `SNAPSHOT_ENTRIES` tried. May raise OSError.
     """
     if not max_bytes:
         return Snapshot(None, NO_ROOM.format("snapshot"))
@@ -81,13 +81,13 @@ def keep_snapshot(step: Step, allocator: Allocator, path: Path, max_bytes: int) 
 def read_step_parts(
     built: Built, device: Device, budget: Budget, seed: int, latency_s: float
 ) -> StepParts:
-    """Times of the parts of steps that take about `latency_s`, and of whole steps beside them.
+    """Times the parts of training steps, and whole steps for comparison.
 
-    There is one value per round, and a round has a block of steps in parts and one of whole steps,
-    in random order. Each part is waited for, which keeps the host from running ahead, so on a GPU
-    the parts take longer together than the step. Each block starts from the initial state with a
-    redraw. There are fewer rounds where they do not fit in `budget.timed_max_s`. All state is
-    restored on return.
+    There is one value per round. A round has a block of steps in parts and a block of whole steps,
+    in random order. The host waits for each part and cannot run ahead, so on a GPU the parts
+    together take longer than the step. Each block starts from the initial state, with tensors moved
+    in memory. `latency_s` is the approximate time of a step. There are fewer rounds if they do not
+    fit into `budget.timed_max_s`. All state is restored on return.
     """
     if built.step != built.live:
         return StepParts(parts_note=ONE_GRAPH)
@@ -96,7 +96,6 @@ def read_step_parts(
     rounds_s: dict[str, list[float]] = {}
 
     def in_parts(step: Step, device: Device, calls: int) -> Timing:
-        """Times whole steps, and notes the median of each of their parts."""
         samples = [_time_parts(step, parts, device) for _ in range(calls)]
         for name in samples[0]:
             rounds_s.setdefault(name, []).append(median(each[name] for each in samples))
@@ -118,7 +117,6 @@ def read_step_parts(
 
 
 def _time_parts(step: Step, parts: tuple[StepPart, ...], device: Device) -> dict[str, float]:
-    """Runs `step` in parts; returns the seconds of each, which may consist of several pieces."""
     seconds: dict[str, float] = {}
     loss = None
     prepare_call(step)
@@ -133,7 +131,10 @@ def _time_parts(step: Step, parts: tuple[StepPart, ...], device: Device) -> dict
 
 @dataclass(frozen=True)
 class Scene:
-    """What passes examine. The process holds nothing else of the case."""
+    """What passes examine: the timed candidate and its case.
+
+    The process holds nothing else of the case.
+    """
 
     candidate: Contender
     case: Case
@@ -142,9 +143,10 @@ class Scene:
     run_id: str | None  # names the files that passes write; None: they write none
 
     def file(self, suffix: str) -> tuple[Path | None, int]:
-        """The path of a file of this run, and its most bytes; (None, 0) where none is written.
+        """Returns the path for a file of this run, and its largest size in bytes.
 
-        Replicates after the first write no files.
+        (None, 0) means that no file is to be written: only the first replicate writes files. The
+        size is 0 if the folder of traces is full.
         """
         plan = self.plan
         if self.run_id is None or plan.replicate > 0 or plan.trace_max_bytes == 0:
@@ -158,7 +160,7 @@ class Scene:
 
 @dataclass(frozen=True)
 class Pass:
-    """One way to examine a case."""
+    """One examination of a case after its timing."""
 
     name: str  # shown as the phase of a run
     note: str  # the column that explains why others are null
@@ -167,9 +169,9 @@ class Pass:
 
 
 def run(progress: Progress, scene: Scene, findings: Findings) -> Findings:
-    """Runs all passes that apply; returns `findings` with their columns.
+    """Runs all passes that apply, and returns `findings` with their columns.
 
-    Partial findings are sent before each pass, in case it crashes.
+    The findings so far are sent before each pass, in case the process crashes.
     """
     passes = applicable(scene)
     for position, each in enumerate(passes):
@@ -181,7 +183,7 @@ def run(progress: Progress, scene: Scene, findings: Findings) -> Findings:
 def guard(
     name: str, notes: Sequence[str], run: Callable[[Findings], Findings], findings: Findings
 ) -> Findings:
-    """`run(findings)`; where that fails, `findings` with the reason in the columns `notes`."""
+    """Returns `run(findings)`. If that fails, adds the reason to `findings` in columns `notes`."""
     try:
         return run(findings)
     except Exception as error:
@@ -190,12 +192,12 @@ def guard(
 
 
 def applicable(scene: Scene) -> list[Pass]:
-    """The passes that apply to `scene`, in order."""
+    """Returns the passes that apply to `scene`, in order."""
     return [each for each in PASSES if each.applies(scene)]
 
 
 def notes(passes: Iterable[Pass]) -> tuple[str, ...]:
-    """The columns of `passes` that explain why others are null, each once."""
+    """Returns the note columns of `passes`, each once. They explain why other columns are null."""
     return tuple(dict.fromkeys(each.note for each in passes))
 
 
@@ -214,7 +216,6 @@ def _snapshot(scene: Scene, findings: Findings) -> Findings:
 
 
 def _work(scene: Scene, findings: Findings) -> Findings:
-    """Counts the work of a call in plain eager that records gradients, whatever the mode."""
     plain = scene.case.variant.mode.eager_mode(grad="enabled")
     return add_columns(findings, counting.count(_rebuilt(scene, plain)))
 
@@ -251,7 +252,7 @@ def _profile(scene: Scene, findings: Findings) -> Findings:
 
 
 def _visible(scene: Scene) -> Step:
-    """The timed step; on a CPU, compiled modes are compiled again to make fused kernels visible."""
+    """Returns the timed step, compiled again on a CPU so that a profile shows fused kernels."""
     mode = scene.case.variant.mode
     if scene.device.queues or not mode.compiles:
         return scene.candidate.built.step
@@ -259,7 +260,6 @@ def _visible(scene: Scene) -> Step:
 
 
 def _rebuilt(scene: Scene, mode: Mode) -> Built:
-    """Steps of the candidate's weights and inputs in `mode`, from the same initial state."""
     built, case = scene.candidate.built, scene.case
     variant, phase = replace(case.variant, mode=mode), phase_of(case.options)
     fullgraph, start = case.model.fullgraph, built.state.start

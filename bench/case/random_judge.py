@@ -53,9 +53,9 @@ FROZEN = 1e-6
 
 @dataclass(frozen=True)
 class RandomJudge:
-    """Compares the spread and mean of the timed step's results over repeated calls with eager's.
+    """Compares the spread and mean of results over repeated calls with eager's.
 
-    Their values are compared after all timing, on a copy without randomness
+    The values themselves are compared after all timing, on a copy without randomness
     (`check_without_randomness`).
     """
 
@@ -67,11 +67,11 @@ class RandomJudge:
     device: Hardware
 
     def columns(self, findings: Findings) -> Findings:
-        """`findings` as they are: nothing is known before the calls."""
+        """Returns `findings` unchanged, because nothing is known before the calls."""
         return findings
 
     def judge(self, built: Built, findings: Findings) -> Findings:
-        """Raises Ended where the step draws other random numbers than eager, or none."""
+        """Raises Ended if the step's randomness is missing or differs from eager's."""
         dtype, seed = self.case.variant.dtype, self.plan.seed
         drawn = randomness.take(self.check, built, CALLS, seed)
         usual = self.eager
@@ -89,14 +89,17 @@ class RandomJudge:
     def baseline_is_right(
         self, built: Built, variant: Variant, findings: Findings
     ) -> tuple[bool, Findings]:
-        """Whether the baseline's results are numbers; its own row says whether they are right."""
+        """Returns whether all results of the baseline are finite, and `findings`.
+
+        Other errors are found where the baseline is measured as a case of its own.
+        """
         results = self.check.results(built)
         return all(bool(each.isfinite().all()) for each in results.values()), findings
 
     def _shift_by_rounding(self, usual: randomness.Draws) -> float:
-        """How far rounding may shift the means of `usual`; 0 for fp32.
+        """Returns how far rounding may shift the means of `usual` (0 for fp32).
 
-        Batch norm of few values amplifies rounding.
+        Batch norm over few values amplifies rounding.
         """
         variant = self.case.variant
         if EPS[variant.dtype] <= EPS["fp32"]:
@@ -115,9 +118,9 @@ class RandomJudge:
 def check_without_randomness(
     case: Case, plan: Plan, device: Hardware, findings: Findings
 ) -> Findings:
-    """Checks the mode on a copy without randomness; raises Ended where its results are wrong.
+    """Checks the mode on a copy without randomness. Raises Ended if its results are wrong.
 
-    Where the copy cannot be built, compiled or called, the results count as not checked.
+    The results count as not checked if the copy cannot be built, compiled or called.
     """
     torch._dynamo.reset()
     try:
@@ -158,9 +161,9 @@ def _check_quiet_copy(case: Case, plan: Plan, device: Hardware, findings: Findin
 
 
 def differs(seen: randomness.DrawsComparison, by_rounding: float = 0.0) -> bool:
-    """Whether randomness certainly differs, by an amount that matters.
+    """Returns whether the randomness certainly differs, by an amount that matters.
 
-    `by_rounding`: the largest shift of means that rounding explains.
+    `by_rounding` is the largest shift of means that rounding explains.
     """
     if not seen.finite:
         return True
@@ -171,22 +174,22 @@ def differs(seen: randomness.DrawsComparison, by_rounding: float = 0.0) -> bool:
 
 @dataclass(frozen=True)
 class NoJudge:
-    """Accepts all results, because those of different calls cannot be compared."""
+    """Accepts all results, because the results of different calls cannot be compared."""
 
     reason: str
 
     def columns(self, findings: Findings) -> Findings:
-        """`findings` with the reason why nothing is checked."""
+        """Returns `findings` with the reason why nothing is checked."""
         return replace(findings, checked="not", checked_note=self.reason)
 
     def judge(self, built: Built, findings: Findings) -> Findings:
-        """Accepts the case."""
+        """Accepts the results of the case."""
         return findings
 
     def baseline_is_right(
         self, built: Built, variant: Variant, findings: Findings
     ) -> tuple[bool, Findings]:
-        """Accepts the baseline."""
+        """Accepts the results of the baseline."""
         return True, findings
 
 
@@ -195,7 +198,7 @@ Judge = ExactJudge | RandomJudge | NoJudge
 
 
 def judge_of(check: Check, subject: Subject, case: Case, plan: Plan, device: Hardware) -> Judge:
-    """The judge that suits the model, by what `check` saw of it in plain eager.
+    """Chooses the judge of the model from what `check` saw of it in plain eager.
 
     May run a copy of `subject` in eager.
     """
@@ -210,7 +213,6 @@ def judge_of(check: Check, subject: Subject, case: Case, plan: Plan, device: Har
 
 
 def _other_randomness_reason(seen: randomness.DrawsComparison) -> str:
-    """Says how the mode's randomness differs from eager's."""
     if not seen.finite:
         return "results are not finite in some calls, while those of eager are"
     if seen.spread < FROZEN:

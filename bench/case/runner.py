@@ -1,4 +1,4 @@
-"""Measures a case in the process started for it: everything that is done, in order."""
+"""Measures a case in the process started for it, from building the model to the last check."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ NO_BASELINE = "; baseline.mode=none measures without a baseline"
 
 
 def run(progress: Progress, case: Case, plan: Plan, run_id: str | None = None) -> Result:
-    """Measures `case` according to `plan`; failures of the case become a status and a reason.
+    """Measures `case` according to `plan`. If the case fails, the result has a status and a reason.
 
-    `run_id` names its files among the study's traces; without one it writes none. Other exceptions
-    propagate: a UsageError is shown to the user, the rest is recorded by the parent process.
+    `run_id` names the trace files of the case; without it, no files are written. Other exceptions
+    propagate: a UsageError is shown to the user, and the parent process records the rest.
     """
     try:
         return _measure(progress, case, plan, run_id)
@@ -85,7 +85,7 @@ def _measure(progress: Progress, case: Case, plan: Plan, run_id: str | None) -> 
 
 
 def set_up_torch(case: Case, plan: Plan) -> None:
-    """Sets all global settings of torch that a measurement depends on."""
+    """Sets all global settings of torch on which a measurement depends."""
     torch.set_num_threads(case.threads)
     torch.set_float32_matmul_precision(modes.MATMUL_PRECISION.get(case.variant.dtype, "highest"))
     torch.backends.cudnn.allow_tf32 = (
@@ -97,9 +97,9 @@ def set_up_torch(case: Case, plan: Plan) -> None:
 
 @contextmanager
 def _blame(fails: str, case: Case, findings: Findings, advice: str = "") -> Iterator[None]:
-    """Turns an error within the block into Ended: `fails`, the error, then `advice`.
+    """Turns an error in the block into Ended, with a reason that does not blame the mode.
 
-    `fails` says that something else than the case's mode fails.
+    The reason consists of `fails` (what fails instead), the error and `advice`.
     """
     try:
         yield
@@ -112,7 +112,6 @@ def _blame(fails: str, case: Case, findings: Findings, advice: str = "") -> Iter
 
 
 def _needs_gradients(subject: Subject, variant: Variant) -> str | None:
-    """Why the model needs gradients that `variant` does not record; None where it does not."""
     grad = modes.GRAD[variant.mode.grad]
     failure = plain_call.find_failure(subject, grad()) if grad else None
     return failure and NEEDS_GRADIENTS.format(grad=variant.mode.grad, failure=failure)
@@ -121,9 +120,10 @@ def _needs_gradients(subject: Subject, variant: Variant) -> str | None:
 def _time(
     progress: Progress, case: Case, device: Hardware, plan: Plan
 ) -> tuple[Contender, bool, Findings]:
-    """The candidate, whether it draws random numbers, and findings after checks and all timing.
+    """Checks and times the case.
 
-    If it draws random numbers, a copy without them is left to be checked.
+    Returns the timed candidate, whether it draws random numbers, and the findings. A candidate that
+    draws random numbers must later be checked on a copy that draws none.
     """
     progress("reference")
     phase, settings = phase_of(case.options), torch_settings.read()
@@ -221,7 +221,6 @@ def _time(
 
 
 def _add_settings(findings: Findings, put_back: Iterable[str], in_calls: Sequence[str]) -> Findings:
-    """With the settings of torch that the model changed, before the timed calls and in them."""
     before = [each for each in dict.fromkeys(put_back) if each not in in_calls]
     findings = replace(
         findings,
@@ -256,10 +255,10 @@ def _baseline(
     plan: Plan,
     findings: Findings,
 ) -> tuple[Contender | None, Findings]:
-    """The baseline after its first call; None where there is none, or where its results are wrong.
+    """Returns the baseline after its first call; None if there is none or its results are wrong.
 
-    A baseline that compiles uses the caches that the case filled: the time of its first call means
-    nothing, and if it compiled nothing itself, it runs the case's graphs.
+    A baseline that compiles uses the caches that the case filled, so the time of its first call
+    means nothing. If it compiled nothing itself, it runs the case's graphs.
     """
     variant = case.baseline
     if variant is None:
@@ -280,7 +279,7 @@ def _baseline(
 def _prove(
     candidate: Contender, baseline: Contender | None, device: Hardware, findings: Findings
 ) -> Findings:
-    """Adds whether the modes took effect; drops the baseline's times if its mode did not."""
+    """Adds whether the mode took effect. Drops the baseline's times if its mode did not."""
     findings = add_columns(findings, candidate.effect(device))
     if baseline is None or baseline.effect(device).in_effect:
         return findings

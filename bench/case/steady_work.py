@@ -2,7 +2,7 @@
 
 A model may remember its last result, or do less with every call: what is timed is then not what a
 program waits for. The reference is the second call of a plain eager copy, with arguments that it
-has not seen. It is not the first call, because that may make tables which later calls only read.
+has not seen. A first call may make tables that later calls only read, so it is no reference.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ class WorkOfNewCall:
 
 
 def work_of_new_call(plain: Subject, findings: Findings) -> WorkOfNewCall | None:
-    """Calls `plain` twice: with new arguments, whose work is returned, and with the same again.
+    """Returns the work of a call of `plain` with new arguments, and repeats that call.
 
-    `plain` must have been called once before. None where torch lists no operators, or the model
-    compiles a part of itself. Raises Ended where the call with the same arguments computes nothing.
+    `plain` must have been called once before. None if torch cannot list the operators, or if the
+    model compiles a part of itself. Raises Ended if the repeated call computes nothing.
     """
     compiled = mode_effect.read_compiled()
     try:
@@ -61,10 +61,11 @@ def work_of_new_call(plain: Subject, findings: Findings) -> WorkOfNewCall | None
 
 
 def compare(before: WorkOfNewCall, contenders: Iterable[Contender], findings: Findings) -> Findings:
-    """`findings`, flagged where a steady call of the first eager contender does other work.
+    """Flags `findings` if a steady eager call does other work than a call with new arguments.
 
-    `before`: the work of a call with new arguments. To be called after timing. Raises Ended where
-    the steady call computes nothing.
+    `before` is the work of the call with new arguments. The steady call is made here, with the
+    first eager contender, so call this after timing. Raises Ended if the steady call computes
+    nothing.
     """
     for each in contenders:
         built, mode = each.built, each.facts.mode
@@ -87,9 +88,9 @@ def compare(before: WorkOfNewCall, contenders: Iterable[Contender], findings: Fi
 
 
 def _operators(subject: Subject) -> OperatorCounts:
-    """The operators of a call of `subject` in plain eager that compute something.
+    """Counts the operators of a call in plain eager that compute something.
 
-    Without gradients, but not in inference mode, which hides operators within compositions.
+    It runs without gradients, but not in inference mode, which hides operators within compositions.
     """
     call, seen = prepare_call(arguments.call_of(subject, subject.module)), Operators()
     with torch.no_grad(), seen:

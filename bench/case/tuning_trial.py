@@ -1,7 +1,7 @@
 """Finds out whether a mode that autotunes has anything to tune, before any code is generated.
 
-Inductor chooses between kernels while it lowers a graph. The later steps (testing the instructions
-of the CPU, generating code, a C++ compiler) take most of a first call on a CPU.
+Inductor chooses between kernels while it lowers a graph. All later steps are skipped: tests of the
+CPU's instructions, code generation and the C++ compiler take most of a first call on a CPU.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ class _Lowered(Exception):
 
 
 def nothing_to_tune(progress: Progress, case: Case, plan: Plan) -> bool:
-    """Whether no graph of the first call has kernels to choose between; False where unknown.
+    """Returns whether graphs of the first call leave no choice between kernels. False if unknown.
 
-    To be called in a process of its own, with empty caches of the compiler. Raises what the model
-    or the compiler raises.
+    Call it in a process of its own, with empty caches of the compiler. Raises what the model or the
+    compiler raises.
     """
     progress("choices of kernels")
     set_up_torch(case, plan)
@@ -48,11 +48,11 @@ def nothing_to_tune(progress: Progress, case: Case, plan: Plan) -> bool:
 
 @contextmanager
 def _lower_only() -> Iterator[list[bool]]:
-    """Within the block, graphs are lowered and then run uncompiled.
+    """Lowers graphs in the block and runs them uncompiled.
 
-    Yields a list with a value per graph: whether it has no template, so nothing to choose. The CPU
-    is taken to have the instructions that it reports: torch tests them by compiling and loading a
-    program for each set, which takes seconds.
+    Yields a list with a value per graph: whether the graph has no template, and so no choice of
+    kernels. The CPU's instructions are taken as reported, because torch's tests of them take
+    seconds: they compile and load a program for each set.
     """
     from torch._functorch._aot_autograd.utils import make_boxed_func
     from torch._inductor import compile_fx, ir

@@ -1,9 +1,7 @@
-"""The interface of allocators, which count what a block of code allocates; and the CPU's.
+"""Counts the memory of tensors: the interface of allocators, and the CPU's allocator.
 
-Also tells which errors mean that memory did not suffice.
-
-Bytes are those of tensors. Memory outside the allocator (scratch of oneDNN and MKL, the CUDA
-context, Python's objects) is not counted.
+Memory outside the allocator (scratch of oneDNN and MKL, the CUDA context, Python's objects) is not
+counted. Also tells which errors mean that memory did not suffice.
 """
 
 from __future__ import annotations
@@ -33,7 +31,7 @@ RESET_PEAK = "5"
 
 @dataclass(frozen=True)
 class Allocations:
-    """Allocations and releases within a block of code. Bytes, relative to its start."""
+    """Counts and bytes of the allocations and releases within a block of code."""
 
     allocations: int
     releases: int
@@ -43,7 +41,7 @@ class Allocations:
 
     @property
     def left_bytes(self) -> int:
-        """Bytes held at the end minus those at the start; negative if more was released."""
+        """Bytes held at the end minus bytes held at the start; negative if more was released."""
         return self.allocated_bytes - self.released_bytes
 
 
@@ -55,7 +53,7 @@ class Watched(Generic[T]):
 
 
 class Allocator(Protocol):
-    """The allocator of a device's tensors. It has pools and snapshots only where it says so."""
+    """The allocator of a device's tensors. Pools and snapshots are optional."""
 
     @property
     def unreadable(self) -> str | None:
@@ -70,19 +68,20 @@ class Allocator(Protocol):
         """Counts what is allocated and released within the block.
 
         Garbage that is collected within the block counts as released, so collect it before. The
-        result stays None where the allocator is unreadable.
+        result stays None if the allocator is unreadable.
         """
 
     def watch_setup(self) -> AbstractContextManager[Watched[Setup]]:
-        """Reads the peak of a block that compiles or captures, without slowing it down."""
+        """Reads the peak memory of a block that compiles or captures, without slowing it down."""
 
     def resident_bytes(self) -> int | None:
-        """Bytes that all tensors of this process hold now."""
+        """Returns the bytes that all tensors of this process hold now."""
 
     def pools(self) -> Mapping[str, int]:
-        """Bytes that it has reserved from the system now, by column of `Memory`; empty if unknown.
+        """Returns the bytes that are reserved from the system now. Empty if unknown.
 
-        These are `reserved_bytes`, `graph_pool_bytes` and `graph_pool_live_bytes`.
+        The keys are the columns `reserved_bytes`, `graph_pool_bytes` and `graph_pool_live_bytes` of
+        `Memory`.
         """
         return {}
 
@@ -90,12 +89,12 @@ class Allocator(Protocol):
         """Returns unused memory to the system."""
 
     def record(self, path: Path, entries: int) -> AbstractContextManager[None]:
-        """Writes a snapshot of the block's last `entries` events to `path`. Needs `snapshots`."""
+        """Writes a snapshot of the block's last `entries` memory events. Needs `snapshots`."""
         raise AssertionError("this allocator has no snapshots")
 
 
 def tally(changes_bytes: Iterable[int]) -> Allocations:
-    """Sums up allocations (positive) and releases (negative), given in order of time."""
+    """Sums up allocations (positive bytes) and releases (negative bytes) in order of time."""
     changes = list(changes_bytes)
     held = peak = 0
     for change in changes:
@@ -107,13 +106,13 @@ def tally(changes_bytes: Iterable[int]) -> Allocations:
 
 
 def storage_bytes(tensors: Iterable[torch.Tensor]) -> int:
-    """Bytes of the tensors' storages, each once; raises NotImplementedError for a sparse tensor."""
+    """Sums the bytes of all storages, each once. Raises NotImplementedError for sparse tensors."""
     storages = [tensor.untyped_storage() for tensor in tensors]
     return sum({storage._cdata: storage.nbytes() for storage in storages}.values())
 
 
 class CpuAllocator(Allocator):
-    """The host's memory, as torch's CPU allocator reports it: sizes without what malloc adds.
+    """The host's memory as torch's CPU allocator reports it: sizes without what malloc adds.
 
     Pools of malloc are unknown, and torch writes no snapshots of CPU memory.
     """
@@ -122,7 +121,7 @@ class CpuAllocator(Allocator):
 
     @contextmanager
     def watch(self) -> Iterator[Watched[Allocations]]:
-        """See `Allocator`. Not within another profiler.
+        """See `Allocator`. Cannot be used within another profiler.
 
         Releases of blocks that were allocated outside any watch are missed: the profiler knows only
         the sizes of blocks whose allocation it recorded.
@@ -135,10 +134,11 @@ class CpuAllocator(Allocator):
 
     @contextmanager
     def watch_setup(self) -> Iterator[Watched[Setup]]:
-        """See `Allocator`. The growth of the whole process: a profiler would slow down compiling.
+        """See `Allocator`. The peak is the growth of the whole process's memory.
 
-        It includes imports and the compiler's own data, but not child processes and memory that
-        the process had before and reused.
+        A profiler, which `watch` uses, would slow down compiling. The growth includes imports and
+        the compiler's own data. It excludes child processes, and memory that the process already
+        had and used again.
         """
         watched = Watched[Setup]()
         try:
@@ -155,7 +155,7 @@ class CpuAllocator(Allocator):
         )
 
     def resident_bytes(self) -> int:
-        """See `Allocator`. Only tensors that Python tracks: not those of C++, nor frozen ones."""
+        """See `Allocator`. Misses tensors that only C++ holds or that gc.freeze() has hidden."""
         gc.collect()
         return storage_bytes(_live_cpu_tensors())
 
@@ -164,7 +164,6 @@ class CpuAllocator(Allocator):
 
 
 def _changes_bytes(tree: Iterable[Any]) -> list[int]:
-    """Signed sizes of CPU allocations in a profiler's event tree, in order of time."""
     events = [event for event in _flat(tree) if event.name == ALLOCATION]
     of_cpu = [event for event in events if event.extra_fields.device.type == "cpu"]
     of_cpu.sort(key=lambda event: int(event.start_time_ns))
@@ -180,7 +179,7 @@ def _flat(tree: Iterable[Any]) -> Iterator[Any]:
 
 
 def _live_cpu_tensors() -> Iterator[torch.Tensor]:
-    """The CPU tensors that Python tracks and that have memory, unlike a compiler's fake ones."""
+    """Yields the CPU tensors that have memory, which a compiler's fake tensors have not."""
     for thing in gc.get_objects():
         if not issubclass(type(thing), torch.Tensor):  # isinstance would import lazy modules
             continue
@@ -193,9 +192,9 @@ def _live_cpu_tensors() -> Iterator[torch.Tensor]:
 
 
 def _resident_set_bytes(name: str) -> int:
-    """The value of `name` for this process: VmRSS (now) or VmHWM (peak).
+    """Reads VmRSS (present size) or VmHWM (peak) of this process.
 
-    Raises OSError where there is no such line.
+    Raises OSError if the system does not report it.
     """
     for line in STATUS.read_text().splitlines():
         if line.startswith(f"{name}:"):
@@ -213,7 +212,7 @@ OUT_OF_MEMORY_TEXTS = (
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether `error` means that memory did not suffice."""
+    """Returns whether `error` means that memory did not suffice."""
     if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
         return True
     return isinstance(error, RuntimeError) and any(

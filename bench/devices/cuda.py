@@ -1,4 +1,4 @@
-"""An NVIDIA GPU as a device; finds devices by name, and counts GPUs."""
+"""Runs steps on an NVIDIA GPU, finds devices by name, and counts GPUs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ CudaStream = torch.cuda.Stream
 
 
 class CudaMark:
-    """A timing event on the current stream. Resolution is about 0.5 µs (CUDA runtime API)."""
+    """A timing event on the current stream. Its resolution is about 0.5 µs (CUDA runtime API)."""
 
     def __init__(self) -> None:
         self._event = torch.cuda.Event(enable_timing=True)
@@ -81,13 +81,13 @@ class Cuda:
         self._slowdowns: Counter[str] = Counter()
 
     def facts(self) -> DeviceFacts:
-        """Name, compute capability and memory as the driver reports them."""
+        """Returns the name, compute capability and memory that the driver reports."""
         properties = torch.cuda.get_device_properties(self.torch_device)
         capability = (properties.major, properties.minor)
         return DeviceFacts("cuda", properties.name, capability, properties.total_memory)
 
     def generator_states(self) -> list[torch.Tensor]:
-        """The states of the host's random generator and of the GPU's."""
+        """Returns the states of the host's and the GPU's random generators."""
         return [torch.get_rng_state(), torch.cuda.get_rng_state(self.torch_device)]
 
     def hold(self, seconds: float) -> None:
@@ -100,12 +100,12 @@ class Cuda:
         return CudaMark()
 
     def clock_hz(self) -> float:
-        """The clock of its multiprocessors in Hz, from cycles and time of spinning kernels."""
+        """Measures the clock frequency of its multiprocessors in Hz with spinning kernels."""
         self._last_clock_hz = statistics.median(self._slope_hz() for _ in range(self.SLOPES))
         return self._last_clock_hz
 
     def _slope_hz(self) -> float:
-        """The clock in Hz: the slope between two spins, so that the cost of a launch cancels."""
+        """Returns the clock in Hz from the difference of two spins, so that launch costs cancel."""
         short, long = self.SPINS
         self.synchronize()
         torch.cuda._sleep(short)  # meanwhile the rest is queued, so that no gaps arise
@@ -118,7 +118,7 @@ class Cuda:
         return (long - short) / (end.seconds_since(middle) - middle.seconds_since(begin))
 
     def slowdowns(self) -> Mapping[str, int] | None:
-        """By reason, how many calls of this method saw it; None where NVML cannot tell."""
+        """See `Hardware`. A count is the number of calls of this method that saw the reason."""
         reasons = nvml.clock_reasons(self.nvidia_id)
         if reasons is None:
             return None
@@ -130,9 +130,10 @@ class Cuda:
         return nvml.other_processes(self.nvidia_id)
 
     def capture(self, step: Step) -> Step:
-        """`step` as a CUDA graph, after warm-up on a side stream (PyTorch notes on CUDA graphs).
+        """Captures `step` in a CUDA graph, after warm-up on a side stream.
 
-        A graph that the garbage collector destroys meanwhile makes a capture fail (pytorch#161037).
+        PyTorch's notes on CUDA graphs demand the warm-up. Garbage collection is paused, because a
+        graph that it destroys during a capture makes the capture fail (pytorch#161037).
         """
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
@@ -161,26 +162,25 @@ class Cuda:
         return made
 
     def stream(self) -> CudaStream:
-        """A second queue of work, for `on`."""
+        """Returns a new queue of work, for `on`."""
         return torch.cuda.Stream(self.torch_device)
 
     def on(self, stream: CudaStream) -> AbstractContextManager[None]:
-        """Within the block, work is queued on `stream` and memory is allocated for it."""
+        """Queues work of the block on `stream`, and allocates its memory for that stream."""
         return torch.cuda.stream(stream)
 
 
 def gpu_in_use() -> torch.device | None:
-    """The current GPU of a process that has used one; None in others."""
+    """Returns the current GPU if this process has used one, else None."""
     if not torch.cuda.is_initialized():
         return None
     return torch.device("cuda", torch.cuda.current_device())
 
 
 def find(name: str) -> Hardware:
-    """The device called `name`: auto, cpu, cuda or cuda:<index>.
+    """Returns the device called `name`: auto, cpu, cuda or cuda:<index>.
 
-    `auto` is the first GPU, or the CPU without one. Raises UsageError where there is no such
-    device.
+    `auto` is the first GPU, or the CPU without one. Raises UsageError if there is no such device.
     """
     if name == "cpu" or (name == "auto" and not torch.cuda.is_available()):
         return Cpu()
@@ -207,11 +207,10 @@ def find(name: str) -> Hardware:
 
 @contextmanager
 def use_device(name: str) -> Iterator[Hardware]:
-    """The device called `name`, for use within the block.
+    """Yields the device called `name`, and restores the current GPU after the block.
 
-    `auto` and `cuda` are the current GPU of a process that has used one; in others `auto` is the
-    CPU. Afterwards the current GPU is the same as before. Raises UsageError where there is no such
-    device.
+    If this process has used a GPU, `auto` and `cuda` are its current GPU. Otherwise `auto` is the
+    CPU. Raises UsageError if there is no such device.
     """
     used = gpu_in_use()
     if used is not None and name in ("auto", "cuda"):
@@ -233,7 +232,7 @@ MOST_GPUS = 255  # that an exit status can tell
 
 
 def count_gpus_in_fork() -> AbstractContextManager[object]:
-    """Within the block, torch counts GPUs in a child process that is forked for it.
+    """Lets torch count GPUs in a forked child process while the block runs.
 
     Counting them starts CUDA, and a process that is forked after that cannot use CUDA ("Cannot
     re-initialize CUDA in forked subprocess").

@@ -1,4 +1,4 @@
-"""CUDA's caching allocator, whose statistics are read; that costs a step no time."""
+"""Reads the statistics of CUDA's caching allocator, which costs a step no time."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ UNREADABLE = (
 
 
 class CudaAllocator:
-    """Memory of one GPU as the caching allocator counts it.
+    """The memory of one GPU as torch's caching allocator counts it.
 
     cuBLAS's workspace counts too, from the first matrix product on. A replayed graph allocates
     nothing: its memory is in `graph_pool_bytes`.
@@ -40,7 +40,7 @@ class CudaAllocator:
 
     @property
     def unreadable(self) -> str | None:
-        """See `Allocator`. Read each time, because the backend can change at any time."""
+        """See `Allocator`. Read anew each time, because the backend can change at any time."""
         backend = torch.cuda.get_allocator_backend()
         return None if backend == COUNTS else UNREADABLE.format(backend)
 
@@ -51,9 +51,10 @@ class CudaAllocator:
 
     @contextmanager
     def watch(self) -> Iterator[Watched[Allocations]]:
-        """See `Allocator`. Sizes are those of blocks, rounded up to 512 bytes.
+        """See `Allocator`. Sizes are those of the allocator's blocks, rounded up to 512 bytes.
 
-        Returns cached, unused memory first, so that `pools` then shows what the block reserved.
+        Cached memory that is not in use is returned to the driver first, so that `pools` then shows
+        what the watched code reserved.
         """
         watched = Watched[Allocations]()
         if self.unreadable:
@@ -69,7 +70,7 @@ class CudaAllocator:
 
     @contextmanager
     def watch_setup(self) -> Iterator[Watched[Setup]]:
-        """See `Allocator`. The allocator's own peak, autotuning and warm-up calls included."""
+        """See `Allocator`. The peak includes autotuning and warm-up calls."""
         watched = Watched[Setup]()
         with self.watch() as block:
             yield watched
@@ -102,16 +103,17 @@ class CudaAllocator:
         torch.cuda.empty_cache()
 
     def expandable_bytes(self) -> int:
-        """Bytes reserved in expandable segments."""
+        """Returns the bytes reserved in expandable segments."""
         return sum(s["total_size"] for s in self._segments() if s["is_expandable"])
 
     @contextmanager
     def expandable_segments(self, on: bool) -> Iterator[None]:
-        """Within the block, new segments are as with PYTORCH_ALLOC_CONF=expandable_segments:<on>.
+        """Applies PYTORCH_ALLOC_CONF=expandable_segments:<on> to segments made in the block.
 
-        Unused memory, which is of the other kind, is returned before and after. Afterwards the
-        settings are those of the environment, because not every torch reports the present ones.
-        Without effect where the platform has no such segments: `expandable_bytes` stays 0.
+        Unused segments, which are of the other kind, are returned to the driver before and after.
+        Afterwards the settings of the environment apply, because not every torch can report the
+        settings in force. If the platform has no such segments, nothing happens and
+        `expandable_bytes` stays 0.
         """
         before = os.environ.get("PYTORCH_ALLOC_CONF") or os.environ.get("PYTORCH_CUDA_ALLOC_CONF")
         self.release_unused()
@@ -125,7 +127,7 @@ class CudaAllocator:
 
     @contextmanager
     def limit_reserved(self, more_bytes: int) -> Iterator[None]:
-        """Within the block, at most `more_bytes` can be reserved; beyond is out of memory.
+        """Lets the block reserve at most `more_bytes` more, before it runs out of memory.
 
         Unused segments may be returned and reserved again, as on a full device.
         """
@@ -153,7 +155,10 @@ class CudaAllocator:
 
 
 def changes_between(before: dict[str, int], after: dict[str, int]) -> Allocations:
-    """The allocations between two readings of `memory_stats`; the peak was reset at the first."""
+    """Returns the allocations between two readings of `memory_stats`.
+
+    The peak must have been reset at the first reading.
+    """
 
     def growth(name: str, since: str | None = None) -> int:
         return after[name] - before[since or name]

@@ -1,4 +1,4 @@
-"""The interface of a device: its clock, queue and conditions; kinds of steps; and the CPU."""
+"""Devices (their clock, queue and conditions), the steps they run, and the CPU as a device."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ Activities = tuple[torch.profiler.ProfilerActivity, ...]
 class Prepared:
     """A step that needs a preparation before each call, which is no part of any time.
 
-    Calling a `Prepared` does both; code that times or watches calls takes them apart.
+    Calling a `Prepared` does both. Code that times or watches calls takes preparation and call
+    apart.
     """
 
     prepare: Step
@@ -38,7 +39,7 @@ class Prepared:
 
 @dataclass(frozen=True)
 class Series:
-    """A step that consists of several calls, which a clock may time a few at a time."""
+    """A step that consists of several calls, which a timer may time a few at a time."""
 
     calls: tuple[Step, ...]
 
@@ -49,19 +50,19 @@ class Series:
 
 
 def bare_call(step: Step) -> Step:
-    """The call of `step` without its preparation."""
+    """Returns the call of `step` without its preparation."""
     return step.call if isinstance(step, Prepared) else step
 
 
 def prepare_call(step: Step) -> Step:
-    """Prepares `step` now, if it needs that; returns its call without preparation, for one use."""
+    """Prepares `step` if it needs that. Returns its bare call, which may be used once."""
     if isinstance(step, Prepared):
         step.prepare()
     return bare_call(step)
 
 
 def prepare_like(step: Step, like: Step) -> Step:
-    """`step` with the preparation of `like`; `step` itself if `like` has none."""
+    """Returns `step` with the preparation of `like`, or `step` itself if `like` has none."""
     return Prepared(like.prepare, step) if isinstance(like, Prepared) else step
 
 
@@ -69,14 +70,14 @@ class Mark(Protocol):
     """A point in the device's queue of work."""
 
     def reached(self) -> bool:
-        """Whether the device has come to this point."""
+        """Returns whether the device has come to this point."""
 
     def seconds_since(self, earlier: Mark) -> float:
-        """Seconds of device time since the mark `earlier`; both must have been reached."""
+        """Returns the device time since the mark `earlier`; both marks must have been reached."""
 
 
 class Device(Protocol):
-    """What timers need of a device. Simulated devices of tests have it too."""
+    """What timers need of a device. Tests simulate such devices."""
 
     type: str  # cpu | cuda
     queues: bool  # whether calls return before their work is done
@@ -84,16 +85,16 @@ class Device(Protocol):
     synchronize: Callable[[], None]  # waits until all issued work is done
 
     def hold(self, seconds: float) -> None:
-        """Keeps the device's queue busy for about `seconds`; only where `queues`."""
+        """Keeps the device's queue busy for about `seconds`. Only for devices with `queues`."""
         raise AssertionError("this device has no queue to hold")
 
     def mark(self) -> Mark:
-        """Puts a mark at the end of the device's queue; only where `queues`."""
+        """Puts a mark at the end of the device's queue. Only for devices with `queues`."""
         raise AssertionError("this device has no queue to mark")
 
 
 class Hardware(Device, Protocol):
-    """A device that can also run torch, and reports its conditions: None for unknown ones."""
+    """A device that can also run torch and report its conditions. Unknown conditions are None."""
 
     torch_device: torch.device
     activities: Activities
@@ -101,42 +102,42 @@ class Hardware(Device, Protocol):
 
     @property
     def nvidia_id(self) -> str | None:
-        """Its id for nvidia-smi, independent of CUDA_VISIBLE_DEVICES; None where it has none."""
+        """Its id for nvidia-smi, independent of CUDA_VISIBLE_DEVICES. None if it has none."""
 
     def facts(self) -> DeviceFacts:
-        """Its name, memory and the like."""
+        """Returns its name, memory and the like."""
 
     def generator_states(self) -> list[torch.Tensor]:
-        """States of torch's default generators that a step on this device may draw from."""
+        """Returns the states of torch's default generators that a step here may draw from."""
 
     def capture(self, step: Step) -> Step:
-        """A step that replays `step`, captured in a CUDA graph, and returns its output."""
+        """Returns a step that replays `step` as a CUDA graph and returns its output."""
         raise AssertionError("this device captures no graphs")
 
     def make_graph(
         self, module: torch.nn.Module, inputs: tuple[torch.Tensor, ...]
     ) -> torch.nn.Module:
-        """`module` whose forward replays one CUDA graph, and whose backward replays another."""
+        """Returns `module` with its forward and its backward each replaying a CUDA graph."""
         raise AssertionError("this device captures no graphs")
 
     def clock_hz(self) -> float | None:
-        """Its present clock in cycles per second."""
+        """Returns its present clock frequency in Hz."""
         return None
 
     def slowdowns(self) -> Mapping[str, int] | None:
-        """Counts of slowdowns by reason; None if unknown. Only their growth has a meaning."""
+        """Counts slowdowns by reason. Only the growth of a count has a meaning. None if unknown."""
 
     def other_processes(self) -> int | None:
-        """The number of other processes that compute on it."""
+        """Returns the number of other processes that compute on it."""
         return None
 
 
 class Cpu(Hardware):
-    """The host itself.
+    """The host itself as a device.
 
-    Modes that capture are refused before they get here. Its clock is unknown: each core has its
-    own, and the kernel may report the nominal one. `bench.timing.contention` measures how much of
-    it others use.
+    Modes that capture graphs are refused before they get here. The clock frequency is unknown: each
+    core has its own, and the kernel may report the nominal one. `bench.timing.contention` measures
+    how much of the CPU others use.
     """
 
     type = "cpu"
@@ -149,7 +150,7 @@ class Cpu(Hardware):
     allocator: Allocator = CpuAllocator()
 
     def facts(self) -> DeviceFacts:
-        """The CPU's name, as far as the system gives one, and the host's memory."""
+        """Returns the host's memory, and the CPU's name if the system gives one."""
         name, memory_bytes = processor.name() or "unknown CPU", processor.host_memory_bytes()
         return DeviceFacts("cpu", name, memory_bytes=memory_bytes)
 
@@ -158,14 +159,14 @@ class Cpu(Hardware):
         return [torch.get_rng_state()]
 
     def slowdowns(self) -> Mapping[str, int] | None:
-        """How often cores or packages were too hot, where the kernel counts it."""
+        """Counts how often cores or packages were too hot. None if the kernel does not count it."""
         count = processor.throttle_count()
         return None if count is None else {"cpu_thermal": count}
 
 
 @dataclass(frozen=True)
 class Conditions:
-    """Clock, slowdowns and other processes at one moment between timed blocks."""
+    """A device's clock frequency, slowdowns and other processes at one moment."""
 
     clock_hz: float | None
     slowdowns: Mapping[str, int] | None
@@ -173,15 +174,16 @@ class Conditions:
 
 
 def read_conditions(device: Hardware) -> Conditions:
-    """The present conditions of `device`, which must have no work queued."""
+    """Reads the present conditions of `device`, which must have no work queued."""
     slowdowns = device.slowdowns()  # first, because reasons disappear on an idle device
     return Conditions(device.clock_hz(), slowdowns, device.other_processes())
 
 
 def device_state(before: Conditions, after: Conditions) -> DeviceState:
-    """What two readings show: both clocks, slowdown reasons between them, the most other processes.
+    """Combines the readings of a device from before and after a measurement.
 
-    Null where one of the readings has none.
+    The result has both clock frequencies, the reasons for slowdowns that occurred in between, and
+    the larger of both numbers of other processes. Each is None unless both readings have it.
     """
     clocks_hz = [each.clock_hz for each in (before, after) if each.clock_hz is not None]
     others = [each.other_processes for each in (before, after) if each.other_processes is not None]
@@ -197,7 +199,7 @@ def device_state(before: Conditions, after: Conditions) -> DeviceState:
 
 @contextmanager
 def pause_gc() -> Iterator[None]:
-    """Within the block, garbage is collected only if something asks for it."""
+    """Switches off automatic garbage collection in the block."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

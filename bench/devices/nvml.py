@@ -1,7 +1,7 @@
-"""A GPU's state from NVIDIA's management library (NVML). Optional: without it, all is None.
+"""Reads a GPU's state from NVIDIA's management library (NVML). Without it, all is None.
 
-It comes with the driver; nvidia-ml-py (`pip install -e '.[cuda]'`) makes it callable as `pynvml`.
-Nothing here changes a setting.
+The library comes with the driver. nvidia-ml-py (`pip install -e '.[cuda]'`) makes it callable as
+`pynvml`. Nothing here changes a setting.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 def clock_reasons(nvidia_id: str) -> tuple[str, ...] | None:
-    """Why the GPU with this id ("GPU-...") is slowed down now; () if it is not, None if unknown."""
+    """Returns why the GPU with this NVML id is slowed down now: () if not, None if unknown."""
     for name in QUERIES:
         bits = _read(nvidia_id, partial(_bits, name))
         if bits is not None:
@@ -43,11 +43,11 @@ def _bits(function: str, nvml: Any, gpu: Any) -> int:
 
 
 def other_processes(nvidia_id: str) -> int | None:
-    """How many processes use the GPU for computing, besides this one and its ancestors.
+    """Counts the processes that compute on the GPU, except this process and its ancestors.
 
-    An ancestor waits for this process, such as a notebook that holds a model on the GPU. This
-    process must use the GPU too. None where it is not in the driver's list, as in a container whose
-    process ids differ from the driver's: then the list cannot be interpreted.
+    An ancestor waits for this process, such as a notebook that holds a model on the GPU. None if
+    the driver's list lacks this process: because it does not use the GPU, or because process ids in
+    a container differ from the driver's.
     """
     pids = _read(
         nvidia_id,
@@ -58,7 +58,6 @@ def other_processes(nvidia_id: str) -> int | None:
 
 
 def _ancestry(pid: int) -> Iterator[int]:
-    """`pid`, the id of its parent, and so on (proc(5), /proc/PID/stat)."""
     while pid:
         yield pid
         try:
@@ -68,7 +67,6 @@ def _ancestry(pid: int) -> Iterator[int]:
 
 
 def _read(nvidia_id: str, function: Callable[[Any, Any], T]) -> T | None:
-    """The result of `function(pynvml, gpu)`; None where the library, driver or GPU has none."""
     try:
         nvml = importlib.import_module("pynvml")
         nvml.nvmlInit()  # reference-counted: cheap once loaded, and unloaded with this process

@@ -1,7 +1,4 @@
-"""Reads facts of the host: its processor, also beyond a name that machines share, and its memory.
-
-Also how often the processor has been throttled.
-"""
+"""Reads facts of the host's processor and memory, and how often the processor was throttled."""
 
 from __future__ import annotations
 
@@ -34,7 +31,7 @@ IDENTITY = {  # of x86, then of ARM
 
 
 def read() -> Processor:
-    """Facts of the CPU; each is None where the system does not give it."""
+    """Reads the facts of the CPU. A fact is None if the system does not give it."""
     core, described = _first_core(), _lscpu()
     flags = (core.get("flags") or core.get("Features") or "").split()
     highest, governors = _clock()
@@ -55,18 +52,17 @@ def read() -> Processor:
 
 
 def name() -> str | None:
-    """The model's name from /proc/cpuinfo, or from lscpu where that has none, as on ARM."""
+    """Returns the CPU's name from /proc/cpuinfo, or from lscpu if that file has none (ARM)."""
     return _first_core().get("model name") or _lscpu().get("Model name")
 
 
 def _first_core() -> Mapping[str, str]:
-    """Lines of /proc/cpuinfo about the first core, by their keys; empty where there is no file."""
     pairs = (line.partition(":") for line in takewhile(bool, lines_of(CPUINFO)))
     return {key.strip(): value.strip() for key, _, value in pairs if value.strip()}
 
 
 def _clock() -> tuple[float | None, str | None]:
-    """The highest clock in Hz that is allowed to cores of this process, and their governors."""
+    """Returns the highest clock in Hz allowed to this process's cores, and their governors."""
     folders = [CORES / f"cpu{core}" / "cpufreq" for core in which_cores()]
     limits = [_text(folder / "scaling_max_freq") for folder in folders]
     highest = max((float(limit) * 1e3 for limit in limits if limit), default=None)
@@ -75,7 +71,7 @@ def _clock() -> tuple[float | None, str | None]:
 
 
 def _boost() -> bool | None:
-    """Whether boost is on; None where the system does not say.
+    """Returns whether boost is on. None if the system does not say.
 
     Intel's driver reports whether it is off, others whether it is on (kernel document cpufreq).
     """
@@ -88,7 +84,6 @@ def _text(path: Path) -> str | None:
 
 
 def _lscpu() -> Mapping[str, str]:
-    """The output of lscpu by its labels; empty where it is missing or fails."""
     environment = {**os.environ, "LC_ALL": "C"}
     try:
         done = subprocess.run(
@@ -101,14 +96,13 @@ def _lscpu() -> Mapping[str, str]:
 
 
 def _hypervisor(core: Mapping[str, str]) -> str | None:
-    """`unknown` if the CPU's flags show a hypervisor, else `none`; None without flags (ARM)."""
     if "flags" not in core:
         return None
     return "unknown" if "hypervisor" in core["flags"].split() else "none"
 
 
 def host_memory_bytes() -> int | None:
-    """Physical memory of the host; None where the system does not give it."""
+    """Returns the physical memory of the host. None if the system does not give it."""
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError):
@@ -116,10 +110,10 @@ def host_memory_bytes() -> int | None:
 
 
 def throttle_count(cores: Path = CORES) -> int | None:
-    """How often the CPU slowed itself down since boot because a core or package was too hot.
+    """Returns how often a core or package slowed down since boot because it was too hot.
 
-    The sum over all cores, so a package counts once for each of its cores. None where the kernel
-    does not count; it does on Intel's processors (kernel document intel_thermal_throttle).
+    The sum over all cores, so an event of a package counts once for each of its cores. None if the
+    kernel does not count; it does on Intel's processors (kernel document intel_thermal_throttle).
     """
     files = list(cores.glob("cpu[0-9]*/thermal_throttle/*_throttle_count"))
     try:

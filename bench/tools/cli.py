@@ -1,4 +1,4 @@
-"""What selfcheck, claims and instructions share: arguments, exit statuses, and a run's files.
+"""Arguments, exit statuses and result files of the tools selfcheck, claims and instructions.
 
 A page and its rows say on which machine, when and by which command they were measured.
 """
@@ -31,7 +31,7 @@ INTERRUPTED = 128 + signal.SIGINT
 
 
 def command(main: Callable[[Sequence[str]], int]) -> Callable[[Sequence[str]], int]:
-    """Decorates `main`: UsageError and OSError are printed and give status 2, Ctrl-C gives 130."""
+    """Decorates `main` to print a UsageError or OSError and return 2, or 130 after Ctrl-C."""
 
     @functools.wraps(main)
     def guarded(words: Sequence[str]) -> int:
@@ -67,7 +67,7 @@ class ToolParser(argparse.ArgumentParser):
 
 @dataclass(frozen=True, kw_only=True)
 class RunContext(Processor):
-    """Columns with the same values in all rows of one run of a tool: machine, time, command."""
+    """Machine, time and command of one run of a tool: columns that all rows of the run share."""
 
     started_at: str  # ISO 8601, UTC
     device: str  # cpu | cuda | cuda:<index>
@@ -82,7 +82,7 @@ class RunContext(Processor):
 
 
 def run_context(device: str, program: str, words: Sequence[str]) -> RunContext:
-    """The context of this run of `program` with the arguments `words`.
+    """Returns the context of this run of `program` with the arguments `words`.
 
     `device` may be auto. Raises UsageError if there is no such device.
     """
@@ -99,7 +99,7 @@ def run_context(device: str, program: str, words: Sequence[str]) -> RunContext:
 
 
 def heading(context: RunContext) -> list[str]:
-    """The lines above the tables: machine, time and command."""
+    """Returns the lines above a page's tables: machine, time and command."""
     where = describe_machine(context, context.device_name, context.threads)
     if context.power_limit_w is not None:
         where += f", power limit {context.power_limit_w:g} W"
@@ -112,7 +112,7 @@ def heading(context: RunContext) -> list[str]:
 
 
 def publish(folder: Path, context: RunContext, page: str, rows: Sequence[Any]) -> tuple[Path, Path]:
-    """Writes `page` (Markdown) and `rows` (Parquet), named by the start time; returns both paths.
+    """Writes `page` (Markdown) and `rows` (Parquet), named by the start time. Returns both paths.
 
     `rows` are dataclass instances, possibly of several classes. Every field of these classes is a
     column, null in rows of other classes. The fields of `context` are further columns. Raises

@@ -1,7 +1,7 @@
 """Profiles a few steady steps after all timing, in turns with calls that are not recorded.
 
 The profiler runs throughout. Starting it empties the caches: the kernels of the first call after a
-start took 10 % longer, those of the second 6 %. Recording is switched off for the calls between.
+start took 10 % longer, those of the second 6 %. Recording is off during the calls in between.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ REROUTED = (
 
 @dataclass(frozen=True)
 class ProfiledCalls:
-    """What was measured of each profiled call; the trace has the rest."""
+    """What was timed for each profiled call, in addition to the trace."""
 
     latencies_s: tuple[float, ...]  # under the profiler
     paces_s: tuple[float, ...]  # beside it: mean of before and after (`bench.timing.pace`)
@@ -71,20 +71,21 @@ class Profile:
 
     @property
     def typical(self) -> StepFacts | None:
-        """The typical step; all facts are of this one step."""
+        """The typical step, which all reported facts describe. None without any step."""
         return None if self.place is None else self.steps[self.place]
 
     @property
     def complete(self) -> bool:
-        """Whether each call is in the trace, so that steps and calls belong together by place."""
+        """Whether the trace has every call, so that the n-th step belongs to the n-th call."""
         return len(self.steps) == len(self.calls.latencies_s)
 
 
 def find_typical(steps: Sequence[StepFacts], calls: ProfiledCalls) -> int | None:
-    """The place of the step whose span is the median; None without steps.
+    """Returns the index of the step with the median span. None without steps.
 
-    Each span is divided by the time of the calls beside it, or by the pace where the device queues.
-    Spans of an incomplete trace are compared as they are.
+    Each span is first divided by the time of the unrecorded calls beside it. On a device that
+    queues work it is divided by the pace: the time of a fixed piece of work beside the step. Spans
+    of an incomplete trace are compared undivided.
     """
     beside_s: Sequence[float] = [1.0] * len(steps)
     if len(steps) == len(calls.latencies_s):
@@ -96,13 +97,13 @@ def find_typical(steps: Sequence[StepFacts], calls: ProfiledCalls) -> int | None
 
 @contextmanager
 def through_the_dispatcher() -> Iterator[frozenset[str]]:
-    """Within it, every call of a custom_op goes through the C++ dispatcher, as up to torch 2.13.
+    """Routes calls of custom_ops in the block through the C++ dispatcher, as up to torch 2.13.
 
     In later releases such a call from Python goes straight to its Python kernels ("PyObject
     dispatch", github.com/pytorch/pytorch/pull/187949). The profiler opens its records in the
     dispatcher, so it would show only the operators that these kernels call, and nothing of a kernel
     in C or NumPy. Yields the names (such as mylib::myadd) of the operators that would bypass the
-    dispatcher. They compute the same; a call takes some microseconds more.
+    dispatcher. Their results are the same, but a call takes some microseconds more.
     """
     ops: list[Any] = [definition._opoverload for definition in list(OPDEFS.values())]
     bypassing = [op for op in ops if getattr(op, "_pyobj_dispatcher", None) is not None]
@@ -123,12 +124,11 @@ def capture(
     max_bytes: int = MAX_BYTES,
     settling_calls: int = 1,
 ) -> Profile:
-    """Profiles a warm `step` that takes about `expected_s` when a caller waits for it.
+    """Profiles a warm `step`, in turns with calls that are not recorded (`profile_calls`).
 
-    It is profiled in turns (`profile_calls`). `settling_calls` come before; the first of them
-    allocates the profiler's buffers. The trace is written to `path`, a .json.gz for Perfetto, with
-    the typical step and as many of its neighbours as are kept and fit into `max_bytes`. May raise
-    OSError.
+    `expected_s` is its approximate latency. The first of `settling_calls` allocates the profiler's
+    buffers. The trace is written to `path`, a .json.gz for Perfetto: the typical step and at most
+    KEPT_STEPS - 1 neighbours, as far as they fit into `max_bytes`. May raise OSError.
     """
     profiling = torch.profiler.profile(activities=list(device.activities))
     without = _hide_inductor()
@@ -154,12 +154,11 @@ def capture(
 
 
 def profile_calls(step: Step, device: Device, expected_s: float) -> ProfiledCalls:
-    """Profiles `step` several times; fewer if `expected_s` per call is long (0.0: unknown).
+    """Profiles `step` several times, fewer if `expected_s` per call is long (0.0: unknown).
 
-    To be called while a profiler runs. Each profiled call is a range called `STEP`, is waited for,
-    and stands between two calls that are not recorded. A device that queues has no unrecorded
-    calls: its work is traced apart from the host's, by a tracer that cannot be switched off in
-    between.
+    Call it while a profiler runs. Each profiled call is a range called `STEP`, is waited for, and
+    stands between two calls that are not recorded. On a device that queues work there are no
+    unrecorded calls, because the tracer of that work cannot be switched off in between.
     """
     latencies_s, paces_s, alone_s = list[float](), list[float](), list[float]()
 
@@ -178,10 +177,7 @@ def profile_calls(step: Step, device: Device, expected_s: float) -> ProfiledCall
 
 
 def _time_unrecorded(step: Step, device: Device) -> float:
-    """The seconds of a call of which the running profiler records nothing.
-
-    So it costs no more than without a profiler.
-    """
+    """Returns the seconds of a call that the running profiler neither records nor slows down."""
     _enable_record_function(False)
     try:
         step()
@@ -208,9 +204,9 @@ def _means(values: Sequence[float]) -> tuple[float, ...]:
 
 
 def _hide_inductor() -> AbstractContextManager[object]:
-    """Hides the lazy module `torch._inductor`, whose settings the profiler asks for if it exists.
+    """Hides the lazy module `torch._inductor`, whose settings the profiler reads if it exists.
 
-    Where nothing has imported the compiler, that would import it, which takes seconds.
+    If nothing has imported the compiler before, reading them would import it, which takes seconds.
     """
     lazy = getattr(torch, "_lazy_modules", None)
     if lazy is None or compiler.is_imported():
@@ -219,9 +215,10 @@ def _hide_inductor() -> AbstractContextManager[object]:
 
 
 def _overhead(taken: ProfiledCalls, expected_s: float) -> float | None:
-    """The time of a profiled call over that of one that is not; medians. None if that is unknown.
+    """Returns the time of a profiled call ÷ the time of an unprofiled call. None if unknown.
 
-    The other is the unrecorded call beside it; on a device that queues, `expected_s`.
+    The unprofiled call is an unrecorded one beside it. On a device that queues work, `expected_s`
+    takes its place.
     """
     if taken.unrecorded_s is not None:
         return float(median(map(truediv, taken.latencies_s, taken.unrecorded_s)))
@@ -229,7 +226,7 @@ def _overhead(taken: ProfiledCalls, expected_s: float) -> float | None:
 
 
 def record_kernels(build: Callable[[], Step]) -> Step:
-    """The step of `build`, compiled once more so that a CPU's fused kernels show in a profile.
+    """Compiles the step of `build` once more, so that a profile shows a CPU's fused kernels.
 
     Inductor's C++ kernels are invisible unless each opens a profiler record, which changes the code
     that was timed. `build` must return an uncompiled step, which is called a few times here.

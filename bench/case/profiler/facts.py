@@ -37,7 +37,7 @@ torch/_functorch/_aot_autograd/runtime_wrappers.py). A compiled graph is a range
 
 @dataclass(frozen=True)
 class Heavy:
-    """A kernel or operator that takes much of a step's time: the sum over its calls."""
+    """A kernel or operator that takes much of a step's time, summed over its calls."""
 
     name: str
     count: int
@@ -46,10 +46,10 @@ class Heavy:
 
 @dataclass(frozen=True)
 class StepFacts:
-    """One step. "Work" is a GPU's kernels, copies and fills; on a CPU, its kernels.
+    """The facts of one step. "Work" is kernels, copies and fills on a GPU, and kernels on a CPU.
 
-    A kernel of a CPU is the outermost operator that does work of its own, or a fused C++ kernel;
-    not the innermost, because aten::addmm and aten::mul call aten::copy_ before they compute.
+    A kernel of a CPU is a fused C++ kernel, or the outermost operator that does work of its own. It
+    is not the innermost, because aten::addmm and aten::mul call aten::copy_ before they compute.
     """
 
     span_s: float  # from the start of the range to its end or that of its last work
@@ -72,10 +72,10 @@ class StepFacts:
 
 
 def read(trace: Trace, working: Collection[str] | None = None) -> tuple[StepFacts, ...]:
-    """The facts of all steps of `trace`, in order.
+    """Returns the facts of all steps of `trace`, in order.
 
-    `working`: on a CPU, the names of the operators that are kernels; None where kernels are a
-    GPU's.
+    `working` has the names of the operators that count as kernels on a CPU. None means that the
+    kernels are those of a GPU.
     """
     events = traces.intervals(trace)
     ranges = [each for each in events if each.category in traces.RANGES and each.name == STEP]
@@ -101,7 +101,6 @@ def read(trace: Trace, working: Collection[str] | None = None) -> tuple[StepFact
 def _group_by_step(
     items: Iterable[T], event: Callable[[T], Event], ranges: list[Event]
 ) -> list[list[T]]:
-    """The items that start within each range."""
     starts_ns = [each.start_ns for each in ranges]
     groups: list[list[T]] = [[] for _ in ranges]
     for item in items:
@@ -149,7 +148,6 @@ def _facts(
 
 
 def _union(work: Iterable[Event]) -> list[tuple[int, int]]:
-    """Separate stretches of time that are covered by any of the events, in order."""
     stretches: list[tuple[int, int]] = []
     for start, end in sorted((each.start_ns, each.end_ns) for each in work):
         if stretches and start <= stretches[-1][1]:
@@ -160,9 +158,9 @@ def _union(work: Iterable[Event]) -> list[tuple[int, int]]:
 
 
 def _delays(launches: Launches, work: Iterable[Event]) -> tuple[float, ...]:
-    """Seconds from the start of each launch to the start of its first work.
+    """Returns the seconds from the start of each launch to the start of its first work.
 
-    Not from its end, because the first kernel of a replay may run before that.
+    They do not count from the launch's end, because the first kernel of a replay may run before it.
     """
     first_ns: dict[object, int] = {}
     for event in work:

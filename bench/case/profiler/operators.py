@@ -37,7 +37,7 @@ IDLE = frozenset(
 
 @dataclass(slots=True)
 class Operation:
-    """An operation of the host and its place among the others of its thread."""
+    """An operation of the host, and how it nests in other operations of its thread."""
 
     event: Event
     dispatched: bool  # an operator; otherwise a range that torch records around some
@@ -49,10 +49,10 @@ class Operation:
 
 
 def operations(events: Iterable[Event], working: Collection[str]) -> list[Operation]:
-    """The operations of all threads, in order of their start, without those that cannot be placed.
+    """Returns the operations of all threads in order of their start, with their nesting.
 
-    Those that cannot be placed overlap another one only partly, because an end was lost. `working`:
-    names of operators that do work of their own; fused kernels always do.
+    An operation that overlaps another only partly, because an end was lost, is left out. `working`
+    has the names of operators that do work of their own. Fused kernels always do.
     """
     placed: list[Operation] = []
     of_threads: dict[int | str, list[Operation]] = defaultdict(list)
@@ -78,12 +78,12 @@ def operations(events: Iterable[Event], working: Collection[str]) -> list[Operat
 
 
 def find_working(names: Iterable[str]) -> list[str]:
-    """Those of `names` (such as aten::mul) that do work of their own, sorted.
+    """Returns the operators in `names` (such as aten::mul) that do work of their own, sorted.
 
-    An operator works if one of its overloads, except `out=` ones, makes a new tensor or writes one
+    An operator works if one of its overloads, except `out=` ones, makes a new tensor or writes one,
     and is not just a composition of other operators (CompositeImplicitAutograd, such as
-    aten::linear). Views, and operators tagged inplace_view, which change only shape or storage, do
-    not work. Neither do names that are not operators.
+    aten::linear). Views do not work, nor do operators tagged inplace_view, which change only shape
+    or storage. Names that are not operators are left out.
     """
     return sorted(name for name in set(names) if _works(name))
 

@@ -34,10 +34,10 @@ and the measured device time in seconds or None."""
 
 
 def columns(profile: Profile, launches: bool, trace: str | None = None) -> Profiled:
-    """The typical step of `profile` as columns; null where it has no step.
+    """Returns the columns that describe the typical step of `profile`.
 
-    `launches`: whether work is launched on the device; a CPU has no launches to count. `trace`:
-    name of the file, if one was requested.
+    They are null if `profile` has no step. `launches` is whether the device has launches to count,
+    which a CPU has not. `trace` is the name of the trace file, if one was requested.
     """
     place, note = profile.place, "; ".join(profile.notes) or None
     if place is None:
@@ -75,7 +75,7 @@ ProfileCheck = tuple[str, Callable[[Profile, StepFacts, float | None], bool]]
 
 
 def flags(profile: Profile, device_s: float | None) -> tuple[str, ...]:
-    """Flags for a profile that is inconsistent or contradicts the measured device time."""
+    """Returns flags for a profile that is inconsistent or contradicts the measured device time."""
     step = profile.typical
     if step is None:
         return ("profile_empty",)
@@ -83,7 +83,7 @@ def flags(profile: Profile, device_s: float | None) -> tuple[str, ...]:
 
 
 def agrees_with(step: StepFacts, device_s: float) -> bool:
-    """Whether the busy time of `step` agrees with `device_s`, which has gaps between kernels."""
+    """Returns whether the busy time of `step` agrees with `device_s`, which includes gaps."""
     work = step.kernels + step.copies + step.fills
     replayed = max(0, work - step.launches) if step.graph_launches else 0
     gaps_s = KERNEL_GAP_S * (work - replayed) + REPLAY_GAP_S * replayed

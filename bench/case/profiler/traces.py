@@ -32,7 +32,7 @@ STEP = "modescope.step"
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One interval, in integer nanoseconds so that sums and comparisons are exact."""
+    """An interval of a trace, in integer nanoseconds so that sums and comparisons are exact."""
 
     category: str
     name: str
@@ -51,11 +51,11 @@ Trace = dict[str, Any]
 
 
 def intervals(trace: Trace) -> list[Event]:
-    """The intervals of `CATEGORIES`, in file order.
+    """Returns the intervals whose category is in `CATEGORIES`, in file order.
 
-    Without intervals that were still running when the profiler stopped (Kineto ends them with the
-    recording, and adds "finished": false), and without dropped records, which start at 0 and have
-    no length.
+    Leaves out intervals that were still running when the profiler stopped (Kineto ends them with
+    the recording, and adds "finished": false), and dropped records, which start at 0 and have no
+    length.
     """
     return [
         _event(raw)
@@ -82,8 +82,8 @@ def _event(raw: dict[str, Any]) -> Event:
 def save(trace: Trace, path: Path, max_bytes: int, place: int, most: int) -> int:
     """Writes the step at `place` and its neighbours to `path`, a .json.gz of at most `max_bytes`.
 
-    Writes `most` steps or as many as fit, and returns their number; there is no file if none fits.
-    Each step must have been waited for, so that none of its work runs in the next. May raise
+    Returns the number of steps written: `most`, or as many as fit. If none fits, there is no file.
+    Each step must have been waited for, so that its work does not run in the next. May raise
     OSError.
     """
     starts_us = sorted(
@@ -104,10 +104,10 @@ def save(trace: Trace, path: Path, max_bytes: int, place: int, most: int) -> int
 
 
 def _part(trace: Trace, starts_us: Sequence[float], place: int, steps: int) -> Trace:
-    """The trace of this many steps around the one at `place`; names of threads stay.
+    """Cuts `trace` to `steps` steps around the one at `place`. Names of threads stay.
 
-    What lies before the first step of the whole trace stays with that step, and what follows the
-    last one with that.
+    Events before the first step of the whole trace belong to the first step. Events after the last
+    step belong to the last step.
     """
     first = max(0, min(place - steps // 2, len(starts_us) - steps))
     begin_us = starts_us[first] if first else -math.inf

@@ -1,1 +1,1 @@
-"""Checks the accuracy of modescope's timing on this machine, with known true values."""
+"""Checks the accuracy of modescope's timing on this machine against known true values."""

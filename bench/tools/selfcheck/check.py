@@ -1,4 +1,4 @@
-"""What a check gets (`Setting`) and yields (`CheckRow`), and how many trials may fail by chance."""
+"""The input (`Setting`) and output (`CheckRow`) of checks, and how many trials may go wrong."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ CLOCKS_UP_S = 0.3  # work that raises an idle GPU's clock
 
 
 def open_device(name: str) -> Hardware:
-    """The device called `name`, with a raised clock; raises UsageError if there is none.
+    """Returns the device called `name`, with a raised clock. Raises UsageError if there is none.
 
-    An idle GPU has a low clock, and spins that are calibrated with it would later be too short. So
-    a first spin raises the clock, and then the clock is read again.
+    An idle GPU has a low clock frequency, and spins calibrated with it would later be too short. So
+    a first spin raises the clock, which is then read again.
     """
     device = find(name)
     if device.queues:
@@ -47,11 +47,11 @@ class Setting:
     seed: int = 0
 
     def count(self, quick: int, thorough: int) -> int:
-        """The number of trials: `thorough` with --thorough, else `quick`."""
+        """Returns the number of trials: `thorough` with --thorough, else `quick`."""
         return thorough if self.thorough else quick
 
     def seeds(self, trials: int, purpose: str) -> Iterator[int]:
-        """A seed for each trial, other ones for another `purpose`; shows a progress bar."""
+        """Yields a seed per trial, which also depends on `purpose`. Shows a progress bar."""
         draw = random.Random(f"{self.seed} {purpose}")
         for _ in tqdm(range(trials), desc=purpose, leave=False, disable=None):
             yield draw.randrange(2**32)
@@ -72,9 +72,9 @@ Check = Callable[[Setting], Iterator[CheckRow]]
 
 
 def most_wrong(trials: int, share: float) -> int:
-    """How many of `trials` may go wrong if each goes wrong with probability `share`.
+    """Returns how many of `trials` may go wrong if each does so with probability `share`.
 
-    More do with a probability of at most CHANCE.
+    More go wrong with a probability of at most CHANCE.
     """
     chances = [
         math.comb(trials, k) * share**k * (1 - share) ** (trials - k) for k in range(trials + 1)
@@ -85,7 +85,7 @@ def most_wrong(trials: int, share: float) -> int:
 def limit_wrong(
     check: str, condition: str, wrong: int, trials: int, share: float, detail: str = ""
 ) -> CheckRow:
-    """A row that holds if at most `most_wrong(trials, share)` trials went wrong."""
+    """Makes a row that passes if at most `most_wrong(trials, share)` trials went wrong."""
     allowed = most_wrong(trials, share)
     found = f"{wrong} of {trials}{detail}"
     return CheckRow(check, condition, found, f"at most {allowed}", wrong <= allowed)
@@ -94,12 +94,15 @@ def limit_wrong(
 def require_right(
     check: str, condition: str, right: int, trials: int, detail: str = ""
 ) -> CheckRow:
-    """A row that holds if the other trials are at most `most_wrong(trials, 1 - DETECTED)`."""
+    """Makes a row that passes if enough of the trials are right.
+
+    At most `most_wrong(trials, 1 - DETECTED)` of them may be wrong.
+    """
     needed = trials - most_wrong(trials, 1 - DETECTED)
     found = f"{right} of {trials}{detail}"
     return CheckRow(check, condition, found, f"at least {needed}", right >= needed)
 
 
 def percent(share: float) -> str:
-    """`share` in percent with two digits: 0.0123 is `1.2 %`."""
+    """Returns `share` in percent with two digits: 0.0123 is `1.2 %`."""
     return f"{100 * share:.2g} %" if share < 0.1 else f"{100 * share:.0f} %"

@@ -1,4 +1,4 @@
-"""Checks of times whose true value is known: planted waits and work, and other harnesses' times."""
+"""Checks times against true values: planted waits and work, and the times of other harnesses."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ SEPARATION: dict[str, tuple[Timer, bool, bool]] = {
 
 
 def separation(setting: Setting) -> Iterator[CheckRow]:
-    """Checks that more host work does not read as device time, nor device work as host time."""
+    """Checks that more host work does not count as device time, nor device work as host time."""
     gpu = setting.device
     if not gpu.queues:
         yield CheckRow("separation of host and device time", "GPU", NEEDS_GPU)
@@ -128,9 +128,9 @@ def separation(setting: Setting) -> Iterator[CheckRow]:
 def separation_rows(
     device: Device, step: Step, more_host: Step, more_device: Step
 ) -> Iterator[CheckRow]:
-    """Two rows for each clock: how much more it reads for `more_host`, and for `more_device`.
+    """Yields two rows per timer: how much its time grows with more host and more device work.
 
-    These are `step` with MORE_S of additional host work, and of additional device work.
+    `more_host` and `more_device` are `step` with MORE_S of additional host or device work.
     """
     for clock, (timer, of_host, of_device) in SEPARATION.items():
         plain_s, host_s, device_s = (
@@ -150,13 +150,12 @@ def separation_rows(
 
 
 def _median_of(timer: Timer, step: Step, device: Device) -> float:
-    """The median of several readings of 10 calls; infinite if the timer has no result."""
     readings = [timer(step, device, 10).median_s for _ in range(ALTERNATIONS)]
     return median(math.inf if each is None else each for each in readings)
 
 
 def torch_timer(setting: Setting) -> Iterator[CheckRow]:
-    """Checks our pipelined time of a step against torch.utils.benchmark, timed in turns."""
+    """Checks `pipelined` (calls that follow each other) against torch.utils.benchmark."""
     device, turns = setting.device, setting.count(*TURNS)
     for name in ("pointwise", "matmul", "linear_with_tape"):
         step = build(name, device)
@@ -168,7 +167,6 @@ def torch_timer(setting: Setting) -> Iterator[CheckRow]:
 
 
 def _agreement(check: str, condition: str, ratio: float, within: float) -> CheckRow:
-    """A row that holds if `ratio` (our time ÷ another harness's) is `within` this much of 1."""
     return CheckRow(
         check=check,
         condition=condition,
@@ -179,20 +177,21 @@ def _agreement(check: str, condition: str, ratio: float, within: float) -> Check
 
 
 def ours_over_theirs(step: Step, call_s: float, device: Device, turns: int, seed: str) -> float:
-    """The median, over all turns, of our pipelined time ÷ torch.utils.benchmark's.
+    """Returns the time by `pipelined` ÷ the time by torch.utils.benchmark: the median of all turns.
 
     A turn is a short reading by each. The ratio within a turn stays right on a machine that changes
-    its pace; a ratio of two long readings does not. `call_s` is about the time of a call.
+    its pace, which a ratio of two long readings does not. `call_s` is the approximate time of a
+    call.
     """
     threads = torch.get_num_threads()
     timer = benchmark.Timer("step()", globals={"step": step}, num_threads=threads)
 
     def theirs(step: Step, device: Device, calls: int) -> Timing:
-        """Their timer, with as many blocks as ours, as long as ours.
+        """Reads torch's timer in as many blocks as ours, each as long as ours.
 
         The mean of a longer block would have more interruptions. `Measurement.mean` is not used: it
-        computes quantiles with tensors, which made a step that records for backward 2 % slower in
-        the next block.
+        computes quantiles with tensors, which made the next block of a step that records for
+        backward 2 % slower.
         """
         blocks = 1 if device.queues else min(SHORT_BLOCKS, calls)
         number = pipelined_blocks(device) * calls // blocks
@@ -214,10 +213,10 @@ def ours_over_theirs(step: Step, call_s: float, device: Device, turns: int, seed
 
 
 def triton_bench(setting: Setting) -> Iterator[CheckRow]:
-    """Checks device_s of a large matrix product against triton.testing.
+    """Checks the device time of a large matrix product against triton.testing.
 
-    The matrices are zeros. Other numbers let a GPU reach its power limit and lower its clock, and
-    more so the longer a harness keeps it busy without a pause.
+    The matrices are zeros. With other numbers a GPU reaches its power limit and lowers its clock,
+    the more so the longer a harness keeps it busy without a pause.
     """
     device = setting.device
     if not device.queues:

@@ -1,4 +1,4 @@
-"""Checks of comparisons whose result is known: equal steps, planted slowdowns, disturbances."""
+"""Checks comparisons whose result is known: equal steps, planted slowdowns, disturbances."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ OFF = 0.01  # largest error of a ratio that counts as right
 
 
 def adaptive_budget(timed_max_s: float, half_width: float = 0.005, max_rounds: int = 120) -> Budget:
-    """A budget in which a pilot chooses the number of rounds, 20 to `max_rounds`.
+    """Returns a time budget whose pilot rounds set the number of rounds, 20 to `max_rounds`.
 
     By default it is as precise as budget=quick.
     """
@@ -79,7 +79,7 @@ class Trial:
 
     @property
     def sign(self) -> int:
-        """1 if the interval lies above 1 (faster), -1 below, 0 if it contains 1 or is unknown."""
+        """1 if the interval is above 1 (faster), -1 if below, 0 if it contains 1 or is unknown."""
         if self.speedup.low is None or self.speedup.high is None:
             return 0
         return (self.speedup.low > 1) - (self.speedup.high < 1)
@@ -95,7 +95,7 @@ def race(
 ) -> Trial:
     """Compares `case` with `baseline`: warm-up, then paired rounds.
 
-    `redraw` is called before each block; by default it gives the tensors new places in memory.
+    `redraw` is called before each block. By default it gives the tensors new places in memory.
     """
     before = contention.read()
     anew = redraw or memory_layout.make_redraw([*case.tensors, *baseline.tensors], device, seed)
@@ -108,7 +108,7 @@ def race(
 
 
 def equal_steps(setting: Setting) -> Iterator[CheckRow]:
-    """Checks how often two separately built copies of one step are found to differ."""
+    """Checks how often two equal steps, built separately, are found to differ."""
     device, each = setting.device, setting.count(15, 170)
     for condition in ("quiet", "one co-runner"):
         with CONDITIONS[condition]():
@@ -180,7 +180,6 @@ def _detection_row(title: str, timed_max_s: float, trials: list[Trial], conditio
 
 
 def _contended_row(what: str, trials: list[Trial], condition: str) -> CheckRow:
-    """Checks that nearly all trials have the flag `contended`; undecided if load cannot be read."""
     check = f"{what}: flagged contended"
     if not any(trial.load_known for trial in trials):
         return CheckRow(check, condition, "this system does not report others' load")
@@ -189,8 +188,8 @@ def _contended_row(what: str, trials: list[Trial], condition: str) -> CheckRow:
 
 
 Slowdown = Callable[[float, bool], float]
-"""(share of the rounds that are over, whether in the second block of a round) -> relative slowdown
-of the calls in that block."""
+"""Returns the relative slowdown of the calls in a block. Its arguments are the share of the rounds
+that are over, and whether the block is the second one of its round."""
 
 # name -> slowdown of both steps, what else runs
 DISTURBANCES: dict[str, tuple[Slowdown, Condition]] = {
@@ -216,7 +215,7 @@ def disturbances(setting: Setting) -> Iterator[CheckRow]:
 
 
 def disturbed_race(slowdown: Slowdown, setting: Setting, seed: int) -> Trial:
-    """Compares equal steps with the budget FIXED, both slowed down by `slowdown`."""
+    """Compares equal steps in as many rounds as FIXED has, while `slowdown` slows down both."""
     device, block = setting.device, -1  # a round has two blocks, with a redraw before each
     work, other = build(STEP, device), build(STEP, device)
     anew = memory_layout.make_redraw([*work.tensors, *other.tensors], device, seed)

@@ -38,7 +38,7 @@ class Workload:
 
 
 def python_loop() -> Workload:
-    """The interpreter alone, with hardly any memory: about 20 µs."""
+    """A loop of the interpreter that uses hardly any memory: about 20 µs."""
 
     def loop() -> None:
         for _ in range(2000):
@@ -92,20 +92,20 @@ WORKLOADS: dict[str, Callable[[], Workload]] = {
 
 
 def build(name: str, device: Hardware) -> Workload:
-    """The workload called `name` with its tensors on `device`."""
+    """Builds the workload called `name` with its tensors on `device`."""
     with device.torch_device:
         return WORKLOADS[name]()
 
 
 def call_s(step: Step, device: Device) -> float:
-    """The approximate latency of a call of `step`, in seconds."""
+    """Estimates the latency of a call of `step` in seconds."""
     seconds = latency(step, device, CALLS).median_s
     assert seconds is not None
     return seconds
 
 
 def add_wait(work: Workload, share: Callable[[], float], device: Device) -> Workload:
-    """`work`, then a busy wait of the host: WAIT_S, plus `share()` × (time of the call + WAIT_S).
+    """Returns `work` followed by a busy wait: WAIT_S + `share()` × (time of the call + WAIT_S).
 
     Each call is timed itself, because the processor's speed changes between calls. The share is
     computed before the call, and every call has a wait of at least WAIT_S, so that the overhead of
@@ -125,11 +125,11 @@ def add_wait(work: Workload, share: Callable[[], float], device: Device) -> Work
 
 
 def add_spin(work: Workload, share: Callable[[], float], device: Device) -> Workload:
-    """`work`, then a spin of the device: SPIN_S, plus `share()` × (time of the call + SPIN_S).
+    """Returns `work` followed by a device spin: SPIN_S + `share()` × (time of a call + SPIN_S).
 
     A wait of the host would be hidden behind the device, and a kernel that is only sometimes
-    launched would itself cost more than 1 % of a short step. The time of the call is estimated
-    here, once, because the host does not know when the device finishes a call. It includes
+    launched would itself cost more than 1 % of a short step. The time of a call is estimated here,
+    once, because the host does not know when the device finishes a call. The estimate includes
     launching, so relative to the device time the spin is slightly more than that share.
     """
 
@@ -142,18 +142,21 @@ def add_spin(work: Workload, share: Callable[[], float], device: Device) -> Work
 
 
 def lengthen(work: Workload, share: Callable[[], float], device: Device) -> Workload:
-    """`work` with each call longer by `share()` of its latency, by a spin or a wait."""
+    """Returns `work` with each call longer by `share()` of its latency, by a spin or a wait."""
     longer = add_spin if device.queues else add_wait
     return longer(work, share, device)
 
 
 def plant(work: Workload, share: float, device: Device) -> Workload:
-    """`work` with each call longer by `share` of its latency; 0 adds the same wrapper, too."""
+    """Returns `work` with each call longer by `share` of its latency.
+
+    A share of 0 adds the same wrapper, so that steps with and without a share can be compared.
+    """
     return lengthen(work, lambda: share, device)
 
 
 def delay(seconds: float) -> Step:
-    """A step in which the host only waits, in a busy loop, for `seconds`.
+    """Returns a step in which the host waits in a busy loop for `seconds`.
 
     The loop calls no other Python function, which would add a tenth of a microsecond.
     """
@@ -185,9 +188,9 @@ while os.getppid() == parent:
 
 @contextmanager
 def co_runners(count: int, share: float = 1.0) -> Iterator[None]:
-    """Runs `count` other processes that are busy for a `share` of the time.
+    """Runs `count` other processes in the block, each busy for a `share` of the time.
 
-    They end with the context, and by themselves if this process dies.
+    They end with the block, and by themselves if this process dies.
     """
     command = [sys.executable, "-c", BUSY, str(os.getpid()), str(share), str(PERIOD_S)]
     started: list[subprocess.Popen[bytes]] = []
