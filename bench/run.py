@@ -53,7 +53,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def measure(requests: Sequence[Request]) -> int:
-    """Measures the cases without a reusable row, then prints all; returns the exit status."""
+    """Measures the cases without a reusable row, prints all rows; returns the exit status."""
     if requests[0].settings.cluster["engine"] == "none":
         start_torch(requests)
     from modescope.bench.sweep import sweep
