@@ -1,4 +1,4 @@
-"""`calls=mix`: the sizes of the timed calls, drawn at random or read from a file. No torch."""
+"""Draws or reads the sizes of the timed calls with `calls=mix`. Imports no torch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST_SIZES = 2
 """How many named sizes, such as batch and seq, may change from call to call."""
 
 NAMES = "name one size or two, as in calls.sizes='{seq: [16, 512]}'"
-"""What a message asks for where calls.sizes is wrong."""
+"""What an error message asks for if calls.sizes is wrong."""
 
 CSV = "a CSV file names the sizes in its first line and has a line of whole numbers for each call"
 
@@ -26,16 +26,17 @@ LARGEST_DRAWN = 1_000_000
 """Largest size that calls.draw=uniform and zipf may draw."""
 
 Sizes = dict[str, list[int]]
-"""By the name of a size, its value in each call, in order: {"seq": [137, 16]}."""
+"""Maps the name of a size to its value in each call, in order: {"seq": [137, 16]}."""
 
 
 def options_of(
     settings: CallsSettings, shape: Mapping[str, int], known: bool, seed: int
 ) -> tuple[Inference, dict[str, int]]:
-    """The options of the mix that `settings` describe, and `shape` with its largest sizes.
+    """Returns the options for calls of different sizes, and `shape` with the largest of them.
 
-    `known`: whether `shape` names all sizes of the model; a user's builder may take others. `seed`
-    is that of the draw. Raises UsageError for settings that contradict each other or the model.
+    The sizes are read from a file or drawn at random from `seed`, as `settings` say. `known`:
+    whether `shape` names all sizes of the model; a user's builder may take others. Raises
+    UsageError for settings that contradict each other or the model.
     """
     sizes = _from_file(settings) if settings.file else _draw(settings, seed)
     if not 1 <= len(sizes) <= MOST_SIZES:
@@ -51,7 +52,7 @@ def options_of(
 
 
 def refuse_unused(settings: CallsSettings, phase: str) -> None:
-    """Raises UsageError where a setting of `calls` would have no effect, or `phase` has no mix."""
+    """Raises UsageError if a setting of `calls` has no effect, or if `phase` has no calls=mix."""
     if settings.name == "mix":
         if phase != Inference.phase:
             raise usage_error("calls=mix", f"measures forwards, and phase={phase} has other steps")
@@ -86,7 +87,6 @@ def _draw(settings: CallsSettings, seed: int) -> Sizes:
 
 
 def _from_file(settings: CallsSettings) -> Sizes:
-    """The sizes in the CSV file calls.file, of at most calls.count calls."""
     typed = f"calls.file={settings.file}"
     if settings.sizes is not None:
         raise usage_error(typed, f"calls.sizes={settings.sizes} is set as well; give one of them")
@@ -105,10 +105,10 @@ def _from_file(settings: CallsSettings) -> Sizes:
 
 
 def _buckets(pad: Any, name: str, values: list[int]) -> list[int]:
-    """The sizes that calls are padded to, ascending; empty if `pad` is None.
+    """Returns the sizes that calls are padded to, ascending; empty if `pad` is None.
 
-    `values` are the calls' sizes called `name`. `pad` is a list of sizes, or a number n: n
-    quantiles of `values`, the largest of `values` included.
+    `values` has the size called `name` of each call. `pad` is a list of sizes, or a number n: then
+    n quantiles of `values` are returned, of which the last is the largest value.
     """
     if pad is None:
         return []

@@ -1,4 +1,4 @@
-"""Reads the arguments of run.py: a Hydra application whose task only collects configurations."""
+"""Reads the arguments of run.py with a Hydra application that only collects configurations."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ ENGINES = ("hydra/launcher", "hydra/sweeper")
 
 
 def collect(words: Sequence[str]) -> list[Request]:
-    """A request per case of a command line; none for --help and the like.
+    """Returns a request for each case of the command line `words`; none for --help and the like.
 
-    Raises UsageError with one line for a mistake.
+    Raises UsageError, with a message of one line, for a mistake.
     """
     composed: list[tuple[DictConfig, HydraConf]] = []
 
@@ -77,12 +77,12 @@ def collect(words: Sequence[str]) -> list[Request]:
 
 
 def collect_in_child(progress: object, words: Sequence[str]) -> list[Request]:
-    """`collect` in a child process, because the caller may be a Hydra application itself."""
+    """Calls `collect`; runs in a child, because the parent may be a Hydra application itself."""
     return collect(words)
 
 
 def _check(words: Sequence[str]) -> None:
-    """Raises UsageError for words that Hydra would silently drop, or make a folder of."""
+    """Raises UsageError for words that Hydra would silently drop or use as the name of a folder."""
     seen: dict[str, str] = {}
     for word in filter(OVERRIDE.match, words):
         key, _, value = word.lstrip("+~").partition("=")
@@ -113,10 +113,10 @@ def _request(config: DictConfig, job: HydraConf) -> Request:
 
 
 def thread_counts() -> str:
-    """Numbers of threads to sweep, such as `1,2,4,6`: powers of two, then this process's cores.
+    """Returns numbers of threads to sweep, such as `1,2,4,6`: powers of two, then the core count.
 
-    A quota of CPU time below that replaces the number of cores: more threads than it covers would
-    wait for each other.
+    The last number is how many cores this process may use, or its quota of CPU time if that is
+    smaller, because more threads than the quota covers would wait for each other.
     """
     quota = quota_cores()
     most = usable_cores() if quota is None else max(1, min(usable_cores(), math.floor(quota)))
@@ -125,9 +125,9 @@ def thread_counts() -> str:
 
 
 def explain(error: Exception, words: Sequence[str] = ()) -> UsageError:
-    """A UsageError of one line for an exception of Hydra, OmegaConf or the system.
+    """Returns a UsageError of one line for an exception of Hydra, OmegaConf or the system.
 
-    `words` are the command line's, so that the message can name the one at fault.
+    `words` is the command line, so that the message can name the word at fault.
     """
     if isinstance(error, MissingConfigException) and error.options is not None:
         group, _, option = (error.missing_cfg_file or "").partition("/")

@@ -1,4 +1,4 @@
-"""Rules that refuse a case before it runs, because it could not measure what its mode is named."""
+"""Refuses a case before it runs if its mode would not do on the device what its name says."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from modescope.bench.records.environment import DeviceFacts
 from modescope.bench.steps import backends
 
 Rule = tuple[Callable[[Variant, Any, DeviceFacts], bool], str]
-"""When to refuse (of the variant, the options of its phase, and the device), and the message."""
+"""A condition for refusing a case (of the variant, the options of its phase, and the device), and
+the message."""
 
 TF32_CAPABILITY = (8, 0)
 """First compute capability with TF32 tensor cores (NVIDIA Ampere)."""
@@ -120,7 +121,7 @@ SAME_KERNELS = (
 
 
 def refusal(case: Case, device: DeviceFacts) -> str | None:
-    """Why `case` cannot be measured on `device` under its name, and what to do instead; or None."""
+    """Says why `case` cannot be measured on `device` and what to do instead; None if it can be."""
     of_both, of_case = OF_PHASE.get(case.phase, ((), ()))
     reason = _reason((*RULES, *of_both, *of_case), case, case.variant, device, of="")
     if reason or case.baseline is None:
@@ -147,9 +148,9 @@ def _reason(
 
 
 def same_kernels(case: Case, device: DeviceFacts, sweep: Mapping[str, str]) -> str | None:
-    """Why `case` would repeat another case of its sweep; None where it would not.
+    """Says why `case` would repeat another case of its sweep; None if it would not.
 
-    `sweep` has the names of the sweep's modes by case id. On a device without CUDA graphs, two
+    `sweep` maps case ids to the names of the sweep's modes. On a device without CUDA graphs, two
     modes that differ only in whether their backend captures graphs run the same code.
     """
     if device.type == "cuda":
@@ -162,10 +163,10 @@ def same_kernels(case: Case, device: DeviceFacts, sweep: Mapping[str, str]) -> s
 
 
 def equal_if_untuned(case: Case, device: DeviceFacts, sweep: Mapping[str, str]) -> str | None:
-    """The sweep's mode with the kernels that `case` has if autotuning finds no choice; or None.
+    """Returns the name of the sweep's mode that `case` repeats if autotuning has no choice.
 
-    `sweep` has the names of the sweep's modes by case id. Whether there is a choice shows only when
-    the case is compiled.
+    None if the sweep has no such mode. `sweep` maps case ids to the names of the sweep's modes.
+    Whether autotuning has a choice shows only when the case is compiled.
     """
     mode = backends.drop_tuning(case.variant.mode)
     if device.type != "cuda":

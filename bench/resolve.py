@@ -42,10 +42,10 @@ from modescope.bench.settings import (
 )
 
 TARGET = re.compile(r"\w+(\.\w+)*:\w+")
-"""A value of model.target: module:function."""
+"""Pattern of model.target: module:function."""
 
 PICKLE = re.compile(r"[\w-]+\.[0-9a-f]+")
-"""A value of model.pickle: name and hash."""
+"""Pattern of model.pickle: name and hash."""
 
 OWN_TARGET = "name a function as model.target=my_package.my_module:build"
 
@@ -61,7 +61,7 @@ PLANNED = [field.name for field in fields(Plan)]
 
 @dataclass(frozen=True)
 class Request:
-    """The settings of one case as they were composed, before anything is known of the device."""
+    """The settings of one case as they were composed, before the device is known."""
 
     settings: Settings  # mode.name and budget.name list what was overridden, as in compile[...]
     baseline: ModeSettings | None
@@ -78,7 +78,7 @@ class Request:
 def request(
     config: DictConfig, overrides: Iterable[str], sweep: bool, folders: Iterable[Path] = (CONF,)
 ) -> Request:
-    """The request of a composed configuration; raises UsageError for a mistake.
+    """Turns a composed configuration into a request; raises UsageError for a mistake.
 
     `folders` are searched for presets of modes and budgets, in this order.
     """
@@ -118,7 +118,10 @@ def _resolve_grad(mode: ModeSettings, natural: str) -> ModeSettings:
 
 
 def _name(section: Any, usual: Mapping[str, Any]) -> str:
-    """The section's name, with values that differ from those of its preset `usual` in brackets."""
+    """Returns the section's name, followed by the values that differ from its preset.
+
+    `usual` holds the values of the section's preset. Example: `compile[dynamic=true]`.
+    """
     expected = {each.name: usual.get(each.name, each.default) for each in fields(section)}
     changed = [
         f"{key}={_text(getattr(section, key))}"
@@ -135,7 +138,7 @@ def _text(value: Any) -> str:
 
 
 def resolve(request: Request, describe: Callable[[str], DeviceFacts]) -> tuple[Case, Plan]:
-    """The case and plan of a request; raises UsageError for a mistake.
+    """Returns the case and the plan of a request; raises UsageError for a mistake.
 
     `describe` returns the facts of a device by its name, and raises UsageError if there is none.
     """
@@ -184,7 +187,7 @@ def _baseline(request: Request, mode: Mode, dtype: str) -> Variant | None:
 
 
 def _options(settings: Settings) -> cases.PhaseOptions:
-    """The options of the case's phase; raises UsageError where another phase's are set."""
+    """Returns the options of the phase; raises UsageError if options of another phase are set."""
     refuse_unused(settings.calls, settings.phase)
     loss, own = settings.model.loss, PHASE_SETTINGS[settings.phase]
     if loss not in LOSSES and not TARGET.fullmatch(loss):
@@ -206,12 +209,11 @@ def _options(settings: Settings) -> cases.PhaseOptions:
 
 
 def _results_dir(folder: str) -> str:
-    """`folder` as it is in a checkout, else absolute: the stored command runs in a checkout."""
+    """Makes `folder` absolute, except in a checkout, where the command that a row stores runs."""
     return folder if Path.cwd() == ROOT else str(Path(folder).resolve())
 
 
 def _model(settings: ModelSettings, study: Path) -> cases.Model:
-    """The model, still without `inputs_json`. `study` is the folder that may hold its pickle."""
     name, target, library = settings.name, settings.target, settings.library
     pickled = _pickled(settings.pickle, study) if settings.pickle else None
     if settings.pickle and pickled:
@@ -240,7 +242,6 @@ def _model(settings: ModelSettings, study: Path) -> cases.Model:
 
 
 def _pickled(named: str, study: Path) -> cases.Pickled:
-    """The saved model that model.pickle=`named` means; raises UsageError where there is none."""
     file = study / PICKLE_FOLDER / f"{named}{PICKLE_SUFFIX}"
     if not PICKLE.fullmatch(named) or not file.is_file():
         known = [each.stem for each in sorted(file.parent.glob(f"*{PICKLE_SUFFIX}"))]
@@ -251,10 +252,6 @@ def _pickled(named: str, study: Path) -> cases.Pickled:
 
 
 def _inputs(described: Any, shape: dict[str, int]) -> str | None:
-    """The setting model.inputs as canonical JSON; None if it is None.
-
-    Raises UsageError for a mistake, or for a name that is no size of `shape`.
-    """
     if described is None:
         return None
     for name in input_descriptions.size_names(input_descriptions.parse(described)):

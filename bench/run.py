@@ -1,7 +1,7 @@
 """Runs `python run.py`: reads its cases, measures them, and prints the results.
 
-pandas and what measures a sweep are imported late: they take seconds, in which the cases are read
-and a process imports torch.
+pandas and the code that measures a sweep take seconds to import. They are imported late, so that
+the cases are read first and another process imports torch meanwhile.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from modescope.bench.sweep.prepare import start_torch
 def main(words: Sequence[str] | None = None) -> int:
     """Runs the command with the arguments `words` (None: sys.argv); returns the exit status.
 
-    0 if all cases are ok or skipped, 1 if any is not, 2 if nothing was measured, 128 + n after
-    signal n.
+    The status is 0 if all cases are ok or skipped, 1 if any is not, 2 if nothing was measured, and
+    128 + n after signal n.
     """
     signal.signal(signal.SIGTERM, terminate)
     replace_unprintable()
@@ -53,7 +53,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def measure(requests: Sequence[Request]) -> int:
-    """Measures the cases that have no reusable row, then shows all; returns the exit status."""
+    """Measures the cases without a reusable row, prints all rows; returns the exit status."""
     if requests[0].settings.cluster["engine"] == "none":
         start_torch(requests)
     from modescope.bench.sweep import sweep
@@ -83,7 +83,7 @@ def measure(requests: Sequence[Request]) -> int:
 
 
 def unconfirmed(study: Path, run_ids: Sequence[str]) -> list[str]:
-    """Those of `run_ids` that a second process has to confirm before one is recommended."""
+    """Returns the run ids that a second process must confirm before a mode is recommended."""
     from modescope.analysis.derive import registry
     from modescope.analysis.recommend import decide
 
@@ -93,8 +93,8 @@ def unconfirmed(study: Path, run_ids: Sequence[str]) -> list[str]:
 def show(study: Path, run_ids: Sequence[str], is_sweep: bool) -> int:
     """Prints the rows of these runs and which mode to use; returns the exit status.
 
-    No other runs of the study are printed. Several runs of a case (seeds, replicates) are one row;
-    those of them that went wrong are listed below the table.
+    Other runs of the study are not printed. Several runs of a case (seeds, replicates) are one row;
+    runs that went wrong are listed below the table.
     """
     from modescope.analysis import table
     from modescope.analysis.derive import registry, select

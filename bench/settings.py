@@ -1,4 +1,4 @@
-"""The schema of all settings (keys, types, choices, bounds), and how presets are read. No torch."""
+"""Defines all settings (keys, types, choices, bounds), and reads presets. Imports no torch."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ CLUSTER_NUMBERS = {
     **dict.fromkeys(("workers", "array_parallelism", "timeout_min", "cpus_per_task"), 1),
     **dict.fromkeys(("gpus_per_node", "max_num_timeout", "mem_gb", "signal_delay_s"), 0),
 }
-"""The least value of the options of a cluster's engine that must be numbers: whole ones, except
-for `mem_gb`. The scheduler checks all other options."""
+"""Maps each option of a cluster's engine that must be a number to its least value. All but `mem_gb`
+are whole numbers. The scheduler checks all other options."""
 
 OPEN = ("shape", "model.kwargs", "model.inputs")
 """Sections to which a user may add keys, as in `+model.kwargs.width=8`."""
@@ -43,7 +43,7 @@ OPEN = ("shape", "model.kwargs", "model.inputs")
 
 @dataclass(frozen=True)
 class PhaseSettings:
-    """How the settings describe a phase; `bench.steps.phases` runs it."""
+    """The settings of a phase (inference, train), which `bench.steps.phases` runs."""
 
     options: type[PhaseOptions]
     natural_grad: str  # the value of mode.grad that `natural` stands for
@@ -60,7 +60,7 @@ PHASE_SETTINGS = {
 
 def setting(*choices: str | None, least: float | None = None, most: float = MOST,
             default: Any = MISSING) -> Any:  # fmt: skip
-    """A field whose value must be one of `choices`, if any, or lie from `least` to `most`."""
+    """Returns a field whose value must be one of `choices`, if any, or from `least` to `most`."""
     return field(default=default, metadata={"choices": choices, "least": least, "most": most})
 
 
@@ -125,7 +125,7 @@ class BaselineSettings:
 
 @dataclass
 class CallsSettings:
-    """The fields of a file in conf/calls/: the sizes of the timed calls (bench/calls.py)."""
+    """The fields of a file in conf/calls/, which say what sizes the timed calls have."""
 
     name: str = setting("repeat", "mix")
     sizes: Any = None  # names of sizes, each with a list of whole numbers
@@ -187,7 +187,7 @@ SCHEMAS: dict[str, type] = {"": Settings} | {
     for key, kind in get_type_hints(Settings).items()
     if isinstance(kind, type) and is_dataclass(kind)
 }
-"""The class of each section by its key; the key of the top level is empty."""
+"""Maps the key of each section to its class; the key of the top level is empty."""
 
 LIMITS: dict[str, Mapping[str, Any]] = {
     f"{section}.{each.name}".lstrip("."): each.metadata
@@ -195,15 +195,15 @@ LIMITS: dict[str, Mapping[str, Any]] = {
     for each in fields(schema)
     if each.metadata
 }
-"""Choices and bounds (the arguments of `setting`) of each key, such as `train.lr`, that has any."""
+"""Maps a key, such as `train.lr`, to its choices and bounds (the arguments of `setting`)."""
 
 
 def usage_error(
     typed: str, what: str, allowed: Iterable[str] = (), wrong: str | None = None
 ) -> UsageError:
-    """An error of one line: `typed` (key=value), `what` is wrong, and the `allowed` names.
+    """Returns a one-line UsageError: `typed` (key=value), what is wrong, and the `allowed` names.
 
-    It suggests the allowed name that is most like `wrong`, by default the value in `typed`.
+    It suggests the allowed name that is most like `wrong`, by default like the value in `typed`.
     """
     names = list(allowed)
     meant = difflib.get_close_matches(wrong or typed.partition("=")[2], names, n=1)
@@ -212,9 +212,9 @@ def usage_error(
 
 
 def mistake(error: OmegaConfBaseException, words: Sequence[str] = ()) -> UsageError:
-    """The UsageError for an exception of OmegaConf.
+    """Returns the UsageError for an exception of OmegaConf.
 
-    It names the word of the command line, out of `words`, that set the key; else the key.
+    It names the word of the command line `words` that set the key, or only the key if no word did.
     """
     key = error.full_key or ""
     typed = next((word for word in words if word.lstrip("+~").partition("=")[0] == key), key)
@@ -230,7 +230,7 @@ def mistake(error: OmegaConfBaseException, words: Sequence[str] = ()) -> UsageEr
 
 
 def check(config: DictConfig) -> Settings:
-    """The settings of a composed configuration; raises UsageError for a wrong key or value."""
+    """Returns the settings in `config`; raises UsageError for a wrong key or value."""
     try:
         OmegaConf.resolve(config)
         for section, schema in SCHEMAS.items():
@@ -267,9 +267,9 @@ def check_study_name(study: str) -> None:
 
 
 def preset(key: str, group: str, name: str, folders: Iterable[Path] = (CONF,)) -> dict[str, Any]:
-    """The content of <group>/<name>.yaml in the first of `folders` that has it.
+    """Returns the content of <group>/<name>.yaml from the first of `folders` that has it.
 
-    Raises UsageError that names `key` where none has it.
+    Raises UsageError, which names `key`, if no folder has it.
     """
     places = [folder / group for folder in folders]
     file = next((place / f"{name}.yaml" for place in places if (place / f"{name}.yaml").is_file()),

@@ -1,4 +1,4 @@
-"""modescope finds the execution mode in which PyTorch runs a model fastest here, and says why.
+"""modescope finds the execution mode in which PyTorch runs a model fastest, and says why.
 
 In a checkout, bench/, models/, analysis/ and conf/ lie beside this folder instead of inside it, and
 are imported under the same names, such as `modescope.bench.timing`.

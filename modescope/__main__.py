@@ -56,7 +56,7 @@ COMMANDS = {
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Calls the command that the first word names; returns the exit status."""
+    """Runs the command that the first word names; returns the exit status."""
     name, *rest = (sys.argv[1:] if words is None else words) or HELP[:1]
     _leave_checkout()
     if name in HELP:
@@ -92,7 +92,7 @@ def usage() -> str:
 def _leave_checkout() -> None:
     """Takes a checkout off the import path, where `python -m modescope` in that folder puts it.
 
-    It would hide the user's own packages called models, bench, analysis or conf.
+    The checkout would hide the user's own packages called models, bench, analysis or conf.
     """
     if sys.path[0] == str(Path(modescope.__file__).resolve().parents[1]):
         del sys.path[0]

@@ -1,12 +1,13 @@
-"""Which execution mode to run a model in, asked from Python.
+"""Finds from Python which execution mode to run a model in.
 
     import modescope
 
     result = modescope.compare(model, x)
     print(result)
 
-It measures a study as `python run.py -m` does: each case in a fresh process, checked and timed
-beside its baseline. A file in the study's folder takes the model there (`bench.api.saving`).
+It measures a study as `python run.py -m` does: each case runs in a fresh process, which checks its
+outputs and times it in turns with its baseline. That process loads the model from a file in the
+study's folder (`bench.api.saving`).
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ from modescope.bench.run import unconfirmed
 from modescope.bench.sweep import isolation, prepare, progress_bar, sweep
 
 COMPOSING_S = 3600.0
-"""Time limit for composing all cases; Hydra takes 0.1 to 0.3 s for each."""
+"""Time limit in seconds for composing all cases; Hydra takes 0.1 to 0.3 s for each."""
 
 PLAIN = re.compile(r"[\w.:/+-]+", re.ASCII)
 """Matches a text that needs no quotes as the value of a setting."""
@@ -49,7 +50,7 @@ PLAIN = re.compile(r"[\w.:/+-]+", re.ASCII)
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Comparison:
-    """What was measured, and which mode to use. Prints what `python -m analysis.table` prints."""
+    """What `compare` measured, and which mode to use. Prints as `python -m analysis.table` does."""
 
     study: Path
     frame: pd.DataFrame
@@ -67,17 +68,17 @@ class Comparison:
 
     @property
     def code(self) -> str:
-        """Python code that runs the model in the `best` mode; empty if that is None."""
+        """Python code that runs the model in the mode `best`; empty if there is none."""
         return self.best.code if self.best else ""
 
     @property
     def verdict(self) -> str:
-        """Which mode to use, in a sentence for each precision, with remarks."""
+        """A text that says which mode to use for each precision, with remarks."""
         return table.advice(self.frame)
 
     @property
     def why(self) -> str:
-        """Why each mode is as fast as it is: what `python -m analysis.why` prints."""
+        """What `python -m analysis.why` prints: why each mode is as fast as it is."""
         return why.text(self.frame, finding.findings_by_run(self.frame))
 
     def report(self) -> Path:
@@ -114,27 +115,28 @@ def compare(
     """Measures a model in several execution modes, each in a fresh process, against eager.
 
     Args:
-        model: a module, which stays as it is; or a function that returns one, or with `inputs` left
-            out (module, inputs). A function may have arguments for sizes (docs/own-model.md).
+        model: a module, which is not changed; or a function that returns a module, or, if `inputs`
+            is left out, (module, inputs). It may have arguments for sizes (docs/own-model.md).
         inputs: what the model is called with: a tensor, a tuple of arguments or a dict of named
-            ones. Tensors may be on any device.
-        modes: names of modes, such as ["eager", "compile"]. By default those of experiment=modes
-            (with phase="train" of experiment=training); what cannot run here is skipped.
+            arguments. Tensors may be on any device.
+        modes: names of modes, such as ["eager", "compile"]. By default the modes of
+            experiment=modes, or with phase="train" of experiment=training; modes that this machine
+            cannot run are skipped.
         dtype: fp32, bf16, fp16, tf32, or several; `auto` is bf16 for autocast and fp32 otherwise.
         phase: inference or train.
         budget: smoke (proves only that it runs), quick, standard or thorough.
         device: auto, cpu, cuda or cuda:1.
-        threads: of each process.
-        study: name of a folder below results/ in the working folder, or a path. Rows that it has of
-            the same case are not measured again. By default a new folder.
-        name: of the model in tables; by default that of its class, or of the function.
+        threads: number of CPU threads of each process.
+        study: name of a folder below results/ in the working folder, or a path; by default a new
+            folder. A case of which the folder has a row is not measured again.
+        name: name of the model in tables; by default the name of its class or of the function.
         overrides: further settings as on the command line, such as ["replicates=3"].
         progress: whether stderr shows what is measured, in a notebook as a bar.
 
     Raises:
         UsageError: an argument is wrong, or the model cannot be sent to a fresh process or fails
             there in plain eager. Nothing was measured then. A case that fails while it is measured
-            is a row with its reason.
+            raises nothing; its row has the reason.
         KeyboardInterrupt: finished rows are kept; the same call with `study` continues.
     """
     if hasattr(model, "_orig_mod"):
@@ -199,10 +201,7 @@ def compare(
 
 
 def _submit(*words: str) -> sweep.Submission:
-    """Submits what `python run.py -m` with the arguments `words` measures.
-
-    Raises UsageError for a mistake, and for words that measure nothing.
-    """
+    """Starts to measure the cases of `python run.py -m` with the arguments `words`."""
     # a child, because this process may be an application of Hydra itself
     outcome = isolation.call(
         "modescope.bench.command_line:collect_in_child", ["-m", *words],
@@ -219,7 +218,7 @@ def _submit(*words: str) -> sweep.Submission:
 
 
 def _folder(study: str | Path) -> Path:
-    """The folder of `study`: a plain name is one in results/, anything else is a path."""
+    """Returns the folder of `study`: a plain name is a folder in results/, all else a path."""
     path = Path(study).expanduser()
     return (Path("results") / path if path.name == str(study) else path).resolve()
 
@@ -229,5 +228,5 @@ def _join(values: str | Sequence[str]) -> str:
 
 
 def _quote(text: str) -> str:
-    """`text`, quoted if Hydra would otherwise not read it as this text."""
+    """Quotes `text` if Hydra would otherwise read it as something else."""
     return text if PLAIN.fullmatch(text) else QuotedString(text, Quote.single).with_quotes()

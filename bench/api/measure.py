@@ -1,12 +1,12 @@
-"""Which of two functions is faster, timed in turns in the caller's process.
+"""Times two functions in turns, in the caller's process, and says which is faster.
 
     import modescope
 
     result = modescope.measure(old, new)
     print(result)  # new is 1.021× [1.018, 1.024] as fast as old: faster ...
 
-They are timed as a baseline and a mode are in a study: a warm-up, then paired rounds in random
-order. But a study times each mode in a fresh process, and here both functions run in the caller's.
+The functions are timed as a baseline and a mode are in a study: a warm-up, then paired rounds in
+random order. But a study uses a fresh process for each mode, and `measure` the caller's process.
 """
 
 from __future__ import annotations
@@ -37,18 +37,22 @@ PILOT_ROUNDS = 12
 LEAST_ROUNDS, MOST_ROUNDS = 20, 2000
 
 WARM_UP_SHARES = 1 / 6, 1 / 4
-"""Shortest and longest warm-up as shares of `seconds`. The rounds have what the longest leaves."""
+"""Shortest and longest warm-up as shares of `seconds`. The rounds get what the longest warm-up
+would leave."""
 
 SHORTEST_S = 20e-6
-"""A function that takes less is timed in a loop of calls that takes so long, because reading the
-clock takes about 50 ns."""
+"""A function that takes less time is called in a loop that takes this long in all, because reading
+the clock takes about 50 ns."""
 
 MOST_CALLS = 10_000  # of a function in such a loop
 
 
 @dataclass(frozen=True)
 class Measured:
-    """How fast a candidate is compared with its baseline. Fields are named as a study's columns."""
+    """How fast a candidate is compared with its baseline.
+
+    Fields have the names of the columns in a study's rows.
+    """
 
     baseline: str  # names of the functions
     candidate: str
@@ -88,19 +92,22 @@ def measure(
     half_width: float = 0.005,
     device: str = "auto",
 ) -> Measured:
-    """How many times as fast as `baseline` the function `candidate` is, in this process.
+    """Measures how many times as fast as `baseline` the function `candidate` is.
 
-    Both are called without arguments, a few hundred times or more, in rounds of random order.
+    Both are called in this process without arguments, a few hundred times or more, in rounds of
+    random order.
 
     Args:
-        baseline: what is compared with.
-        candidate: what may be faster.
-        seconds: most time for warm-up and rounds. Before come a first call of each, which may
-            compile, and a collection of garbage (0.1 s). Functions that take longer than a
-            hundredth of it overrun it, because an interval needs 12 rounds of some six calls.
-        half_width: rounds end earlier once the speedup is known to ± this (0.005: 0.5 %).
-        device: `auto` (the current GPU, if this process has used one, else the CPU), `cpu`, `cuda`
-            (the current GPU) or `cuda:1`. On a GPU each call is waited for.
+        baseline: the function to compare with.
+        candidate: the function that may be faster.
+        seconds: the most time that warm-up and rounds may take. It includes neither the first call
+            of each function, which may compile, nor a collection of garbage (0.1 s). If a function
+            takes longer than a hundredth of `seconds`, the limit is exceeded, because an interval
+            needs 12 rounds of some six calls.
+        half_width: the rounds end early once the relative half-width of the speedup's 95 % interval
+            is at most this (0.005: ± 0.5 %).
+        device: `auto` (the current GPU, if this process has used a GPU, else the CPU), `cpu`,
+            `cuda` (the current GPU) or `cuda:1`. The end of each call on a GPU is waited for.
 
     Raises:
         UsageError: an argument is wrong, torch has no such device, a result lies on another GPU, or
@@ -124,11 +131,7 @@ def measure(
 
 
 def _first_call(function: Callable[[], object]) -> set[torch.device]:
-    """Calls `function` and returns the devices of the tensors in its result.
-
-    Raises UsageError if the result is, say, a generator: the function has then done no work yet,
-    and would look fast.
-    """
+    """Calls `function` and returns the devices of the tensors in its result."""
     result = function()
     if kind := find_unfinished(result):
         raise UsageError(
@@ -142,9 +145,9 @@ def _first_call(function: Callable[[], object]) -> set[torch.device]:
 def race(
     baseline: Step, candidate: Step, device: Hardware, seconds: float, half_width: float
 ) -> Measured:
-    """Times both functions, which must have been called before, in warm-up and paired rounds.
+    """Times two functions, which must have been called before, in warm-up and paired rounds.
 
-    `seconds`, `half_width` and the RuntimeError are those of `measure`.
+    Takes `seconds` and `half_width` as `measure` does, and raises the same RuntimeError.
     """
     begin = time.perf_counter()
     calls = 1 if device.queues else _loop_calls(baseline, candidate, device)
@@ -206,7 +209,7 @@ def race(
 
 
 def _loop_calls(baseline: Step, candidate: Step, device: Hardware) -> int:
-    """How many calls of the faster function take SHORTEST_S, at most MOST_CALLS."""
+    """Returns how many calls of the faster function take SHORTEST_S, at most MOST_CALLS."""
     shortest_s = min(
         sample
         for step in (baseline, candidate)
@@ -216,7 +219,6 @@ def _loop_calls(baseline: Step, candidate: Step, device: Hardware) -> int:
 
 
 def _loop(step: Step, calls: int) -> Step:
-    """A step that calls `step` this many times."""
     if calls == 1:
         return step
 

@@ -33,14 +33,15 @@ _OF_PROCESS = (
     (re.compile(r"^[0-9a-f]{32}$"), ""),  # cloudpickle's random id of a class
     (re.compile(r"ipykernel_\d+"), "ipykernel"),  # the process, in the file name of a notebook cell
 )
-"""Texts in a pickle that differ between processes, and what replaces them before hashing."""
+"""Patterns of texts in a pickle that differ between processes, each with its replacement before
+hashing."""
 
 
 class _MainNames(dict[str, Any]):
-    """Stands for the global names of `__main__`. Unpickled, it is `pickled_model.names_of_main()`.
+    """A stand-in for the globals of `__main__`, unpickled as `pickled_model.names_of_main()`.
 
-    So functions of a notebook get the globals of a module that can be imported, which torch's
-    compiler needs.
+    A notebook's functions thus get the globals of an importable module, which torch's compiler
+    needs.
     """
 
     def __reduce__(self) -> tuple[Callable[..., dict[str, Any]], tuple[dict[str, Any]]]:
@@ -51,7 +52,7 @@ class _MainNames(dict[str, Any]):
 
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
-    """cloudpickle's pickler, which saves the globals of `__main__` as `_MainNames`."""
+    """cloudpickle's pickler, except that it saves the globals of `__main__` as `_MainNames`."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -59,11 +60,11 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
 
 
 def save(model: Any, inputs: Any, name: str, study: Path) -> str:
-    """Writes model and inputs to the study's folder; returns the value of model.pickle.
+    """Writes `model` and `inputs` to a file in the folder `study`; returns the name of the file.
 
-    That is `<name>.<hash>`, with a number after the name if the study has another model of that
-    name. The caller's objects stay as they are. Raises UsageError where something cannot be
-    pickled.
+    The name, without suffix, is `<name>.<hash>`, the value for the setting model.pickle. A number
+    follows `<name>` if the study has another model of that name. The caller's objects do not
+    change. Raises UsageError if something cannot be pickled.
     """
     folder = study / PICKLE_FOLDER
     # copies, because a file would hold all of the storage of which a tensor shows a part
@@ -91,7 +92,7 @@ def save(model: Any, inputs: Any, name: str, study: Path) -> str:
 
 
 def _file_name(folder: Path, name: str, content: str) -> str:
-    """`Net.<content>`, or `Net-2.<content>` if the folder has another model called `Net`."""
+    """Returns `Net.<content>`, or `Net-2.<content>` if `folder` has another model called `Net`."""
     files = (path.stem.partition(".") for path in folder.glob(f"*{PICKLE_SUFFIX}"))
     known = {taken: its_content for taken, _, its_content in files}
     numbered = (f"{name}-{number}" for number in itertools.count(2))
@@ -102,10 +103,10 @@ def _file_name(folder: Path, name: str, content: str) -> str:
 
 
 def _hash(file: Path, model: Any) -> str:
-    """Hash of the content of a file of torch.save; the same code and weights have the same hash.
+    """Hashes a file of torch.save so that equal code and weights have equal hashes.
 
-    It covers the versions of packages that define the model's modules, because the file has only
-    the names of their classes.
+    The hash covers the versions of packages that define the model's modules, because the file has
+    only the names of their classes.
     """
     parts = model.modules() if isinstance(model, torch.nn.Module) else [model]
     owners = {(getattr(one, "__module__", None) or "").partition(".")[0] for one in parts}
@@ -124,7 +125,7 @@ def _hash(file: Path, model: Any) -> str:
 
 
 def _stable_instructions(pickled: bytes) -> Iterator[str]:
-    """The instructions of a pickle as texts, without what differs between processes."""
+    """Yields the instructions of a pickle as texts, without what differs between processes."""
     for instruction, argument, _ in pickletools.genops(pickled):
         if isinstance(argument, str):
             for pattern, replacement in _OF_PROCESS:

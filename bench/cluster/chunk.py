@@ -1,7 +1,7 @@
-"""A chunk: the cases of a sweep that one job, task or process measures, one after another.
+"""Measures a chunk: the cases of a sweep that one process measures one after another.
 
 This code runs on the machine that measures, and finds out what depends on that machine: devices,
-sizes by device, refusals, and which earlier rows can be reused.
+sizes by device, refused cases, and which earlier rows can be reused.
 """
 
 from __future__ import annotations
@@ -39,7 +39,10 @@ class Chunk:
 
 @dataclass(frozen=True)
 class Entry:
-    """A line of a chunk's log, JSON: the case has a row, cannot be measured, or else has begun."""
+    """A line of a chunk's log (JSON): what is known of one case.
+
+    Without `run_id` and `mistake` it says that the measurement of the case has begun.
+    """
 
     number: int  # of the case in `tasks(requests)`
     run_id: str | None = None  # of the row
@@ -48,12 +51,15 @@ class Entry:
 
     @property
     def finished(self) -> bool:
-        """Whether the chunk, if it is started again, leaves the case out."""
+        """Whether the chunk leaves the case out if it is started again."""
         return self.run_id is not None or self.mistake is not None
 
 
 def tasks(requests: Sequence[Request]) -> list[tuple[int, int]]:
-    """Every case of a sweep as (position of its request, replicate). Its index is its number."""
+    """Returns every case of a sweep as (position of its request, replicate).
+
+    The index of a case in this list is called its number.
+    """
     return [
         (position, replicate)
         for position, request in enumerate(requests)
@@ -62,18 +68,18 @@ def tasks(requests: Sequence[Request]) -> list[tuple[int, int]]:
 
 
 def read_log(path: Path) -> dict[int, Entry]:
-    """The last entry in the log for each case that has one, by the case's number."""
+    """Returns the last log entry of each case that has one; the keys are the cases' numbers."""
     lines = path.read_text().split("\n")[:-1]  # what follows the last newline is half written
     return {entry.number: entry for entry in (Entry(**json.loads(line)) for line in lines)}
 
 
 def measure_chunk(chunk: Chunk, job: str | None = None) -> None:
-    """Measures each case that is not finished by the chunk's log, and logs it.
+    """Measures each case that the chunk's log does not list as finished, and logs the result.
 
-    A chunk that is requeued goes on where it stopped. The case that it was measuring then comes
+    A chunk that is requeued continues where it stopped. The case that was being measured then comes
     last, because it may be what ended the chunk. If this machine cannot measure one of the cases,
-    none is measured, and the log says so of each. `job` is the scheduler's name of this job; with
-    None, Slurm's variables tell.
+    none is measured, and each gets a log entry that says so. `job` is the scheduler's name of this
+    job; if it is None, the name is read from Slurm's variables.
     """
     os.chdir(chunk.working_folder)
     log, every = read_log(chunk.log), tasks(chunk.requests)
@@ -111,17 +117,17 @@ def measure_chunk(chunk: Chunk, job: str | None = None) -> None:
 
 
 def _append(log: Path, entry: Entry) -> None:
-    """Adds `entry` as a line in a single write, so that a kill cannot leave half of it."""
+    """Appends `entry` in a single write, so that a kill cannot leave half of a line."""
     with log.open("ab", buffering=0) as file:
         file.write(f"{json.dumps(asdict(entry))}\n".encode())
 
 
 @contextmanager
 def _locks(job: Job) -> Iterator[None]:
-    """Waits until no other chunk on this machine uses the device of `job`, and keeps it for itself.
+    """Waits until no other chunk on this machine uses the device of `job`, and reserves it.
 
     A case on the CPU gets the whole machine; cases on different GPUs run at the same time. The
-    locks are files in /dev/shm or /tmp, locked by flock, which a killed process loses.
+    locks are files in /dev/shm or /tmp, locked by flock, so a killed process releases them.
     """
     with ExitStack() as stack:
         on_cpu = job.case.device == "cpu"

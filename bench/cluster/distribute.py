@@ -1,4 +1,4 @@
-"""Cuts a sweep into chunks, gives them to an engine, and waits for their rows.
+"""Divides a sweep into chunks, gives them to an engine, and waits for their rows.
 
 The command that submits may run on a login node without a GPU, so it leaves all that depends on the
 device to the chunks.
@@ -35,26 +35,28 @@ WORKERS = 8
 POLL_S = 2.0
 
 JOBS = "jobs.json"
-"""File in the folder of a submission: the scheduler's ids of its jobs, in the chunks' order."""
+"""File in the folder of a submission that lists the scheduler's ids of its jobs, in the order of
+the chunks."""
 
 States = Mapping[str, str | None]
-"""Id of a job -> how it ended; None while it waits or runs."""
+"""Maps the id of a job to how the job ended, or to None while the job waits or runs."""
 
 
 class Engine(Protocol):
-    """Runs chunks as jobs of a scheduler: each job calls `measure_chunk`."""
+    """The interface to a scheduler that runs chunks as jobs; each job calls `measure_chunk`."""
 
     name: str  # as in cluster=NAME
     detaches: bool  # whether jobs go on when the command ends
 
     def submit(self, chunks: Sequence[Chunk], folder: Path, path: str) -> list[str]:
-        """Starts a job for each chunk; returns the ids. Raises UsageError for refused options.
+        """Starts a job for each chunk, and returns the ids of the jobs.
 
-        The engine's files go to `folder`. `path` is the PYTHONPATH that the jobs need.
+        The engine writes its files to `folder`. `path` is the PYTHONPATH that the jobs need. Raises
+        UsageError if the scheduler refuses the options.
         """
 
     def states(self, jobs: Sequence[str]) -> States:
-        """How each job ended, if it did."""
+        """Returns how each job ended; None for a job that waits or runs."""
 
 
 def distribute(
@@ -63,7 +65,7 @@ def distribute(
     """Submits the cases in `workers` chunks (None: WORKERS); returns None with dry_run.
 
     If an equal command was submitted earlier and one of its jobs still waits or runs, nothing new
-    is submitted: the submission is that earlier one.
+    is submitted, and the earlier submission is returned.
     """
     kept, alike, plan = _group(requests)
     settings, total = kept[0].settings, len(tasks(kept))
@@ -107,7 +109,7 @@ def distribute(
 
 
 def require_gpus(requests: Sequence[Request]) -> list[Request]:
-    """`requests` with device=cuda instead of auto: a job without a GPU must not use its CPU."""
+    """Returns `requests` with device=cuda for auto: a job without a GPU must not use its CPU."""
     return [
         replace(each, settings=replace(each.settings, device="cuda"))
         if each.settings.device == "auto"
@@ -117,17 +119,17 @@ def require_gpus(requests: Sequence[Request]) -> list[Request]:
 
 
 def largest_needs(requests: Sequence[Request]) -> tuple[int, float]:
-    """The largest number of threads, and the largest timeout in seconds, of the requests."""
+    """Returns the largest number of threads and the largest timeout in seconds of `requests`."""
     every = [request.settings for request in requests]
     return max(each.threads for each in every), max(each.timeout_s for each in every)
 
 
 def _group(requests: Sequence[Request]) -> tuple[list[Request], list[list[int]], Plan]:
-    """Returns the distinct requests, the numbers of their cases in groups, and the first plan.
+    """Returns the distinct requests, their cases in groups of equal ones, and the first plan.
 
-    A group has the numbers, in `tasks`, of equal cases, such as those of several seeds. It stays in
-    one chunk, so that two of its cases do not reuse the same row. The plan gives the study's folder
-    and the seed of the shuffle, and is only needed for these. Raises UsageError for a mistake.
+    A group lists the numbers (indexes into `tasks`) of equal cases, such as those of several seeds.
+    A group stays in one chunk, so that no two of its cases reuse the same row. The plan serves only
+    for the study's folder and the seed of the shuffle.
     """
 
     def describe(name: str) -> DeviceFacts:
@@ -146,10 +148,10 @@ def _group(requests: Sequence[Request]) -> tuple[list[Request], list[list[int]],
 
 
 def _find_living(logs: Path, same: str, engine: Engine, total: int) -> tuple[Path, list[str]]:
-    """Folder and jobs of the newest submission with the hash `same`, if a job of it still lives.
+    """Returns the folder and jobs of the last submission of the same command, if a job still runs.
 
-    No jobs are returned if there is no such submission, if it has all its `total` cases, or if all
-    its jobs have ended.
+    `same` is the hash of that command. Returns (`logs`, []) if there is no such submission, if all
+    its `total` cases are finished, or if all its jobs have ended.
     """
     for file in sorted(logs.glob(f"*-{engine.name}-{same}/{JOBS}"), reverse=True)[:1]:
         jobs: list[str] = json.loads(file.read_text())
@@ -161,7 +163,6 @@ def _find_living(logs: Path, same: str, engine: Engine, total: int) -> tuple[Pat
 
 
 def _entries(folder: Path) -> dict[int, Entry]:
-    """The entries of a submission's finished cases, by number."""
     logs = map(read_log, folder.glob("chunk-*.log"))
     return {n: entry for log in logs for n, entry in log.items() if entry.finished}
 
@@ -169,7 +170,7 @@ def _entries(folder: Path) -> dict[int, Entry]:
 def _wait(
     requests: Sequence[Request], engine: Engine, folder: Path, jobs: Sequence[str]
 ) -> Iterator[str]:
-    """Run ids, each once its row is on disk; raises Incomplete where cases have none."""
+    """Yields each run id once its row is on disk; raises Incomplete if a case gets no row."""
     cases, seen = tasks(requests), dict[int, Entry]()
     total = len(cases)
     common = set.intersection(*(set(request.overrides) for request in requests))

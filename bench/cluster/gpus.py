@@ -1,4 +1,4 @@
-"""The engine `gpus`: chunks are processes of this machine, one for each of its GPUs."""
+"""The engine `gpus`: measures chunks in processes of this machine, one for each of its GPUs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from modescope.bench.sweep.sweep import Submission
 class Gpus:
     """The `Engine` (bench.cluster.distribute) that starts a process for each GPU.
 
-    `gpus` are their UUIDs, as CUDA_VISIBLE_DEVICES takes them.
+    `gpus` lists UUIDs of GPUs, as in CUDA_VISIBLE_DEVICES.
     """
 
     name = "gpus"
@@ -37,7 +37,7 @@ class Gpus:
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
     def submit(self, chunks: Sequence[Chunk], folder: Path, path: str) -> list[str]:
-        """Starts a process for each chunk; the id of a job is its GPU's UUID. See `Engine`."""
+        """Starts a process for each chunk; a job's id is the UUID of its GPU. See `Engine`."""
         parts = share_cores(len(self._gpus))
         for chunk, gpu, part in zip(chunks, self._gpus, parts, strict=False):
             with (folder / f"{gpu.replace('/', '_')}.log").open("ab") as log:
@@ -57,7 +57,7 @@ class Gpus:
         return [*self._processes]
 
     def states(self, jobs: Sequence[str]) -> States:
-        """How each process ended, if it did. See `Engine`."""
+        """Returns how each process ended; None for a process that runs. See `Engine`."""
         codes = {job: self._processes[job].poll() for job in jobs}
         return {job: None if code is None else describe_exit(code) for job, code in codes.items()}
 
@@ -71,7 +71,7 @@ def submit(requests: Sequence[Request]) -> Submission | None:
 
 
 def visible_gpus() -> list[str]:
-    """UUIDs of the GPUs, or parts (MIG), that CUDA_VISIBLE_DEVICES allows: all GPUs if unset."""
+    """Returns UUIDs of the GPUs or parts (MIG) in CUDA_VISIBLE_DEVICES; of all GPUs if unset."""
     try:
         command = ["nvidia-smi", "-L"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
@@ -90,7 +90,7 @@ def visible_gpus() -> list[str]:
 
 
 def share_cores(count: int) -> list[tuple[int, ...]]:
-    """Divides the usable cores among `count` processes: the numbers of the cores of each.
+    """Returns the numbers of the cores that each of `count` processes shall use.
 
     If there are enough physical cores, no two processes share one and slow each other down.
     """
@@ -103,7 +103,7 @@ def share_cores(count: int) -> list[tuple[int, ...]]:
 
 
 def main() -> None:
-    """Measures the chunk that the parent pickles to stdin; ends when the parent ends."""
+    """Measures the chunk that the parent sends to stdin as a pickle; ends when the parent ends."""
     chunk, gpu, part = pickle.load(sys.stdin.buffer)
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, part)

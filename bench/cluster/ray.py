@@ -1,4 +1,4 @@
-"""The engine `ray`: chunks are tasks of Ray, which end with the command."""
+"""The engine `ray`: measures chunks in tasks of Ray, which end with the command."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from modescope.bench.sweep.sweep import Submission
 class Ray:
     """The `Engine` (bench.cluster.distribute) that starts a task of Ray for each chunk.
 
-    `init` are arguments of `ray.init`; `remote` are the resources of a task (`ray.remote`).
+    `init` has arguments of `ray.init`; `remote` has the resources of a task (`ray.remote`).
     """
 
     name = "ray"
@@ -32,7 +32,7 @@ class Ray:
         self._tasks: dict[str, Any] = {}
 
     def submit(self, chunks: Sequence[Chunk], folder: Path, path: str) -> list[str]:
-        """Starts a task for each chunk; the id of a job is the chunk's number. See `Engine`."""
+        """Starts a task for each chunk; a job's id is the number of its chunk. See `Engine`."""
         if not self._ray.is_initialized():
             before = signal.getsignal(signal.SIGTERM)
             quiet = {"logging_level": "warning", "log_to_driver": False}
@@ -57,7 +57,7 @@ class Ray:
         return [*self._tasks]
 
     def states(self, jobs: Sequence[str]) -> States:
-        """How each task ended, if it did. See `Engine`."""
+        """Returns how each task ended; None for a task that waits or runs. See `Engine`."""
         return {job: self._state(self._tasks[job]) for job in jobs}
 
     def _state(self, task: Any) -> str | None:
@@ -71,7 +71,7 @@ class Ray:
 
 
 def measure(chunk: Chunk, variables: Mapping[str, str | None]) -> None:
-    """Runs in a task: sets `variables`, which Ray has changed, back, then measures the chunk."""
+    """Restores environment variables that Ray changed, then measures the chunk; runs in a task."""
     set_variables(variables)
     ray: Any = importlib.import_module("ray")
     measure_chunk(chunk, ray.get_runtime_context().get_task_id())

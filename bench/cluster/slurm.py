@@ -1,6 +1,6 @@
-"""The engine `slurm`: chunks are an array of jobs of Slurm, submitted by submitit.
+"""The engine `slurm`: measures chunks in an array of Slurm jobs, which submitit submits.
 
-The jobs' states are read from squeue, because submitit cannot tell that a job was killed if Slurm
+The states of jobs are read from squeue, because submitit cannot tell that a job was killed if Slurm
 keeps no accounts.
 """
 
@@ -30,7 +30,8 @@ ENDED = (
 """States, as squeue prints them, of jobs that will not run again (see squeue(1))."""
 
 START_S = 300.0
-"""Part of a job's time limit for what comes before its first case: imports, models, old rows."""
+"""Part of a job's time limit, in seconds, for what precedes its first case, such as imports and
+trying the models."""
 
 GENERAL = (
     *("name", "timeout_min", "mem_gb", "cpus_per_task", "gpus_per_node"),
@@ -39,14 +40,14 @@ GENERAL = (
 """Options that submitit has for all schedulers; it names all others with the prefix `slurm_`."""
 
 GPU_OPTIONS = ("gpus_per_node", "gpus_per_task", "cpus_per_gpu", "mem_per_gpu")
-"""Options any of which asks for a GPU."""
+"""Options that ask for a GPU."""
 
 OWN = ("engine", "workers", "max_num_timeout")
 """Options of conf/cluster/slurm.yaml that submitit's `update_parameters` does not take."""
 
 
 class Checkpointed:
-    """The function that a job calls.
+    """The function that a Slurm job calls.
 
     submitit calls `checkpoint` shortly before the time limit, and when the job is preempted.
     """
@@ -57,16 +58,17 @@ class Checkpointed:
         measure_chunk(chunk)
 
     def checkpoint(self, chunk: Chunk) -> Any:
-        """What the job calls when it is started again: the same."""
+        """Returns what submitit has to submit when it starts the job again: the same call."""
         from submitit.helpers import DelayedSubmission
 
         return DelayedSubmission(self, chunk)
 
 
 class Slurm:
-    """The `Engine` (bench.cluster.distribute) that submits an array of Slurm's jobs.
+    """The `Engine` (bench.cluster.distribute) that submits an array of Slurm jobs.
 
-    `options` are those of conf/cluster/slurm.yaml; `threads` and `timeout_s` are a case's.
+    `options` has the settings in conf/cluster/slurm.yaml. A case needs at most `threads` threads
+    and `timeout_s` seconds.
     """
 
     name = "slurm"
@@ -76,7 +78,7 @@ class Slurm:
         self._options, self._threads, self._timeout_s = options, threads, timeout_s
 
     def submit(self, chunks: Sequence[Chunk], folder: Path, path: str) -> list[str]:
-        """Submits the chunks as a job array; the id of a job is Slurm's. See `Engine`."""
+        """Submits the chunks as a job array; returns Slurm's ids of the jobs. See `Engine`."""
         from submitit import AutoExecutor
         from submitit.core.utils import FailedJobError, FailedSubmissionError
 
@@ -95,11 +97,7 @@ class Slurm:
         return [job.job_id for job in submitted]
 
     def _parameters(self, cases: int, path: str) -> dict[str, Any]:
-        """All parameters for submitit, of jobs that measure up to `cases` cases.
-
-        They are the user's options, and defaults for time, cores and nodes. `path` is the jobs'
-        PYTHONPATH.
-        """
+        """Returns submitit's parameters for jobs that measure up to `cases` cases each."""
         given = {
             key: value
             for key, value in self._options.items()
@@ -130,7 +128,10 @@ class Slurm:
         return {key if key in GENERAL else f"slurm_{key}": value for key, value in every.items()}
 
     def states(self, jobs: Sequence[str]) -> States:
-        """How each job ended, if it did; if squeue does not answer, none has. See `Engine`."""
+        """Returns how each job ended; None for a job that waits or runs. See `Engine`.
+
+        All are None if squeue does not answer.
+        """
         arrays = ",".join(sorted({job.partition("_")[0] for job in jobs}))
         command = ["squeue", "-h", "-r", "-t", "all", "-o", "%i %T", "-j", arrays]
         # without the user's own formats
@@ -149,7 +150,7 @@ class Slurm:
 
 
 def submit(requests: Sequence[Request]) -> Submission | None:
-    """Measures a sweep in jobs of Slurm; see `bench.sweep.sweep.ENGINES`."""
+    """Measures a sweep in Slurm jobs; see `bench.sweep.sweep.ENGINES`."""
     options = requests[0].settings.cluster
     if shutil.which("sbatch") is None:
         raise UsageError("cluster=slurm: sbatch is not here; start it on a login node")
@@ -159,7 +160,7 @@ def submit(requests: Sequence[Request]) -> Submission | None:
 
 
 def asks_for_gpus(options: Mapping[str, Any]) -> bool:
-    """Whether jobs with these options get a GPU."""
+    """Returns whether Slurm jobs with these options get a GPU."""
     further = [*(options["additional_parameters"] or {}).items(), ("gres", options["gres"])]
     texts = [f"{key}={value}" for key, value in further if value]
     return any(options[name] for name in GPU_OPTIONS) or any("gpu" in text for text in texts)
@@ -167,7 +168,7 @@ def asks_for_gpus(options: Mapping[str, Any]) -> bool:
 
 @contextmanager
 def _outside_of_jobs() -> Iterator[None]:
-    """Removes the variables of Slurm's job around this process, if any: sbatch would obey them."""
+    """Hides the variables of a Slurm job that this process may run in: sbatch would obey them."""
     in_job = "SLURM_JOB_ID" in os.environ
     names = [
         name for name in os.environ if in_job and name.startswith(("SLURM_", "SLURMD_", "SRUN_"))

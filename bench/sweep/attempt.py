@@ -1,4 +1,4 @@
-"""One attempt at a case: measures it in its own process and writes its row."""
+"""Measures a case once, in a process of its own, and writes the result as a row."""
 
 from __future__ import annotations
 
@@ -23,15 +23,19 @@ from modescope.bench.sweep.isolation import ChildOutcome
 from modescope.bench.sweep.prepare import Job
 
 OnPhase = Callable[[str], None]
-"""Called with the name of each phase of measuring that begins, such as `first call`."""
+"""A function that is called with the name of each phase of a measurement as it begins, such as
+`first call`."""
 
 Row = dict[str, Any]
-"""The columns of a row by name."""
+"""A dict from the name of a column to its value."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """The place of a process in its sweep or versus, as columns; None where there is neither."""
+    """Columns that say when in a sweep, or in a run of `bench.versus`, a case was measured.
+
+    A column that does not apply is None.
+    """
 
     case_order: str | None = None  # random | given
     position: int | None = None  # in that order, from 0
@@ -42,11 +46,11 @@ class Place:
 
 
 ALONE = Place()
-"""The place of a case that is measured alone."""
+"""The columns of a case that is not measured in a sweep: all None."""
 
 
 def remove_abandoned_files(plan: Plan) -> None:
-    """Removes half-written files of killed processes from the study's folders, and their caches."""
+    """Removes half-written files and temporary caches that killed processes have left."""
     study = plan.study_folder
     files.remove_abandoned(study / rows.ROWS, study / "traces", Path(plan.results_dir))
 
@@ -58,10 +62,10 @@ def attempt(
     where: Scheduling | None = None,
     folder: str = rows.ROWS,
 ) -> Row:
-    """Runs one job in its own process; writes and returns its row, whatever its status.
+    """Measures `job` in a process of its own; writes and returns its row, even if it failed.
 
-    With `where` None the environment variables tell the scheduler. `folder` is the folder in the
-    study that the row is written to.
+    `where` names the scheduler, its job and the node; None reads them from environment variables.
+    The row is written to the subfolder `folder` of the study.
     """
     begin, started_at, load = monotonic(), datetime.now(UTC).isoformat(), os.getloadavg()[0]
     run_id, plan = new_run_id(), job.plan
@@ -99,12 +103,12 @@ def attempt(
 
 
 def describe_end(row: Row) -> str:
-    """The verdict, or else the status, of an attempt and its duration: `faster, 12 s`."""
+    """Returns the verdict (else the status) of a row and its duration: `faster, 12 s`."""
     return f"{row['verdict'] or row['status']}, {row['duration_s']:.0f} s"
 
 
 def new_run_id() -> str:
-    """A unique name for an attempt that starts now; names sort by time."""
+    """Returns a unique id for a run that starts now; ids sort by time."""
     return f"{datetime.now(UTC):%Y%m%dT%H%M%S.%f}-{secrets.token_hex(3)}"
 
 
@@ -127,10 +131,7 @@ def _result(job: Job, run_id: str, on_phase: OnPhase) -> Result:
 
 
 def _tunes_nothing(job: Job, log: Path, on_phase: OnPhase) -> bool:
-    """Whether compiling the case once shows that there is nothing to autotune.
-
-    False if that fails, so that the case is measured.
-    """
+    """Compiles the case to see whether there is nothing to autotune; False if compiling fails."""
     with isolation.compiler_caches("cold") as variables:
         outcome = isolation.call(
             "modescope.bench.case.tuning_trial:nothing_to_tune",
@@ -148,8 +149,8 @@ def _outcome(job: Job, run_id: str, log: Path, on_phase: OnPhase) -> ChildOutcom
     """Measures the case in a process of its own.
 
     With compile_cache=warm, a process whose first call had to fill the compiler's cache ends after
-    it, and a second process measures with the filled cache. Some code is never cached; the second
-    process compiles it again, and `compiler_cache_misses` counts it.
+    that call, and a second process measures with the filled cache. Code that is never cached is
+    compiled again in the second process, and `compiler_cache_misses` counts it.
     """
     with isolation.compiler_caches(job.plan.compile_cache) as variables:
         run = partial(

@@ -1,7 +1,7 @@
-"""The fingerprint of a run: machine, software, and the source code that measures.
+"""Computes the fingerprint of a run: machine, software, and the source code that measures.
 
-It covers what can change a number. Only rows with equal fingerprints are ranked together, or are
-reused for each other. Imports no torch.
+The fingerprint covers what can change a measured time. Only rows with equal fingerprints are ranked
+together or reused for each other. Imports no torch.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MEASURING = (
     *("case", "devices", "stats", "steps", "timing", "sweep/isolation.py"),
     *("records/cases.py", "records/input_descriptions.py", "records/cpu.py"),
 )
-"""Folders and files of bench/ whose code runs while a case is measured."""
+"""Folders and files of bench/ with code that runs while a case is measured."""
 
 VARIABLES = (
     *("TORCH", "PYTORCH", "TRITON", "CUDA_", "CUBLAS", "CUDNN", "NVIDIA_TF32"),
@@ -37,27 +37,29 @@ HARMLESS = {
     *(*VISIBLE, "CUDA_CACHE_PATH", "CUDA_VERSION"),
     *("PYTORCH_VERSION", "PYTORCH_BUILD_VERSION", "PYTORCH_BUILD_NUMBER"),
 }
-"""Variables with one of these prefixes that change no timing: file locations, and the choice of a
-device, which has its own column."""
+"""Variables that start with one of VARIABLES but change no timing: file locations, and the choice
+of a device, which has its own column."""
 
 PTXAS, TORCHS_PTXAS = "TRITON_PTXAS_PATH", "/torch/bin/ptxas"
-"""A variable that torch itself sets when it compiles for a GPU, and how the value then ends."""
+"""A variable that torch sets itself when it compiles for a GPU, and the end of the value that torch
+gives it."""
 
 OLDEST, NEWEST = (2, 11), (2, 15)
-"""First and last release of torch that modescope is tested with, by `make test-oldest` and
-`make test-newest`; `make test` uses the release in constraints.txt.
+"""First and last release of torch that modescope is tested with, by `make test-oldest` and `make
+test-newest`; `make test` uses the release in constraints.txt.
 
-pyproject.toml has the same lower bound and no upper one, which would replace a user's newer torch.
+pyproject.toml has the same lower bound. It has no upper bound, because pip would then replace a
+newer torch that the user has.
 """
 
 
 def environment_id(environment: Environment) -> str:
-    """Hash of the columns FINGERPRINT of `environment`."""
+    """Returns a hash of the columns of `environment` that are part of the fingerprint."""
     return short_hash({name: getattr(environment, name) for name in FINGERPRINT})
 
 
 def source_id(root: Path = ROOT) -> str:
-    """Hash of the names and contents of all files in MEASURING below `root`."""
+    """Returns a hash of the names and contents of all files in MEASURING, below `root`."""
     places = [root / "bench" / name for name in MEASURING]
     files = [file for place in places for file in ([place], place.rglob("*.py"))[place.is_dir()]]
     return short_hash(
@@ -69,19 +71,19 @@ def source_id(root: Path = ROOT) -> str:
 
 
 def variables() -> str:
-    """The environment variables of this process that change how torch runs, with values, JSON."""
+    """Returns the environment variables that change how torch runs, and their values, as JSON."""
     return canonical_json({name: os.environ[name] for name in os.environ if changes_torch(name)})
 
 
 def changes_torch(name: str) -> bool:
-    """Whether the environment variable `name` changes how torch runs."""
+    """Returns whether the environment variable `name` changes how torch runs."""
     if name == PTXAS and os.environ.get(name, "").endswith(TORCHS_PTXAS):
         return False
     return name.startswith(VARIABLES) and name not in HARMLESS
 
 
 def untested_warning(torch_version: str | None) -> str | None:
-    """A warning if `torch_version`, as torch writes it, is outside the tested range; else None.
+    """Returns a warning if modescope was not tested with this version of torch, else None.
 
     Pre-releases and local builds of a tested release count as tested.
     """

@@ -1,4 +1,4 @@
-"""Functions that need torch and run in a child process: facts of the machine, trials of models.
+"""Reads facts of the machine, and builds models on trial. Imports torch: for a child process.
 
 A command reads the machine once, and tries each of its models once.
 """
@@ -34,7 +34,7 @@ from modescope.bench.sweep.fingerprint import source_id
 
 
 def read(progress: Progress, device_name: str) -> Host:
-    """Facts of the device `device_name` and its machine; raises UsageError if there is none."""
+    """Returns facts of a device and its machine; raises UsageError if there is no such device."""
     hardware = find(device_name)
     device = hardware.facts()
     status = _git("status", "--porcelain", "--untracked-files=no")
@@ -68,11 +68,11 @@ def read(progress: Progress, device_name: str) -> Host:
 def try_model(
     progress: Progress, model: Model, device: str, tried: Sequence[tuple[str, PhaseOptions]]
 ) -> str | None:
-    """Builds the model for each pair of `tried` (shape as JSON, options of a phase).
+    """Builds the model for each pair in `tried`, to find mistakes before anything is timed.
 
-    So a mistake shows before anything is timed. Returns the hash of the source of the model and of
-    the user's loss; None if the model was never built. Raises UsageError for a mistake of the user.
-    Any other error is only printed: the case's own run will meet and record it.
+    A pair is the shape, as JSON, and the options of a phase. Returns a hash of the source of the
+    model and of the user's loss, or None if the model was never built. Raises UsageError for a
+    mistake of the user. Any other error is only printed: it will recur when the case is measured.
     """
     before = set(sys.modules)
     hardware = find(device)  # first, as a saved model may hold tensors on the GPU in use
@@ -91,10 +91,10 @@ def try_model(
 
 
 def _build(model: Model, shape: dict[str, int], options: PhaseOptions, hardware: Hardware) -> None:
-    """Builds the model for the phase of `options`; raises UsageError where it does not fit.
+    """Builds the model; raises UsageError if it does not suit the phase that `options` describe.
 
     With inputs from model.inputs or `modescope.compare`, or a library's architecture, the model is
-    also called, on the device, because only a call shows whether inputs and sizes fit.
+    also called on the device, because only a call shows whether inputs and sizes fit.
     """
     subject = build(model, shape)
     phase = phase_of(options)
@@ -106,10 +106,10 @@ def _build(model: Model, shape: dict[str, int], options: PhaseOptions, hardware:
 
 
 def model_id(target: str, modules_before: Collection[str]) -> str:
-    """Hash of the source behind `target` ("module:function").
+    """Returns a hash of the source code of `target` ("module:function").
 
-    It covers the target's file and the modules imported since `modules_before`, except installed
-    packages. If the target's own package is installed, its version is covered, too.
+    The hash covers the target's file and the modules imported since `modules_before`, except
+    installed packages. If the target's own package is installed, the hash covers its version, too.
     """
     own = target.partition(":")[0]
     names = {own, *(set(sys.modules) - set(modules_before))}
@@ -126,10 +126,9 @@ def model_id(target: str, modules_before: Collection[str]) -> str:
 
 
 def _nvidia(nvidia_id: str) -> tuple[str | None, float | None]:
-    """Driver version and power limit in watts of a GPU, by nvidia-smi; None where unknown.
+    """Returns a GPU's driver version and power limit in watts; a value is None if it is unknown.
 
-    nvidia-smi does not take the id of a part of a GPU (MIG). Then only the driver is known, which
-    is the same for all GPUs.
+    nvidia-smi does not take the id of a part of a GPU (MIG); for a part, only the driver is read.
     """
     query = ("--query-gpu=driver_version,power.limit", "--format=csv,noheader,nounits")
     text = _output("nvidia-smi", "-i", nvidia_id, *query)
@@ -145,7 +144,6 @@ def _git(*arguments: str) -> str | None:
 
 
 def _output(*command: str) -> str | None:
-    """What `command` prints on stdout; None where it is not installed or fails."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
     except (OSError, subprocess.SubprocessError):

@@ -1,8 +1,8 @@
 """Calls a function in a fresh process and reports how it ended. Imports no torch.
 
-A forkserver that has imported torch starts the children, so that each costs milliseconds. A child
-leads its own process group, to which its compilers and workers belong. The whole group is killed
-when the child ends, runs out of time, or loses its parent.
+A forkserver that has imported torch starts the child processes, so that each starts within
+milliseconds. A child leads its own process group, to which its compilers and workers belong. The
+whole group is killed when the child ends, runs out of time, or loses its parent.
 """
 
 from __future__ import annotations
@@ -32,30 +32,30 @@ from modescope.bench.records import files
 from modescope.bench.records.errors import UsageError, one_line
 
 STARTED = "MODESCOPE_FORKSERVER"
-"""Environment variable that makes a new process a forkserver (`_become_forkserver`). JSON: what to
-import, and the original values of the variables that were changed to start it."""
+"""Environment variable that makes a new process a forkserver (`_become_forkserver`). Its value is
+JSON: what to import, and the original values of the variables that were changed to start it."""
 
 COMPILER = (
     "modescope.bench.steps.compiler:import_without_cuda",
     "modescope.bench.steps.evidence.compilation",
     "modescope.bench.steps.evidence.graph_break_watch",
 )
-"""Modules, and a function that imports some: torch's compiler and what watches it. They take
-seconds to import."""
+"""Modules, and a function that imports some: torch's compiler and the code that watches it. They
+take seconds to import."""
 
 PRELOAD = ["torch", "numpy", *COMPILER, "modescope.bench.case.runner"]
-"""What the forkserver imports (or calls, if it has a colon). None of it starts a thread, a process
-or CUDA, which a fork would not survive."""
+"""What the forkserver imports; a name with a colon is a function that it calls. None of it starts a
+thread, a process or CUDA, which a fork would not survive."""
 
 EXIT_TIMEOUT_S = 5.0
 
 SERVER: Any = forkserver.ensure_running.__self__  # type: ignore[attr-defined]
-"""Python's handle of this process's forkserver, of which there is one at a time."""
+"""Python's handle of this process's forkserver. A process has one forkserver at a time."""
 
 
 @dataclass(frozen=True)
 class ChildOutcome:
-    """How a function called in a child process ended."""
+    """How the call of a function in a child process ended, and its result."""
 
     kind: str  # returned | usage | failed | oom | timeout | crashed
     value: Any = None  # what the function returned, or the last `keep` that it reported
@@ -70,10 +70,11 @@ def call(
     variables: dict[str, str] | None = None,
     on_phase: Callable[[str], None] = lambda phase: None,
 ) -> ChildOutcome:
-    """Calls `function` ("module:name") with `arguments` in a fresh process and waits for it.
+    """Calls `function` ("module:name") in a fresh process and waits for it.
 
-    The function's first parameter is a `Progress` through which it may report phases. What the
-    child prints goes to `log`. `variables` are set in its environment before anything else runs.
+    The function gets a `Progress`, by which it may report phases, and then `arguments`. `on_phase`
+    is called with the name of each phase. The output of the child goes to `log`; None discards it.
+    `variables` are set in its environment before anything else runs.
     """
     _start(PRELOAD)
     context = get_context("forkserver")
@@ -105,9 +106,9 @@ def call(
 
 
 def start(compiler: bool) -> None:
-    """Starts the forkserver, unless it runs. It imports torch while this process goes on.
+    """Starts the forkserver, if it does not run yet; it imports torch in the background.
 
-    `compiler`: whether it imports torch's compiler, too; if not, each child that compiles does.
+    `compiler`: whether it also imports torch's compiler; if not, each child that compiles does.
     """
     _start([name for name in PRELOAD if compiler or name not in COMPILER])
 
@@ -122,10 +123,10 @@ def _start(imports: Sequence[str]) -> None:
 
 @contextlib.contextmanager
 def compiler_caches(temperature: str) -> Iterator[dict[str, str]]:
-    """Yields the variables that give a child its compiler caches.
+    """Yields the environment variables that tell a child process where its compiler caches are.
 
-    `cold`: variables that name empty caches, which are removed afterwards. `warm`: none, so that
-    the child uses the user's caches.
+    If `temperature` is `cold`, they name empty caches, which are removed after the block. If it is
+    `warm`, no variables are yielded, and the child uses the user's caches.
     """
     if temperature == "warm":
         yield {}
@@ -140,9 +141,9 @@ def compiler_caches(temperature: str) -> Iterator[dict[str, str]]:
 def end_outdated(matters: Callable[[str], bool]) -> bool:
     """Ends the forkserver if an environment variable that matters was changed since its start.
 
-    `matters` tells by a variable's name whether it does. torch reads some variables when it is
-    imported, so a change needs a new forkserver; the next `call` starts one. Returns whether the
-    forkserver was ended.
+    `matters` returns whether a variable, given its name, matters. torch reads some variables when
+    it is imported, so a change needs a new forkserver, which the next `call` starts. Returns
+    whether the forkserver was ended.
     """
     outdated = any(map(matters, _changed_variables()))
     if outdated:
@@ -151,13 +152,14 @@ def end_outdated(matters: Callable[[str], bool]) -> bool:
 
 
 _environments: dict[int | None, dict[str, str]] = {}
-"""Process id of a forkserver -> this process's environment variables when it began to use it."""
+"""Maps the process id of a forkserver to the environment variables that this process had when it
+first used that forkserver."""
 
 
 def _changed_variables() -> dict[str, str | None]:
-    """Environment variables that changed since the forkserver started, with values; None: removed.
+    """Returns the variables that changed since the forkserver started; None: was removed.
 
-    A child inherits the forkserver's environment. These are what it lacks of this process's.
+    A child inherits the forkserver's environment, which lacks these changes.
     """
     before, now = _environments.get(SERVER._forkserver_pid, os.environ), os.environ
     return {name: now.get(name) for name in {*before, *now} if before.get(name) != now.get(name)}
@@ -165,10 +167,9 @@ def _changed_variables() -> dict[str, str | None]:
 
 @contextlib.contextmanager
 def _own_sources_first(imports: Sequence[str]) -> Iterator[None]:
-    """A forkserver that is started in the block imports the same modescope as this process.
+    """Makes a forkserver that is started in the block import the same modescope as this process.
 
-    Otherwise it would search the current folder and the installed packages first, and might find
-    another modescope there. `imports` is what the forkserver imports.
+    Otherwise it might find another modescope in the current folder or among installed packages.
     """
     before = {name: os.environ.get(name) for name in ("PYTHONPATH", "PYTHONSAFEPATH")}
     ours = str(Path(modescope.__file__).absolute().parents[1])  # versus has a link to it alone
@@ -192,7 +193,7 @@ def set_variables(variables: Mapping[str, str | None]) -> None:
 
 
 def _receive(pipe: Any) -> tuple[str, Any, Any] | None:
-    """The child's next message (kind, value, text); None if the child has closed the pipe."""
+    """Returns the child's next message (kind, value, text), or None if it has closed the pipe."""
     try:
         message: tuple[str, Any, Any] = pipe.recv()
     except (EOFError, OSError):
@@ -213,7 +214,7 @@ def _describe_death(
 
 
 def describe_exit(code: int) -> str:
-    """An exit code (negative for a signal) in words: `by SIGKILL`, `with exit status 1`."""
+    """Describes an exit code, negative for a signal: `by SIGKILL`, `with exit status 1`."""
     if code >= 0:
         return f"with exit status {code}"
     names = {int(known): known.name for known in signal.Signals}  # not all real-time signals
@@ -221,7 +222,7 @@ def describe_exit(code: int) -> str:
 
 
 def _oom_kills() -> str | None:
-    """The kernel's count of out-of-memory kills since boot, as a line; None where it has none."""
+    """Returns the kernel's line with the number of out-of-memory kills since boot, if any."""
     with contextlib.suppress(OSError):
         lines = Path("/proc/vmstat").read_text().splitlines()
         return next((line for line in lines if line.startswith("oom_kill ")), None)
@@ -229,7 +230,6 @@ def _oom_kills() -> str | None:
 
 
 def _end_group(child: BaseProcess) -> None:
-    """Kills the child and all other processes of its group that are left."""
     assert child.pid is not None
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(child.pid, signal.SIGKILL)
@@ -276,7 +276,7 @@ def _child(
 
 
 def _exit_with_parent(pipe: Any) -> None:
-    """Waits until the parent, which never sends anything, closes its pipe; then kills the group."""
+    """Kills the process group when the parent closes its pipe; the parent never sends anything."""
     with contextlib.suppress(EOFError, OSError):
         pipe.recv_bytes()
     os.killpg(0, signal.SIGKILL)
@@ -284,7 +284,7 @@ def _exit_with_parent(pipe: Any) -> None:
 
 @contextlib.contextmanager
 def ignore_interrupts() -> Iterator[None]:
-    """Processes started in the block ignore Ctrl-C, which reaches them, too: this one ends them."""
+    """Makes processes that are started in the block ignore Ctrl-C; this process must end them."""
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread may change signal handlers
         return
@@ -297,10 +297,9 @@ def ignore_interrupts() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _hide_main() -> Iterator[None]:
-    """Children started in the block do not run this program's main module again.
+    """Keeps children that are started in the block from running the user's script again.
 
-    They import what they need by name. Running the user's script again would cost time, and a
-    script without a `__main__` guard would start children of its own.
+    That would cost time, and a script without a `__main__` guard would start children of its own.
     """
     main = sys.modules["__main__"]
     sys.modules["__main__"] = ModuleType("__main__")
@@ -311,7 +310,7 @@ def _hide_main() -> Iterator[None]:
 
 
 def _become_forkserver() -> None:
-    """Runs in the forkserver, when it imports this module: imports what children will need."""
+    """Imports what children will need; runs in the forkserver when it imports this module."""
     started = json.loads(os.environ.pop(STARTED))
     set_variables(started["variables"])  # for children, and what a model starts
     for name in started["imports"]:

@@ -1,4 +1,4 @@
-"""Turns requests into validated jobs. Imports no torch: child processes do what needs it."""
+"""Turns requests into validated jobs. Imports no torch: child processes do what needs torch."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ from modescope.bench.sweep.fingerprint import VISIBLE, changes_torch, environmen
 PROBE_TIMEOUT_S = 300
 
 SLOW_HALF_WIDTHS = {"quick": 0.05, "standard": 0.05}
-"""Budget -> relative half-width to which a sweep measures a mode that its pilot shows to be clearly
-slower. A sweep asks which mode to use, and spent a fifth of its time on such modes."""
+"""Maps a budget to the relative half-width of the speedup's interval at which a sweep stops timing
+a mode that the pilot rounds showed to be clearly slower. Such modes took a fifth of a sweep's time,
+although a sweep asks only which mode to use."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """A case that one process is to measure, and how."""
+    """A case to measure in one process, with its plan and environment."""
 
     case: Case
     plan: Plan
@@ -36,7 +37,7 @@ class Job:
 
     @property
     def label(self) -> str:
-        """Model, sizes, mode and dtype of the case: `mlp batch=8 compile fp32`."""
+        """The model, sizes, mode and dtype of the case: `mlp batch=8 compile fp32`."""
         sizes = " ".join(f"{key}={value}" for key, value in self.case.shape.items())
         variant = self.case.variant
         words = (self.case.model.name, sizes, variant.mode.name, variant.dtype)
@@ -44,7 +45,7 @@ class Job:
 
 
 def start_torch(requests: Iterable[Request]) -> None:
-    """Starts the forkserver, with what `requests` need; it imports torch in the background."""
+    """Starts the forkserver, which imports torch and, if needed, its compiler."""
     phases = {request.settings.phase for request in requests}
     modes = [mode for each in requests for mode in (each.settings.mode, each.baseline) if mode]
     compiles = any(mode.compile != "none" for mode in modes)
@@ -52,7 +53,7 @@ def start_torch(requests: Iterable[Request]) -> None:
 
 
 def prepare(requests: Sequence[Request]) -> list[Job]:
-    """The jobs of all requests, without repetitions; raises UsageError for the first mistake."""
+    """Returns the distinct jobs of all requests; raises UsageError for the first mistake."""
     jobs = list(chain(*prepare_each(requests, range(len(requests)))))
     check_study(job.plan for job in jobs)
     same = {(job.case.case_id, job.case.device, job.plan): job for job in reversed(jobs)}
@@ -60,10 +61,11 @@ def prepare(requests: Sequence[Request]) -> list[Job]:
 
 
 def prepare_each(requests: Sequence[Request], chosen: Collection[int]) -> list[list[Job]]:
-    """The jobs of each request, one per replicate; raises UsageError for the first mistake.
+    """Returns a list of jobs for each request, with a job per replicate.
 
-    Only requests at the positions `chosen` are validated. The others tell which modes are in the
-    sweep; one that this machine cannot measure has no jobs.
+    Only requests at the positions `chosen` are validated; the first mistake in them raises
+    UsageError. The other requests only tell which modes are in the sweep. A request that this
+    machine cannot measure gets no jobs.
     """
     start_torch(requests)
     cases: dict[int, tuple[Case, Plan]] = {}
@@ -93,7 +95,7 @@ def check_study(plans: Iterable[Plan]) -> None:
 
 
 def host(device: str) -> Host:
-    """Facts of the device and the machine; raises UsageError where there is no such device."""
+    """Returns facts of a device and its machine; raises UsageError if there is no such device."""
     if device not in _hosts:
         outcome = isolation.call(
             "modescope.bench.sweep.host:read", device, timeout_s=PROBE_TIMEOUT_S
@@ -107,11 +109,11 @@ def host(device: str) -> Host:
 
 
 _hosts: dict[str, Host] = {}
-"""Name of a device -> the facts that a child has read."""
+"""Maps the name of a device to the facts that a child process has read."""
 
 
 def forget_changed_host() -> None:
-    """Forgets the facts of the host if a variable that changes torch has changed since."""
+    """Forgets the facts of the machine if an environment variable that torch reads has changed."""
     if isolation.end_outdated(lambda name: changes_torch(name) or name in VISIBLE):
         _hosts.clear()
 
@@ -131,11 +133,10 @@ def _case_and_plan(request: Request) -> tuple[Case, Plan]:
 
 
 def _sources(cases: Sequence[tuple[Case, Plan]]) -> dict[tuple[Model, str], str | None]:
-    """(model, device) -> hash of the model's source, None if unknown.
+    """Maps each (model, device) to a hash of the model's source, or to None if it is unknown.
 
-    A child builds each model in all its shapes and phases; raises UsageError for a mistake that
-    shows. If the child crashes or hangs, the cases are measured all the same, and their rows say
-    what went wrong.
+    A child process builds each model in all its shapes and phases. If the child crashes or hangs,
+    the cases are measured all the same. Raises UsageError for a mistake of the user.
     """
     tried: dict[tuple[Model, str], dict[tuple[str, PhaseOptions], None]] = {}
     for case, _ in cases:
@@ -165,9 +166,10 @@ def _jobs(request: Request, case: Case, plan: Plan, source: str | None) -> list[
 
 
 def _add_to_sweep(job: Job, modes: Mapping[str, str]) -> Job:
-    """`job` as a part of a sweep: skipped, or marked, if it may repeat another mode's kernels.
+    """Returns `job` with a refusal if its mode repeats the kernels of another mode in the sweep.
 
-    `modes` has the names of the sweep's modes by case id.
+    If only compiling can show that, the plan names the other mode instead (`untuned`). `modes` maps
+    case ids to the names of the sweep's modes.
     """
     device = host(job.case.device).device
     plan = replace(job.plan, untuned=equal_if_untuned(job.case, device, modes))

@@ -1,4 +1,4 @@
-"""Shows how much of a sweep is measured: a bar on a terminal or in a notebook, lines elsewhere."""
+"""Shows how much of a sweep is measured: by a bar on a terminal or in a notebook, else by lines."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _shown = ContextVar("shown", default=True)
 
 
 def progress_bar(total: int, unit: str) -> tqdm[NoReturn]:
-    """A bar that is removed at its end; disabled if stderr is neither a terminal nor a notebook."""
+    """Returns a progress bar that vanishes at its end; disabled without terminal or notebook."""
     return tqdm(total=total, unit=unit, leave=False, disable=None if _shown.get() else True)
 
 
 def describe(bar: tqdm[NoReturn], label: str) -> Callable[[str], None]:
-    """A function that shows in the bar `label` and the phase that it is called with."""
+    """Returns a function that takes the name of a phase, and shows it after `label` in the bar."""
     return lambda phase: bar.set_description(f"{label}: {phase}")
 
 
 def advance(bar: tqdm[NoReturn], number: int, finished: str) -> None:
-    """Moves the bar by one. Where no bar is shown, prints a line such as `3/8  finished`.
+    """Moves the bar by one. If no bar is shown, prints `number`, the total and `finished`.
 
     `number` counts what has finished, from 1, because a disabled bar does not count.
     """
@@ -38,7 +38,7 @@ def advance(bar: tqdm[NoReturn], number: int, finished: str) -> None:
 
 @contextmanager
 def show(wanted: bool) -> Iterator[None]:
-    """`wanted`: whether progress is shown at all in the block."""
+    """Shows progress in the block only if it is `wanted`."""
     token = _shown.set(wanted)
     try:
         yield

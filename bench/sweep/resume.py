@@ -17,13 +17,15 @@ from modescope.bench.resolve import Request
 from modescope.bench.sweep.prepare import Job
 
 COMPARED = FINGERPRINT | {"model_source_id": "the model's source"}
-"""Column that must be equal in an earlier row -> what messages call it."""
+"""Maps a column that must be equal in an earlier row to its name in messages."""
 
 FINAL = ("ok", "skipped")
-"""Statuses of rows that are reused. Cases with others are measured again, unless retry=false."""
+"""Statuses of rows that are reused. A case with another status is measured again, unless
+retry=false."""
 
 CHANGED = "["
-"""Part of the name of a budget with overridden values. Such a budget matches only itself."""
+"""Part of the name of a budget with overridden values. A row with such a budget is reused only for
+the same budget."""
 
 COLUMNS = (
     *("schema_version", "run_id", "case_id", "status", "replicate", "environment_id"),
@@ -34,16 +36,17 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class Reuse:
-    """Whether a job can reuse an earlier row."""
+    """Says which earlier row a job can reuse, or why it can reuse none."""
 
     run_id: str | None  # of the row; None: none can be reused
     why_not: str | None = None  # why the newest row of the case cannot; None: there is none
 
 
 def find_earlier(jobs: Sequence[Job], request: Request, taken: Collection[str] = ()) -> list[Reuse]:
-    """For each job, whether it can reuse a row of the study; `request` has resume and retry.
+    """Returns for each job whether it can reuse an earlier row of the study.
 
-    A row is reused by one job only. `taken` are the run ids of rows that are no longer free.
+    The settings resume and retry of `request` apply. A row is reused by one job only; `taken` has
+    the run ids of rows that are in use already.
     """
     found = read(jobs[0].plan.study_folder / ROWS, COLUMNS) if request.resume else None
     rows: dict[tuple[str, int], list[dict[str, Any]]] = {}
@@ -61,10 +64,7 @@ def find_earlier(jobs: Sequence[Job], request: Request, taken: Collection[str] =
 
 
 def _find(job: Job, newest_first: list[dict[str, Any]], retry: bool) -> Reuse:
-    """Whether `job` can reuse one of the rows, which is then removed from the list.
-
-    With `retry` a failed row is not reused.
-    """
+    """Finds one of the rows that `job` can reuse, and removes it from the list."""
     # others were skipped beside another case of their sweep
     skipped_too = bool(job.refusal or job.plan.untuned)
     why_not = None
@@ -82,7 +82,7 @@ def _find(job: Job, newest_first: list[dict[str, Any]], retry: bool) -> Reuse:
 
 
 def _difference(row: dict[str, Any], plan: Plan, environment: Environment) -> str | None:
-    """In what respect `row` was not measured as `plan` asks, in a few words; None if in none."""
+    """Says in a few words how `row` was measured otherwise than `plan` asks; None if it was not."""
     budget = plan.budget
     differing = [
         f"{name} ({_changed(*values)})" if column == "variables" else name
@@ -110,15 +110,15 @@ def _difference(row: dict[str, Any], plan: Plan, environment: Environment) -> st
 
 
 def _changed(before: str | None, now: str | None) -> str:
-    """The environment variables, by name, that are not the same in both texts of JSON."""
+    """Names the environment variables whose values differ between two JSON texts."""
     old, new = (json.loads(each or "{}") for each in (before, now))
     return ", ".join(sorted(name for name in {*old, *new} if old.get(name) != new.get(name)))
 
 
 def _status_may_differ(row: dict[str, Any], max_error: float | None) -> bool:
-    """Whether the row might have another status if it were measured with this `max_error`.
+    """Returns whether `row` could get another status if it were measured with this `max_error`.
 
-    A smaller limit may refuse what was accepted, a larger one accept what was refused.
+    A smaller limit may reject an accepted result, and a larger limit accept a rejected result.
     """
     before, now = row["max_error"] or 0.0, max_error or 0.0
     if row["status"] == "skipped" or before == now:

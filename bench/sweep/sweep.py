@@ -37,10 +37,11 @@ from modescope.bench.sweep.resume import find_earlier
 
 @dataclass(frozen=True)
 class Submission:
-    """The running measurement of one command's cases.
+    """The measurement of one command's cases, which may be under way.
 
-    Iterating `finished` measures, or waits, and shows progress on stderr. Ctrl-C meanwhile ends
-    what was started and raises KeyboardInterrupt; rows on disk stay, so the same command resumes.
+    Iterating `finished` measures the cases, or waits for their jobs, and shows progress on stderr.
+    Ctrl-C during the iteration raises KeyboardInterrupt, and ends what was started unless
+    `detaches` is set. Rows on disk stay, so the same command resumes.
     """
 
     study_folder: Path
@@ -51,7 +52,7 @@ class Submission:
 
 
 class Incomplete(Exception):
-    """Raised while iterating `Submission.finished`: some cases cannot be measured now."""
+    """Raised while iterating `Submission.finished` if some cases cannot be measured now."""
 
     def __init__(self, reason: str, refused: bool = False) -> None:
         super().__init__(reason)
@@ -64,22 +65,23 @@ ENGINES = {
     "slurm": "modescope.bench.cluster.slurm:submit",
     "ray": "modescope.bench.cluster.ray:submit",
 }
-"""cluster.engine -> the function that measures with it, imported only if it is chosen.
+"""Maps the setting cluster.engine to the function that measures with that engine. The function is
+imported only if its engine is chosen.
 
 The function takes the requests of a command. It raises UsageError for requests that it cannot
-measure, and prints what will be measured where. Then it returns a `Submission`; with dry_run it
-returns None.
+measure, and prints what will be measured where. Then it returns a `Submission`, or None with
+dry_run.
 """
 
 PACKAGES = {"slurm": "submitit", "ray": "ray"}
-"""Engine -> the package that it needs and that modescope does not require."""
+"""Maps an engine to the package that it needs and that modescope does not require."""
 
 
 def submit(requests: Sequence[Request]) -> Submission | None:
     """Gives the requests of one command to the engine that cluster.engine names.
 
-    None with dry_run. Raises UsageError for an engine that is unknown or not installed, and for
-    requests that it cannot measure.
+    Returns None with dry_run. Raises UsageError if the engine is unknown or not installed, or if it
+    cannot measure the requests.
     """
     name = requests[0].settings.cluster["engine"]
     if name not in ENGINES:
@@ -91,7 +93,7 @@ def submit(requests: Sequence[Request]) -> Submission | None:
 
 
 def submit_here(requests: Sequence[Request]) -> Submission | None:
-    """The engine `none` (see ENGINES): measures on this machine."""
+    """Measures the cases of `requests` on this machine: the engine `none` in ENGINES."""
     jobs = prepare(requests)
     first = jobs[0]
     if not requests[0].sweep and first.refusal:
@@ -121,9 +123,9 @@ def submit_here(requests: Sequence[Request]) -> Submission | None:
 def _measure(jobs: list[Job], request: Request, by_run: dict[str, Job]) -> Iterator[str]:
     """Measures each job that has no reusable row; yields the run ids of reused and new rows.
 
-    Before a run id is yielded, `by_run` gets its job. order=random shuffles the jobs by the first
-    one's seed, so that a drift of the machine does not look like a difference between modes;
-    order=given keeps their order.
+    `by_run` gets the job of a run id before the run id is yielded. order=random shuffles the jobs
+    with the first job's seed, so that a drift of the machine does not look like a difference
+    between modes; order=given keeps their order.
     """
     plan, order = jobs[0].plan, request.settings.order
     remove_abandoned_files(plan)
@@ -152,7 +154,7 @@ def _measure(jobs: list[Job], request: Request, by_run: dict[str, Job]) -> Itera
 
 
 def join_rows(folder: Path) -> None:
-    """Joins the files of rows in `folder` into one; if that fails, prints a warning."""
+    """Joins the files of rows in `folder` into one file; if that fails, prints a warning."""
     try:
         join(folder)
     except OSError as error:
@@ -162,11 +164,12 @@ def join_rows(folder: Path) -> None:
 def confirm(run_ids: Sequence[str], jobs: Mapping[str, Job]) -> None:
     """Measures the cases of these runs once more, each in a fresh process.
 
-    `jobs` are the sweep's, by run id. An interval holds within one process, and another process may
-    differ by more: in five studies of the same chain of operators, one found compile 1.13 times as
-    fast as eager, and four found 0.9. A confirming process times only the paired rounds. Its row
-    goes to `<study>/confirmations/`, which no table, resume, comparison or compaction reads;
-    `analysis.load` puts its speedup beside the row that it confirms.
+    `jobs` maps run ids to the jobs of the sweep. A confidence interval describes one process, and
+    the speedup in another process may lie outside it: in five studies of the same chain of
+    operators, one found compile 1.13 times as fast as eager, and four found 0.9. The fresh process
+    times only the paired rounds of case and baseline. Its row goes to `<study>/confirmations/`,
+    which no table, resume, comparison or compaction reads; `analysis.load` adds its speedup to the
+    row that it confirms.
     """
     todo = {run_id: jobs[run_id] for run_id in run_ids if run_id in jobs}
     if not todo:

@@ -1,13 +1,13 @@
-"""Measures two states in turns and compares them.
+"""Measures two states of torch or of your code in turns, and compares them.
 
     python -m bench.versus old=git:main new=git:HEAD [--gate ...] -- -m mode=eager replicates=5
 
 A state is the path of an interpreter, git:REV (a revision of the repository of the current folder)
-or dir:PATH (a folder that holds your package). Options before -- are those of analysis.compare;
-settings after it are those of run.py. Results go to the studies NAME-old and NAME-new (study=NAME;
-without it main-old and main-new). The same command continues what was interrupted.
+or dir:PATH (a folder that holds your package). Before -- come options of analysis.compare, and
+after -- settings of run.py. With study=NAME, results go to the studies NAME-old and NAME-new, else
+to main-old and main-new. The same command continues what was interrupted.
 
-Exit status: that of analysis.compare; 2, too, if anything cannot be measured; 130 by Ctrl-C.
+Exit status: as for analysis.compare; also 2 if anything cannot be measured, and 130 after Ctrl-C.
 """
 
 from __future__ import annotations
@@ -88,10 +88,11 @@ def _run(words: Sequence[str]) -> int:
 
 
 def _measure(typed: Mapping[str, str], requests: Sequence[Request]) -> list[Path]:
-    """Measures the pairs that are missing; returns the folders of both studies.
+    """Measures the pairs of processes that are missing; returns the folders of both studies.
 
-    `typed` has what was typed for each side. A pair is two processes of one case and block, one for
-    each side. An earlier pair is reused only as a whole: rows from different times took no turns.
+    `typed` maps each side (old, new) to the state as it was typed. A pair is a process of each side
+    for the same case and block. An earlier pair is reused only as a whole, because processes of
+    different times did not alternate.
     """
     with ExitStack() as stack:
         states = [state(side, typed[side], stack) for side in SIDES]
@@ -132,10 +133,9 @@ def _take(
     sides: Mapping[str, Side],
     order: str,
 ) -> None:
-    """Measures the turns `missing` (position -> number of the job, side); shows progress on stderr.
+    """Measures the turns in `missing`, which maps a position to (number of the job, side).
 
-    A block's number is the time at which it began, so that it differs from those of all other
-    commands.
+    The number of a block is the time at which it began, so that no other command uses it.
     """
     begun: dict[int, int] = {}  # by replicate
     with progress_bar(len(missing), "process") as bar:
@@ -149,7 +149,6 @@ def _take(
 
 
 def _side_request(request: Request, side: str) -> Request:
-    """`request` for the study of `side`; it reuses earlier rows unless resume=false."""
     settings = request.settings
     study, resume = f"{settings.study}-{side}", settings.resume is not False
     others = [word for word in request.overrides if not word.startswith("study=")]
@@ -163,12 +162,12 @@ def _side_request(request: Request, side: str) -> Request:
 def turns(
     cases: Sequence[Hashable], replicates: Sequence[int], seed: int, order: str
 ) -> list[tuple[int, str]]:
-    """All processes of both sides in order, each as (number of its job, side).
+    """Returns the order in which the processes of both sides run, each as (job number, side).
 
     Job n measures `cases[n]` as its replicate `replicates[n]`. A block holds the processes of one
-    replicate. In it, the two sides of a case follow each other, so that a drift of the machine
-    meets both. A random half of the cases begin with the old side; in the next block the other half
-    do. With order=random the cases of a block are shuffled.
+    replicate. Within a block, the two sides of a case follow each other, so that a drift of the
+    machine affects both. A random half of the cases begin with the old side; in the next block the
+    other half do. If `order` is `random`, the cases of a block are shuffled.
     """
     source = random.Random(seed)
     distinct = list(dict.fromkeys(cases))

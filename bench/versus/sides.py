@@ -1,7 +1,8 @@
-"""The process of a side: how its parent uses it (`Side`), and what runs in it (`Worker`).
+"""Runs one process for each side (old, new) of `bench.versus`.
 
-The side's interpreter runs it. It has a forkserver of its own, so that all processes of the side
-have the same interpreter and import path. It ends with its parent. Imports no torch.
+`Side` is how the parent uses that process, and `Worker` is what runs in it. It has the interpreter
+of its side, and a forkserver of its own, so that all processes of the side have the same
+interpreter and import path. It ends with its parent. Imports no torch.
 """
 
 from __future__ import annotations
@@ -36,13 +37,13 @@ from modescope.bench.sweep.resume import find_earlier
 from modescope.bench.versus.states import State
 
 START = "from modescope.bench.versus.sides import main; import sys; main(int(sys.argv[1]))"
-"""Code of the process of a side."""
+"""Python code that the process of a side runs."""
 
 END_TIMEOUT_S = 10.0
 
 
 class Side:
-    """The parent's handle of the process that measures `state`, with one question at a time."""
+    """The parent's handle of the process that measures `state`; takes one question at a time."""
 
     def __init__(self, state: State, pipe: Connection, process: subprocess.Popen[bytes]) -> None:
         self.state, self._pipe, self._process = state, pipe, process
@@ -102,14 +103,15 @@ def start(state: State) -> Iterator[Side]:
 
 
 class Worker:
-    """Runs in the process of a side: the parent calls its methods by `Side.ask`."""
+    """What runs in the process of a side; the parent calls its methods through `Side.ask`."""
 
     def prepare(
         self, state: State, requests: Sequence[Request]
     ) -> tuple[tuple[Job, ...], list[int | None]]:
-        """The jobs of `requests`, and for each the block of the row that it can reuse, or None.
+        """Returns the jobs of `requests`, and for each job the block of the row that it can reuse.
 
-        Raises UsageError for a mistake of the user.
+        The block (column `versus_block`) is None if there is no such row. Raises UsageError for a
+        mistake of the user.
         """
         alone = [replace(each, sweep=False) for each in requests]  # so no mode is measured coarsely
         self._jobs = tuple(prepare(alone))
@@ -128,15 +130,15 @@ class Worker:
         return self._jobs, [blocks.get(reuse.run_id) for reuse in reuses]
 
     def measure(self, number: int, place: Place) -> str:
-        """Measures the job with this number; returns how it ended, such as `faster, 12 s`."""
+        """Measures job `number`; returns how it ended, such as `faster, 12 s`."""
         return describe_end(attempt(self._jobs[number], place=place))
 
 
 def _check_sources(state: State, jobs: Sequence[Job]) -> None:
     """Raises UsageError if a job would not import the user's code from the folder of `state`.
 
-    For each job, at least one imported file must be there: the model may come from an installed
-    package and only the loss be the user's.
+    For each job, at least one imported file must be in that folder. It may be the file of the loss,
+    because the model may come from an installed package.
     """
     if state.source is None:
         return
@@ -159,10 +161,10 @@ def _check_sources(state: State, jobs: Sequence[Job]) -> None:
 
 
 def imported_files(progress: Progress, targets: Sequence[str]) -> list[str]:
-    """Runs in a child: the user's files that are imported with the functions `targets`.
+    """Returns the user's files that importing `targets` imports; runs in a child process.
 
-    A target is "module:function"; a text without a colon is left out. Files of modescope, Python
-    and installed packages are not the user's.
+    A target is "module:function"; a text without a colon is ignored. Files of modescope, Python and
+    installed packages are not the user's.
     """
     find = pkgutil.resolve_name("modescope.bench.steps.building:find")  # which imports torch
     before = set(sys.modules)
@@ -178,7 +180,7 @@ def imported_files(progress: Progress, targets: Sequence[str]) -> list[str]:
 
 
 def main(descriptor: int) -> NoReturn:
-    """The process of a side: answers questions that come through the pipe with this descriptor.
+    """Runs the process of a side: answers questions from the pipe with the file `descriptor`.
 
     A question is the name of a method of `Worker`, with its arguments.
     """
@@ -198,7 +200,6 @@ def main(descriptor: int) -> NoReturn:
 
 
 def _receive(parent: Connection, questions: SimpleQueue[tuple[str, tuple[Any, ...]]]) -> None:
-    """Puts the parent's questions into the queue; ends this process when the parent has ended."""
     try:
         while True:
             questions.put(parent.recv())

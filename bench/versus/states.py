@@ -1,4 +1,4 @@
-"""What a side of versus measures: an interpreter with its packages, a git revision, or a folder.
+"""Finds what a side of `bench.versus` measures: an interpreter, a git revision, or a folder.
 
 Both sides are measured by this modescope.
 """
@@ -18,7 +18,7 @@ from modescope.bench.records.errors import UsageError
 from modescope.bench.records.results import REVISION
 
 FOLDER = "dir:"
-"""How a state that is a folder begins."""
+"""Prefix of a state that is a folder."""
 
 PROBE = """
 import sys
@@ -35,7 +35,7 @@ need not be installed there."""
 class State:
     """How the process of a side is started, and what it may import.
 
-    Folders are texts, because Python 3.12 cannot unpickle a Path of Python 3.13.
+    Folders are strings, because Python 3.12 cannot unpickle a Path of Python 3.13.
     """
 
     side: str  # old | new
@@ -52,10 +52,10 @@ class State:
 
 
 def state(side: str, typed: str, stack: ExitStack) -> State:
-    """The state that the argument `side=typed` names.
+    """Returns the state that the argument `side=typed` names.
 
-    Temporary files that it needs are removed when `stack` closes. Raises UsageError where there is
-    no such interpreter, revision or folder.
+    Temporary files of the state are removed when `stack` closes. Raises UsageError if there is no
+    such interpreter, revision or folder.
     """
     try:
         if typed.startswith(REVISION):
@@ -90,9 +90,9 @@ def _folder(side: str, typed: str) -> State:
 
 
 def _revision(side: str, typed: str, stack: ExitStack) -> State:
-    """The state of a git revision: its files are written to a temporary folder.
+    """Writes the files of a git revision to a temporary folder; returns the state.
 
-    git uses a temporary index for it, so the user's repository stays as it is.
+    git uses a temporary index for that, so the user's repository does not change.
     """
     folder = stack.enter_context(files.temporary_folder()).resolve()
     tree = folder / "tree"
@@ -114,20 +114,18 @@ def _revision(side: str, typed: str, stack: ExitStack) -> State:
 
 
 def _move(folder: str, top: Path, tree: Path) -> str:
-    """`folder`, but in `tree` if it lies in `top` and `tree` has the same folder."""
+    """Replaces `top` by `tree` in the path `folder` if `tree` has that folder."""
     path = Path(folder).resolve()
     there = tree / path.relative_to(top) if path.is_relative_to(top) else path
     return str(there if there.is_dir() else path)
 
 
 def _python_path() -> tuple[str, ...]:
-    """The folders of PYTHONPATH as absolute paths."""
     folders = os.environ.get("PYTHONPATH", "")
     return tuple(os.path.abspath(each) for each in folders.split(os.pathsep) if folders)
 
 
 def _git(folder: Path, *words: str, **variables: str) -> str:
-    """What `git` prints when it is run in `folder`; raises UsageError with its message."""
     if shutil.which("git") is None:
         raise UsageError("git is not installed")
     done = subprocess.run(
