@@ -1,9 +1,9 @@
-"""Changes of logarithms between two sets of processes, with Welch intervals.
+"""Changes of logarithmic times between two sets of processes, with Welch's intervals.
 
-The unit is a process, never a round: rounds of one process share its memory layout, so their spread
-says nothing about the next process. The spread between processes contains the error within each of
-them (Kalibera and Jones, Rigorous Benchmarking in Reasonable Time, ISMM 2013). The error within is
-a lower limit of the spread, because a few processes may agree by chance.
+The unit is a process, never a timed round: the rounds of one process share its memory layout, so
+their spread says nothing about the next process. The spread between processes contains the error
+within each process (Kalibera and Jones, Rigorous Benchmarking in Reasonable Time, ISMM 2013). The
+error within processes is a lower limit of the spread, because a few processes may agree by chance.
 
 All functions work along the last axis, so that thousands of comparisons can be simulated at once.
 """
@@ -23,7 +23,8 @@ from modescope.bench.stats.estimates import ALPHA, student_quantile
 Numbers = NDArray[np.float64]
 
 LEAST_PROCESSES = 3
-"""The least processes on each side for a statement about a change: the spread of two is a guess."""
+"""The least number of processes, old and new each, for a statement about a change. The spread of
+two is a guess."""
 
 _FREEDOMS = (*range(1, 61), 80, 120, 240, 1000)
 
@@ -32,8 +33,8 @@ _FREEDOMS = (*range(1, 61), 80, 120, 240, 1000)
 class Change:
     """A change of the logarithm of a time from old to new, such as 0.02 for 2 % longer.
 
-    `value`, its standard error and its degrees of freedom are arrays of one shape, with an element
-    per comparison.
+    `value`, its standard error `error` and its degrees of freedom `freedom` are arrays of one
+    shape, with an element per comparison.
     """
 
     value: Numbers
@@ -53,9 +54,9 @@ class Change:
 
 @dataclass(frozen=True)
 class LogTimes:
-    """Logarithms of the times of one side's processes, and the standard error within each process.
+    """The logarithms of the times of old or new processes, and the standard error within each.
 
-    Both have the shape (..., processes), with two processes or more.
+    Both arrays have the shape (..., processes).
     """
 
     values: Numbers
@@ -68,14 +69,15 @@ class LogTimes:
 
 
 def change(old: LogTimes, new: LogTimes) -> Change:
-    """The Change of the mean from `old` to `new`, with Welch's interval over processes."""
+    """Returns the change of the mean from `old` to `new`, with Welch's interval over processes."""
     return mean_change([old], [new])
 
 
 def mean_change(old: Sequence[LogTimes], new: Sequence[LogTimes]) -> Change:
-    """The change averaged over rows, such as that of the eager baseline that they share.
+    """Returns the mean over rows of each row's change from `old` to `new`.
 
-    Every row has its own level on both sides; the spread between processes is pooled over rows.
+    This is the change of what all rows share, such as their eager baseline. Every row has its own
+    level; the spread between processes is pooled over rows.
     """
     changes = [
         after.values.mean(-1) - before.values.mean(-1)
@@ -86,18 +88,18 @@ def mean_change(old: Sequence[LogTimes], new: Sequence[LogTimes]) -> Change:
 
 
 def total(first: Change, second: Change) -> Change:
-    """The sum of two Changes whose errors are independent."""
+    """Returns the sum of two changes whose errors are independent."""
     squares = [(one.error**2, one.freedom) for one in (first, second)]
     return with_error(first.value + second.value, squares)
 
 
 def negative(one: Change) -> Change:
-    """The Change in the opposite direction, from new to old."""
+    """Returns the change in the opposite direction, from new to old."""
     return Change(-one.value, one.error, one.freedom)
 
 
 def _of_side(rows: Sequence[LogTimes]) -> tuple[Numbers, Numbers]:
-    """The variance of the average of the rows' means, and its degrees of freedom."""
+    """Returns the variance of the average of the rows' means, and its degrees of freedom."""
     freedom = sum(row.processes - 1 for row in rows)
     deviations = [row.values - row.values.mean(-1, keepdims=True) for row in rows]
     spread = sum((each**2).sum(-1) for each in deviations) / freedom
@@ -108,7 +110,7 @@ def _of_side(rows: Sequence[LogTimes]) -> tuple[Numbers, Numbers]:
 
 
 def with_error(value: Numbers, parts: Sequence[tuple[Numbers, Numbers]]) -> Change:
-    """A Change of `value` with the error of independent terms, by Welch and Satterthwaite.
+    """Returns a Change of `value` whose error combines independent terms (Welch, Satterthwaite).
 
     `parts` has the variance and the degrees of freedom of each term.
     """
@@ -121,10 +123,10 @@ def with_error(value: Numbers, parts: Sequence[tuple[Numbers, Numbers]]) -> Chan
 
 
 def quantile(freedom: Numbers, alpha: float = ALPHA) -> Numbers:
-    """The value that Student's |t| exceeds with probability `alpha`; `freedom` is 1 or more.
+    """Returns the value that Student's |t| exceeds with probability `alpha` (`freedom` at least 1).
 
-    Interpolated in 1 / freedom between whole numbers, where the quantile is convex: so intervals
-    are never too narrow, and at most 2 % too wide (20 % below two degrees of freedom).
+    The quantile is interpolated in 1 / freedom between whole numbers, where it is convex. Intervals
+    are thus never too narrow, and at most 2 % too wide (20 % below two degrees of freedom).
     """
     places, values = _table(alpha)
     return np.interp(1 / np.asarray(freedom, dtype=np.float64), places, values)
@@ -132,11 +134,10 @@ def quantile(freedom: Numbers, alpha: float = ALPHA) -> Numbers:
 
 @cache
 def _table(alpha: float) -> tuple[list[float], list[float]]:
-    """1 / degrees of freedom in rising order, and the quantile of Student's t at each."""
     freedoms = _FREEDOMS[::-1]
     return [1 / each for each in freedoms], [student_quantile(each, alpha) for each in freedoms]
 
 
 def log_margin(share: float) -> float:
-    """The logarithm of a margin such as 0.01 (1 %)."""
+    """Returns ln(1 + `share`) for a margin such as 0.01 (1 %)."""
     return math.log1p(share)

@@ -1,4 +1,4 @@
-"""What the command lines of this package share: the parser, types of options, the exit status."""
+"""Shared by the command lines of `analysis`: the parser, types of options, the exit status."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from modescope.bench.records.paths import program
 
 
 class Parser(argparse.ArgumentParser):
-    """Reads a command line; a mistake is a UsageError of one sentence."""
+    """Parses a command line. A mistake raises UsageError with one sentence."""
 
     def __init__(self, module: str, doc: str | None) -> None:
         super().__init__(
@@ -32,7 +32,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def parser(module: str, doc: str | None) -> Parser:
-    """A Parser for the program `module`, which takes the folder of a study."""
+    """Returns a Parser for the program `module` with one argument, the folder of a study."""
     result = Parser(module, doc)
     result.add_argument(
         "study", nargs="?", type=located, default=Path("results/main"),
@@ -43,7 +43,7 @@ def parser(module: str, doc: str | None) -> Parser:
 
 
 def names(allowed: Sequence[str]) -> Callable[[str], list[str]]:
-    """A type of an option: splits `host,budget` into names, which must be in `allowed`."""
+    """Returns an option type that splits `host,budget` into names, which must be in `allowed`."""
 
     def read(text: str) -> list[str]:
         given = [name.strip() for name in text.split(",")]
@@ -56,7 +56,7 @@ def names(allowed: Sequence[str]) -> Callable[[str], list[str]]:
 
 
 def percentage(text: str) -> float:
-    """A type of an option: `1%` becomes 0.01. Refuses what is not from 0 % to below 100 %."""
+    """Parses an option from 0 % to below 100 %: `1%` becomes 0.01."""
     with suppress(ValueError):
         share = float(text.removesuffix("%")) / 100
         if text.endswith("%") and 0 <= share < 1:
@@ -65,7 +65,7 @@ def percentage(text: str) -> float:
 
 
 def exit_status(body: Callable[[], None]) -> int:
-    """Runs `body`; a UsageError becomes one line on stderr and status 2."""
+    """Runs `body` and returns the exit status: 2 after a UsageError, which is printed, else 0."""
     logging.basicConfig(format="warning: %(message)s")
     replace_unprintable()
     try:

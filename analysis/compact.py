@@ -1,8 +1,8 @@
-"""Joins the files of a study's rows: `python -m analysis.compact [results/main]`.
+"""Joins the files of a study's rows into one: `python -m analysis.compact [results/main]`.
 
-Each row is a file of its own at first, which a sweep joins at its end. This joins what single cases
-and interrupted sweeps left. It may be interrupted at any moment, and run while a sweep measures: no
-row is lost, and the next call finishes the work.
+Each row is first written to a file of its own. A sweep joins its files at its end; this program
+joins the files that single cases and interrupted sweeps left. It may be interrupted at any moment,
+and may run while a sweep measures: no row is lost, and the next call finishes the work.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from modescope.bench.records.errors import UsageError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line; returns the exit status."""
+    """Runs the command line and returns the exit status."""
     return rewrite(cli.parser("analysis.compact", __doc__), arguments)
 
 
@@ -27,9 +27,9 @@ def rewrite(
     change: rows.Change | None = None,
     done_to_rows: str = "joined",
 ) -> int:
-    """Joins the files of rows of the study that `arguments` name; returns the exit status.
+    """Joins the row files of the study that `arguments` name, and returns the exit status.
 
-    `change` is applied to all rows, and `done_to_rows` says in the output what was done to them.
+    `change` is applied to all rows. `done_to_rows` is the output's word for what was done to them.
     """
 
     def body() -> None:

@@ -24,7 +24,7 @@ _ARROWS = {"lower": " ↓", "higher": " ↑", "neither": ""}
 
 
 def text() -> str:
-    """The data dictionary, made of the docs of the records' fields and of METRICS."""
+    """Returns the data dictionary as Markdown, made of the docs of record fields and METRICS."""
     metrics = {metric.name: metric for metric in METRICS}
 
     def mark(name: str) -> str:
@@ -45,7 +45,6 @@ def text() -> str:
 
 
 def _groups(part: type) -> Iterator[tuple[Markup, Markup]]:
-    """The docstring of each class that `part` inherits from, and the columns it declares."""
     for group in reversed(part.__mro__):
         names = get_annotations(group)
         if docs := {f.name: f.metadata["doc"] for f in fields(part) if f.name in names}:
@@ -57,7 +56,6 @@ def _in_file(name: str) -> str:
 
 
 def _list(docs: Mapping[str, str], mark: Callable[[str], str] = _in_file) -> Markup:
-    """A line for each name that has a text, with its mark after it."""
     return Markup(
         "".join(f"- `{name}`{mark(name)}: {prose(doc)}\n" for name, doc in docs.items() if doc)
     )

@@ -1,7 +1,7 @@
-"""Reads the rows of a study, here or at an address such as s3://bucket/results/main.
+"""Reads the rows of a study from a folder or an address such as s3://bucket/results/main.
 
-Raw samples are left out; `samples` keeps them. A row without a summary of the current formulas gets
-one as it is read.
+`read` leaves out raw samples; `samples` keeps them. A row whose summary was computed by other
+formulas than the current ones gets a new summary as it is read.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from modescope.bench.summary import VERSION, summary
 log = logging.getLogger(__name__)
 
 COLUMNS = tuple(name for name in SCHEMA.names if name not in SAMPLES)
-"""The stored columns that are read of each row: all but the samples."""
+"""The stored columns that are read of each row: all but the raw samples."""
 
 LOCAL = LocalFileSystem()
 _MARK = "://"  # what an address has and a path has not: Path("a://b") would be a:/b
@@ -38,7 +38,7 @@ _MOST_NAMED = 20  # left-out files in warnings; the rest are counted
 
 @dataclass(frozen=True)
 class RemotePath:
-    """A folder at an address, with those methods of Path that reading needs."""
+    """A folder at an address, with the methods of Path that reading needs."""
 
     address: str  # as typed, with what follows a `?`
     below: str = ""  # path below it
@@ -60,7 +60,7 @@ class RemotePath:
         return self.address.partition(_MARK)[0]
 
     def resolve(self) -> RemotePath:
-        """Itself: an address is absolute."""
+        """Returns the path itself, because an address is absolute."""
         return self
 
 
@@ -68,7 +68,7 @@ Folder = Path | RemotePath
 
 
 def located(folder: str | Folder) -> Folder:
-    """`folder` as a local path, or as a RemotePath for an address; file:// is a local path."""
+    """Returns `folder` as a Path, or as a RemotePath if it is an address (file:// is a Path)."""
     if not isinstance(folder, str):
         return folder
     if _MARK not in folder:
@@ -86,10 +86,10 @@ class Runs:
 
 
 def read(study_folder: str | Folder) -> Runs:
-    """Every row of a study with its summary.
+    """Reads every row of a study, with its summary.
 
-    Files that cannot be read, or are no rows of this schema version, are left out with a warning.
-    Raises UsageError if there is no such study.
+    Files that cannot be read, or have rows of another schema version, are left out with a warning.
+    Raises UsageError if there is no such study, or if none of its rows can be read.
     """
     folder = located(study_folder)
     found = _rows(folder / rows.ROWS)
@@ -112,9 +112,9 @@ def read(study_folder: str | Folder) -> Runs:
 
 
 def _near(folder: Folder) -> str:
-    """A question that names the study the user may have meant; empty if there is none.
+    """Returns `did you mean …?` with the study that was probably meant, or an empty text.
 
-    The user may have typed a name alone, or a file inside the study.
+    The user may have typed only the study's name, or a file inside the study.
     """
     places = () if isinstance(folder, RemotePath) else (Path("results") / folder, *folder.parents)
     found = next((place for place in places if (place / rows.ROWS).is_dir()), None)
@@ -122,14 +122,14 @@ def _near(folder: Folder) -> str:
 
 
 def samples(study_folder: str | Folder) -> pd.DataFrame:
-    """Every row of a study as it is stored, with raw samples, in order of their start."""
+    """Reads every row of a study as it is stored, with raw samples, sorted by start time."""
     found = _rows(located(study_folder) / rows.ROWS, SCHEMA.names)
     table = SCHEMA.empty_table() if found is None else found.table.select(SCHEMA.names)
     return sort_by_start(table.to_pandas())
 
 
 def sort_by_start(runs: pd.DataFrame) -> pd.DataFrame:
-    """Rows in the order of their start."""
+    """Returns `runs` sorted by start time."""
     return runs.sort_values(["started_at", "run_id"], ignore_index=True)
 
 
@@ -150,19 +150,18 @@ def _rows(folder: Folder, columns: Sequence[str] = COLUMNS) -> rows.Read | None:
 
 
 def _is_current(table: pa.Table) -> bool:
-    """Whether all summaries are of the current formulas; else they need the samples."""
     return {*table["summary_version"].to_pylist()} <= {VERSION}
 
 
 def with_summary(table: pa.Table) -> pa.Table:
-    """`table` with its summary columns computed from its samples."""
+    """Returns `table` with its summary columns computed anew from its samples."""
     computed = pa.Table.from_pylist(list(map(summary, table.to_pylist())), schema=SUMMARY)
     columns = {name: table[name] for name in table.column_names}
     return pa.table(columns | {name: computed[name] for name in SUMMARY.names})
 
 
 def _decode(table: pa.Table) -> pd.DataFrame:
-    """The rows in order of their start, with a column of Estimates, `_name`, for each estimate."""
+    """Returns the rows in order of start, with each estimate in one column `_name` of Estimates."""
     combined = {column for columns in ESTIMATES.values() for column in columns}
     hidden = {*combined, *_RECOMPUTED, *SAMPLES}
     shown = [name for name in table.column_names if name not in hidden]
@@ -178,7 +177,6 @@ def _decode(table: pa.Table) -> pd.DataFrame:
 
 @cache
 def _open(address: str) -> tuple[FileSystem, str]:
-    """The file system of an address, which may ask the network, and the path in it."""
     try:
         system, path = FileSystem.from_uri(address)
     except (OSError, pa.ArrowException) as error:

@@ -1,4 +1,4 @@
-"""Finds nodes, or GPUs of a node, whose times of plain eager differ from those on the others."""
+"""Finds nodes, or GPUs of a node, on which plain eager's times differ from those elsewhere."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from modescope.analysis.derive.select import SECTION
 from modescope.analysis.format.phrases import listed
 
 WORK = [*SECTION, "baseline_dtype"]
-"""The columns in which two rows are equal if their baselines do the same work."""
+"""If two rows are equal in these columns, their baselines do the same work."""
 
 MARGIN = 0.03
-"""The difference that is usual between processes and jobs on equal nodes (DECISIONS.md)."""
+"""The relative difference that is usual between processes and jobs on equal nodes
+(DECISIONS.md)."""
 
 LEAST_ROWS = 5
 GPU_CHARACTERS = len("GPU-") + 8  # of a UUID, which tell GPUs apart
@@ -22,7 +23,7 @@ GPU_CHARACTERS = len("GPU-") + 8  # of a UUID, which tell GPUs apart
 
 @dataclass(frozen=True)
 class Deviation:
-    """A node or GPU whose times of eager differ from those on the others."""
+    """A node or GPU on which eager's times differ from its times on the others."""
 
     name: str  # `n1`; `n1 GPU-1a2b3c4d` where rows come from several GPUs of n1
     ratio: float  # median over its rows: eager's time ÷ its median on the others for the same work
@@ -30,11 +31,11 @@ class Deviation:
 
 
 def deviations(processes: pd.DataFrame) -> list[Deviation]:
-    """Nodes or GPUs that differ by more than MARGIN over LEAST_ROWS rows, the largest first.
+    """Returns nodes or GPUs whose eager times differ by more than MARGIN, the largest first.
 
-    The times are those of the eager baselines of `processes` (`select.latest`). A node that was
-    found is removed before the next is sought: else one slow node of three would make the two usual
-    ones look fast.
+    The times are those of the eager baselines of `processes` (`select.latest`); a node needs
+    LEAST_ROWS rows. Each node that is found is removed before the next is sought, because one slow
+    node of three would make the other two look fast.
     """
     rows, found = _eager(processes), list[Deviation]()
     while True:
@@ -50,7 +51,7 @@ def deviations(processes: pd.DataFrame) -> list[Deviation]:
 
 
 def sentences(processes: pd.DataFrame) -> list[str]:
-    """A sentence for each of `deviations`."""
+    """Returns a sentence for each node or GPU that `deviations` returns."""
     return [
         f"node {one.name}: eager takes {one.ratio:.2f} times as long as on the others ({one.rows} "
         "rows); speedups are paired on one node and hold, absolute times (latency_s) do not compare"
@@ -59,13 +60,13 @@ def sentences(processes: pd.DataFrame) -> list[str]:
 
 
 def names(processes: pd.DataFrame) -> str:
-    """The nodes of `processes`, as a list: `n1, n2 and n3`; empty unless there are several."""
+    """Returns the nodes of `processes`, `n1, n2 and n3`; empty unless there are several."""
     known = sorted(processes["node"].dropna().unique())
     return listed(known) if len(known) > 1 else ""
 
 
 def _eager(processes: pd.DataFrame) -> pd.DataFrame:
-    """A table of eager's times: the node or GPU (`name`), a number for the work, and `seconds`."""
+    """Returns eager's times: node or GPU (`name`), a number for the work (`work`), `seconds`."""
     rows = processes.assign(seconds=values(processes, "_baseline_latency"))
     known = rows["status"].eq("ok") & (rows["budget_rank"] > 0) & rows["baseline_mode"].eq("eager")
     rows = rows[known & rows["node"].notna()]

@@ -1,7 +1,8 @@
 """Computes the summary of each row anew: `python -m analysis.restat [results/main]`.
 
-A row holds its headline numbers as the modescope that measured it computed them. Readers compute
-them anew where formulas have changed since; this stores them, for pandas, DuckDB and others.
+A row's summary (its headline numbers) is stored by the modescope that measured it. If formulas have
+changed since, modescope's other programs compute the summary anew as they read the row. This
+program stores the new summary, for pandas, DuckDB and others.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from modescope.analysis.load import with_summary
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line; returns the exit status."""
+    """Runs the command line and returns the exit status."""
     parser = cli.parser("analysis.restat", __doc__)
     return compact.rewrite(parser, arguments, with_summary, "summarised")
 

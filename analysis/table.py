@@ -1,4 +1,4 @@
-"""Prints a study and what to use: `python -m analysis.table [results/main] [--csv] [...]`."""
+"""Prints a study and which mode to use: `python -m analysis.table [results/main] [--csv] [...]`."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ _GAP = "  "
 
 
 def text(rows: pd.DataFrame) -> str:
-    """Derived rows as a table for a terminal."""
+    """Returns derived rows as a table for a terminal."""
     return "\n".join(table_lines(rows))
 
 
 def table_lines(frame: pd.DataFrame) -> list[str]:
-    """The lines of the table: column titles, a block per section, and notes."""
+    """Returns the lines of the table: column titles, a block per section, and notes."""
     blocks = split_rows(phrases.as_rows(ordered(frame)), SECTION)
     every = [row for block in blocks for row in block]
     marks = _marks(every)
@@ -75,7 +75,6 @@ def table_lines(frame: pd.DataFrame) -> list[str]:
 def _fitting(
     naming: Sequence[Column], others: Sequence[Column], every: Sequence[Row]
 ) -> tuple[list[Column], list[int]]:
-    """The columns that fit into WIDTH, and their widths; spare columns are dropped as needed."""
     columns = [*naming, *others]
     ok = [row for row in every if row["status"] == "ok"]
     cells = [(column, map(column.cell, every if column in naming else ok)) for column in columns]
@@ -98,10 +97,10 @@ def _join(cells: Sequence[str], columns: Sequence[Column], widths: Sequence[int]
 
 
 def _with_reason(row: Row, line: str, alone: bool) -> list[str]:
-    """The lines of a row; a row that is not ok has its reason in place of numbers.
+    """Returns the lines of a row; a row that is not ok has its reason in place of numbers.
 
-    A long reason stands on lines below. Only the reason of a skipped case is shortened, and only in
-    a table of several rows.
+    A long reason goes on lines below. Only the reason of a skipped case is shortened, and only in a
+    table of several rows.
     """
     if row["status"] == "ok":
         return [line]
@@ -120,7 +119,6 @@ def _heading(row: Row, letter: bool, shared: bool) -> str:
 
 
 def _marks(rows: Iterable[Row]) -> dict[str, str]:
-    """A mark for each distinct note: not in effect, not checked, or the place of a graph break."""
     notes = dict.fromkeys(note for row in rows if (note := _note(row)))
     return {
         note: _MARKS[index] if index < len(_MARKS) else f"*{index + 1}"
@@ -142,7 +140,7 @@ def _note(row: Row) -> str:
 
 
 def advice(rows: pd.DataFrame, wanted: Wishes = ANYTHING) -> str:
-    """Which mode to use, with its code: for each work a line per precision, the best first."""
+    """Returns which modes to use, with code: a line per workload and precision, the best first."""
     lines = []
     every = fold(recommend(rows, wanted))
     for one in every:
@@ -155,7 +153,7 @@ def advice(rows: pd.DataFrame, wanted: Wishes = ANYTHING) -> str:
 
 
 def use(rows: pd.DataFrame) -> str:
-    """Which mode to use, without remarks and code: for each work a line per precision."""
+    """Returns which modes to use, like `advice` but without remarks and code."""
     lines = []
     for one in fold(recommend(rows)):
         lines += paragraph(f"use for {one.work}")
@@ -164,7 +162,7 @@ def use(rows: pd.DataFrame) -> str:
 
 
 def _programs(works: Iterable[Advice]) -> Iterator[str]:
-    """The code of the recommended modes, each once; programs beyond MOST_CODE lines are counted."""
+    """Yields the code of each recommended mode once; code beyond MOST_CODE lines is counted."""
     every = phrases.grouped(
         (code, name)
         for one in works
@@ -187,7 +185,7 @@ def _programs(works: Iterable[Advice]) -> Iterator[str]:
 
 
 def why(rows: pd.DataFrame, folder: Folder) -> str:
-    """The most important causes, at most MOST_CAUSES; empty if there is none."""
+    """Returns the MOST_CAUSES main causes of speedups as text; empty if there are none."""
     every = phrases.as_rows(rows)
     several = len({phrases.work(row) for row in every}) > 1
     lines = []
@@ -198,20 +196,20 @@ def why(rows: pd.DataFrame, folder: Folder) -> str:
 
 
 def node_warnings(processes: pd.DataFrame) -> str:
-    """The sentences of `analysis.nodes`; empty if there is none."""
+    """Returns the sentences of `analysis.nodes` as lines; empty if there are none."""
     return "\n".join(line for text in nodes.sentences(processes) for line in paragraph(text))
 
 
 def answer(
     rows: pd.DataFrame, folder: Folder, wanted: Wishes = ANYTHING, warnings: str = ""
 ) -> str:
-    """All that is printed of derived rows: the table, warnings, main causes, and what to use."""
+    """Returns all that is printed of derived rows: table, warnings, causes, and modes to use."""
     above = "\n".join(filter(None, (text(rows), warnings, why(rows, folder))))
     return f"{above}\n\n{advice(rows, wanted)}"
 
 
 def against_mode(rows: pd.DataFrame, wanted: str) -> str:
-    """The rows of `against` as a table whose speedups are against the mode `wanted`, with notes."""
+    """Returns `rows` of `derive.against` as a table of speedups over `wanted`, with notes."""
     shown = in_place_of_the_baseline(rows)
     left_out = rows[rows["against_mode"].isna()]
     notes = [] if shown.empty else list(table_lines(shown))
@@ -228,7 +226,6 @@ def against_mode(rows: pd.DataFrame, wanted: str) -> str:
 
 
 def _how_compared(shown: pd.DataFrame, wanted: str) -> str:
-    """A note on how speedups over the mode `wanted` follow from two rows each."""
     text = (
         f"speedups are against {wanted}, which was measured in processes of its own: each is the "
         "row's speedup over the baseline ÷ that of the other row"
@@ -243,10 +240,10 @@ def _how_compared(shown: pd.DataFrame, wanted: str) -> str:
 
 
 def summary(rows: pd.DataFrame, folder: Folder) -> str:
-    """`text` of the most important derived rows, at most MOST_ROWS; `folder`: the study's.
+    """Returns a table of the MOST_ROWS most important derived rows.
 
-    Failures come first, then the fastest, then skipped rows; the last line says how to see the
-    rest.
+    Failures come first, then the fastest rows, then skipped ones. If rows are left out, the last
+    line is the command that prints all; it names `folder`, the study's folder.
     """
     important = rows.assign(
         _rank=rows["status"].map({"ok": 1, "skipped": 2}).fillna(0),
@@ -260,10 +257,10 @@ def summary(rows: pd.DataFrame, folder: Folder) -> str:
 
 
 def not_shown(runs: pd.DataFrame, rows: pd.DataFrame) -> list[str]:
-    """A line for each of `runs` that went wrong but is not in the table.
+    """Returns a line for each of `runs` that went wrong but is not in the table.
 
-    `runs` are stored rows and `rows` the derived ones: replicates of a case are one row, and of
-    several seeds only the newest is shown.
+    `runs` are stored rows, and `rows` are the derived rows of the table. A derived row combines the
+    replicates of a case, and only the newest of several seeds is shown.
     """
     wrong = runs[~runs["status"].isin(["ok", "skipped"]) & ~runs["run_id"].isin(rows["run_id"])]
     return [
@@ -277,10 +274,10 @@ def not_shown(runs: pd.DataFrame, rows: pd.DataFrame) -> list[str]:
 
 
 def csv(rows: pd.DataFrame) -> str:
-    """Every column of the derived table in full precision, those of CONTRACT first.
+    """Returns every column of the derived table in full precision, first the columns in CONTRACT.
 
-    Samples (a value per round, block or call) are not included. Unknown is an empty field; lists,
-    such as flags, are joined with `;`.
+    Samples (a value per round, block or call) are not included. An unknown value is an empty field;
+    lists, such as flags, are joined with `;`.
     """
     first = [*CONTRACT, *ADDED, *DERIVED, *COLUMNS]
     names = dict.fromkeys([*first, *(str(name) for name in rows.columns)])
@@ -299,7 +296,7 @@ def _joined(values: Iterable[object] | None) -> str | None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line; returns the exit status."""
+    """Runs the command line and returns the exit status."""
     parser = cli.parser("analysis.table", __doc__)
     parser.add_argument(
         "--csv", action="store_true", help="every column (results/README.md), full precision"

@@ -1,9 +1,9 @@
 """Finds steps in speedups over several studies: `python -m analysis.trend SET SET SET SET ...`.
 
-The sets are studies in the order of their code. For each row the series of its times against eager
-is split in two where the two levels differ most. Chance makes a best split, too, so it is held
-against the best ones of simulated series without a step, not against a table of t. Nothing fails:
-the exit status is 0 or, if nothing can be compared, 2.
+Each SET is a study; give them in the order of the code that they measured. For each row, the series
+of its times relative to eager is split where the two levels differ most. A series without a step
+has a best split too, so a split counts only if it exceeds the best splits of simulated series
+without a step. A step is no failure: the exit status is 0, or 2 if nothing can be compared.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from modescope.bench.records.errors import UsageError
 from modescope.bench.stats.estimates import Estimate
 
 LEAST = 2
-"""The least sets on each side of a step, so that one unusual set is not taken for a step."""
+"""The least number of sets before and after a step, so that one unusual set is no step."""
 
 SHORTEST = 2 * LEAST
 ALPHA = 0.05
-"""The share of reports in which chance alone shows a step, in any of their rows."""
+"""The share of reports in which chance alone shows a step in any row."""
 
 _SERIES = 200_000  # simulated without a step
 _SEED = 1
@@ -42,7 +42,7 @@ _SEED = 1
 
 @dataclass(frozen=True)
 class Series:
-    """Time against eager of a row (logarithms), in those sets that have it."""
+    """The times of a row relative to eager (logarithms) in the sets that timed the row."""
 
     pair: Pair
     places: tuple[int, ...]  # of the sets
@@ -52,7 +52,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Step:
-    """The best split of a series, where it is larger than chance and than the margin."""
+    """The best split of a series, if it exceeds both the margin and what chance explains."""
 
     series: Series
     since: int  # place of the first set after it
@@ -69,10 +69,10 @@ class Splits:
 
 
 def best_split(series: Numbers, floor: float = 0.0) -> Splits:
-    """The split of each series into two levels that has the largest t.
+    """Splits each series into the two levels that differ most (largest |t|).
 
     A series lies along the last axis and has SHORTEST or more values. The spread is pooled over
-    both sides; `floor` is the least variance of a value.
+    both levels; `floor` is the least variance of a value.
     """
     count = series.shape[-1]
 
@@ -95,21 +95,20 @@ def best_split(series: Numbers, floor: float = 0.0) -> Splits:
 
 
 def threshold(count: int, rows: int) -> float:
-    """The strength that the best split of `rows` series, each of `count` values, exceeds by chance.
+    """Returns the strength of a step that chance alone exceeds in 5 % of reports (ALPHA).
 
-    It does so in 5 % of reports (ALPHA).
+    A report has `rows` series of `count` values each, and shows the strongest of their splits.
     """
     return float(np.quantile(_of_chance(count), (1 - ALPHA) ** (1 / rows)))
 
 
 @cache
 def _of_chance(count: int) -> Numbers:
-    """The strengths of the best splits of simulated series of `count` values without a step."""
     return best_split(np.random.default_rng(_SEED).normal(size=(_SERIES, count))).strength
 
 
 def every_series(sets: Sequence[Side]) -> Iterator[Series]:
-    """The Series of each row that was timed, in the order of the rows' first appearance."""
+    """Yields the Series of each timed row, in the order in which the rows first appear."""
     tables = [sides.group_by_row(one.processes) for one in sets]
     keys = list(dict.fromkeys(key for table in tables for key in table))
     shown = [next(table[key][0] for table in tables if key in table) for key in keys]
@@ -123,15 +122,14 @@ def every_series(sets: Sequence[Side]) -> Iterator[Series]:
 
 
 def _variance(side: LogTimes) -> float:
-    """The variance of the mean over the processes of one set."""
     between = float(side.values.var(ddof=1)) if side.processes > 1 else 0.0
     return max(between, float((side.within**2).mean())) / side.processes
 
 
 def step(one: Series, rows: int, margin: float) -> Step | None:
-    """The step of a series; None if chance explains it, or if it lies within the margin.
+    """Returns the step of a series; None if chance explains it, or if it is within `margin`.
 
-    `rows` is the number of series that are examined, and `margin` a logarithm.
+    `rows` is the number of series that are examined, and `margin` is a logarithm.
     """
     best = best_split(np.array(one.values), one.variance)
     value, low, high = map(float, (best.change.value, best.change.low, best.change.high))
@@ -144,7 +142,7 @@ def step(one: Series, rows: int, margin: float) -> Step | None:
 def text(
     sets: Sequence[Side], names: Sequence[str], margin: float, allowed: Collection[str]
 ) -> str:
-    """The report: a sentence, a line per row with a step, and what differs between its sets.
+    """Returns the report: a sentence, a line per row with a step, and what differs at each step.
 
     Raises UsageError if neighbouring sets are not comparable, or no row was timed in enough sets.
     """
@@ -184,7 +182,7 @@ def text(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line; returns the exit status."""
+    """Runs the command line and returns the exit status."""
     parser = cli.Parser("analysis.trend", __doc__)
     parser.add_argument("sets", metavar="SET", nargs="*", type=located, help="folder of a study")
     parser.add_argument(

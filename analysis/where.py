@@ -1,7 +1,7 @@
-"""`--where`: chooses the rows that are shown, by a condition in DuckDB's SQL.
+"""The option `--where`: a condition in DuckDB's SQL that chooses the rows that are shown.
 
-A condition comes from the user's own command line, or from a page that they copied it from: it is
-read as one expression over the columns of the table, in a database that reaches no file.
+Users type the condition, or copy it from a page. It is therefore read as one expression over the
+columns of the table, in a database that cannot access files.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _CONFINED: dict[str, str | bool | int | float | list[str]] = {
 
 
 def add_option(parser: argparse.ArgumentParser) -> None:
-    """Adds --where."""
+    """Adds the option --where to `parser`."""
     parser.add_argument(
         "--where", metavar="CONDITION",
         help="show only rows that match, in DuckDB's SQL over the columns of results/README.md: "
@@ -38,9 +38,9 @@ def add_option(parser: argparse.ArgumentParser) -> None:
 
 
 def select(rows: pd.DataFrame, condition: str) -> pd.DataFrame:
-    """The rows for which `condition` holds; UsageError of one line if it has no meaning.
+    """Returns the rows for which `condition` holds; raises UsageError if it is not valid.
 
-    Single and double quotes are around text. A comparison with null never holds.
+    Text may be in single or double quotes. A comparison with null never holds.
     """
     import duckdb  # takes 0.14 s
 
@@ -62,7 +62,7 @@ def select(rows: pd.DataFrame, condition: str) -> pd.DataFrame:
 
 
 def count(rows: pd.DataFrame, total: int, condition: str) -> str:
-    """How many rows match: `0 of 22 rows match --where "mode = 'amp'"`."""
+    """Returns how many rows match: `0 of 22 rows match --where "mode = 'amp'"`."""
     return f"{len(rows)} of {total} rows match --where {condition!r}"
 
 
@@ -73,7 +73,6 @@ def _in_single_quotes(text: re.Match[str]) -> str:
 
 
 def _arrow_table(rows: pd.DataFrame) -> pa.Table:
-    """`rows` in Arrow, with the types of the schema; a column of nulls alone is text."""
     columns = {}
     for name in map(str, rows.columns):
         known = SCHEMA.field(name).type if name in SCHEMA.names else None
@@ -91,7 +90,6 @@ def _wrong(condition: str, why: str) -> str:
 
 
 def _reason(error: Exception, rows: pd.DataFrame) -> str:
-    """What is wrong with a condition: its unknown column, or the first part of DuckDB's message."""
     if unknown := _UNKNOWN.search(str(error)):
         meant = get_close_matches(unknown[1], map(str, rows.columns), n=1)
         return f"no column {unknown[1]}{f', the nearest is {meant[0]}' if meant else ''}"

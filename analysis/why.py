@@ -1,6 +1,6 @@
 """Prints why each row is as fast as it is: `python -m analysis.why [results/main] [--where ...]`.
 
-For each row its causes, the most important first, with the evidence and what to do.
+Below each row are the causes, the most important first, with the evidence and what to do.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from modescope.analysis.format.phrases import Row, indented_paragraph
 
 
 def text(rows: pd.DataFrame, found: Mapping[str, tuple[Finding, ...]]) -> str:
-    """Derived rows grouped by work, each with its causes; `found` has these by run_id."""
+    """Returns derived rows grouped by work, each with its causes; `found`: run_id -> causes."""
     blocks = split_rows(phrases.as_rows(ordered(rows)), SECTION)
     letter = rows["environment"].nunique() > 1
     return "\n\n".join("\n".join(_block(block, letter, found)) for block in blocks)
@@ -38,7 +38,7 @@ def _block(
 
 
 def paragraphs(row: Row, causes: Sequence[Finding]) -> Iterator[str]:
-    """The texts of a row's causes, one each; or one that says why it has none."""
+    """Yields a text for each cause of a row, or one text that says why there is none."""
     if row["status"] != "ok":
         yield phrases.status_and_reason(row)
     elif phrases.is_smoke(row):
@@ -51,7 +51,7 @@ def paragraphs(row: Row, causes: Sequence[Finding]) -> Iterator[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line; returns the exit status."""
+    """Runs the command line and returns the exit status."""
     parser = cli.parser("analysis.why", __doc__)
     where.add_option(parser)
 

@@ -38,16 +38,17 @@ cost is not subtracted by `profiler_overhead`, because most of it lies between k
 """
 
 STEP_PARTS = ("forward", "backward", "optimizer", "scaler")
-"""Parts of a training step. Each is timed with a wait at its end, beside the whole step."""
+"""Parts of a training step. Each is timed with a wait at its end, and the whole step is timed
+too."""
 
 Row = Mapping[str, Any]  # a row as it is stored
 
 Found = dict[str, Estimate | None]
-"""The estimates of a row by name; None where one is unknown."""
+"""The estimates of a row by name; None if one is unknown."""
 
 
 def summary(row: Row) -> dict[str, Any]:
-    """The columns `SUMMARY` of a row; times are None where its status is not ok."""
+    """Returns the columns SUMMARY of a row; numbers are None if its status is not ok."""
     ok = row["status"] == "ok"
     found = all_estimates(row) if ok else dict.fromkeys(ESTIMATES)
     rounds = row["latency_rounds_s"]
@@ -67,7 +68,7 @@ def summary(row: Row) -> dict[str, Any]:
 
 
 def all_estimates(row: Row) -> Found:
-    """Every estimate of a row whose status is ok."""
+    """Returns every estimate of a row whose status is ok."""
     found: Found = {name: estimates.median_interval(row[f"{name}_rounds_s"]) for name in CLOCKS}
     for name, (top, bottom) in RATIOS.items():
         found[name] = estimates.ratio(row[f"{top}_rounds_s"], row[f"{bottom}_rounds_s"])
@@ -90,9 +91,9 @@ def all_estimates(row: Row) -> Found:
 
 
 def parts_of(row: Row, scaler: str = "scaler_s") -> tuple[str, ...]:
-    """The parts of the row's training step; without `scaler` if the step has no GradScaler.
+    """Returns the parts of the row's training step; without `scaler` if it has no GradScaler.
 
-    A step has one if its loss scale or the column named by `scaler` is known.
+    A step has a GradScaler if its loss scale or the column named by `scaler` is known.
     """
     has_scaler = row["loss_scale"] is not None or row[scaler] is not None
     return STEP_PARTS if has_scaler else STEP_PARTS[:-1]
@@ -109,10 +110,10 @@ def is_smoke(row: Row) -> bool:
 
 
 def pool_free_bytes(row: Row) -> float | None:
-    """Bytes of a CUDA graph's memory pool that hold no tensor between calls.
+    """Returns the bytes of a CUDA graph's memory pool that hold no tensor between calls.
 
-    A replay writes there without the allocator, so the peak of a call does not include them. 0
-    without a pool; None if the size of the pool or of its live tensors is unknown.
+    A replay writes there without the allocator, so the peak of a call does not include these bytes.
+    0 without a pool; None if the size of the pool or of its live tensors is unknown.
     """
     pool, live = row["graph_pool_bytes"], row["graph_pool_live_bytes"]
     if pool == 0 or not on_cuda(row):
@@ -121,13 +122,12 @@ def pool_free_bytes(row: Row) -> float | None:
 
 
 def _peak_bytes(row: Row) -> int | None:
-    """All memory that a steady call needs, beyond that of an empty process; None if unknown."""
     resident, step, pool = row["resident_bytes"], row["step_peak_bytes"], pool_free_bytes(row)
     return None if pool is None or None in (resident, step) else int(resident + step + pool)
 
 
 def least_work(row: Row) -> Floor | None:
-    """The least time that the row's FLOPs and bytes take at the measured ceilings, or None."""
+    """Returns the least time of the row's FLOPs and bytes at the measured ceilings, if known."""
     least_bytes, bandwidth = row["least_bytes"], row["ceiling_bytes_per_s"]
     if row["status"] != "ok" or least_bytes is None or bandwidth is None:
         return None
@@ -137,7 +137,7 @@ def least_work(row: Row) -> Floor | None:
 
 
 def differ(one: Estimate, other: Estimate) -> bool:
-    """Whether the nearest ends of both intervals are more than TOLERANCE apart."""
+    """Whether the nearest ends of the two intervals are more than TOLERANCE (relative) apart."""
     return _exceeds(one, other) or _exceeds(other, one)
 
 
@@ -156,10 +156,10 @@ def _share(part: float | None, whole: Estimate | None) -> Estimate | None:
 
 
 def _sum_of_parts(row: Row) -> Estimate | None:
-    """The sum of a step's parts ÷ the whole step timed beside them; None if a part is unknown.
+    """Returns the sum of a step's parts ÷ the whole step; None if a part is unknown.
 
-    Waiting after each part costs time and prevents overlap with the next part, so this may exceed
-    1.
+    Waiting after each part costs time and prevents overlap with the next part, so the ratio may
+    exceed 1.
     """
     parts = [row[f"{name}_rounds_s"] for name in parts_of(row, "scaler_rounds_s")]
     if any(blocks is None for blocks in parts):
@@ -169,7 +169,6 @@ def _sum_of_parts(row: Row) -> Estimate | None:
 
 
 def _paces(row: Row) -> Found:
-    """Estimates of the machine's pace: how long a fixed piece of Python code took in the rounds."""
     ends_s = diagnostics.pace_ends_s(row["pace_rounds_s"])
     typical = estimates.median_interval(row["pace_rounds_s"])
     known_s = row["best_pace_s"]
@@ -181,11 +180,11 @@ def _paces(row: Row) -> Found:
 
 
 def _profiled_share(row: Row, found: Found) -> Estimate | None:
-    """The work of a call by the profiler ÷ its work by the clocks; None if one is unknown.
+    """Returns a call's work by the profiler ÷ its work by the timers (clocks); None if unknown.
 
-    On a CPU both are shares of a call's latency: profiled kernels of calls without the profiler
-    right before and after, work by the clocks of 1 - dispatch_share. So the pace cancels. On CUDA
-    they are the device's busy time and device_s, from different passes.
+    On a CPU both are shares of a call's latency, so the machine's pace cancels: the profiled
+    kernels ÷ the latency of unprofiled calls right before and after, and 1 - dispatch_share. On
+    CUDA they are the device's busy time and device_s, from different passes.
     """
     if on_cuda(row):
         return _share(row["device_busy_s"], found["device"])
@@ -193,7 +192,7 @@ def _profiled_share(row: Row, found: Found) -> Estimate | None:
 
 
 def own_flags(row: Row, found: Found) -> list[str]:
-    """The flags that the row's rounds, clocks and counts raise; none for a smoke budget."""
+    """Returns the flags that the row's rounds, timers and counts raise; none for a smoke budget."""
     if is_smoke(row):
         return []  # a smoke run has no warm-up, so its rounds and clocks are not comparable
     rounds = (row["latency_rounds_s"], row["baseline_latency_rounds_s"], row["case_ran_first"])
@@ -226,17 +225,17 @@ def _contradicts_itself(row: Row, found: Found) -> bool:
 
 
 def _cpu_contradictions(row: Row, found: Found) -> Iterator[bool]:
-    """Whether each clock differs from the latency; on a CPU none should, as nothing is queued."""
+    """On a CPU nothing is queued, so each clock should equal the latency."""
     for share in (found["host_share"], found["pipelined_share"]):
         yield share is not None and differ(share, ONE)
 
 
 def _cuda_contradictions(row: Row, found: Found) -> Iterator[bool]:
-    """Whether each rule for the clocks of a GPU is broken.
+    """Yields whether each rule for the clocks of a GPU is broken.
 
     Pipelined time is the longer of host and device time; the longer one is at most the latency; and
     the latency is at most host, device and synchronise time together. Each clock is a share of the
-    latency with its own interval, and a rule is broken only if no values within them fulfil it.
+    latency with its own interval; a rule is broken if no values within the intervals fulfil it.
     """
     host, device, pipelined = (found[f"{name}_share"] for name in ("host", "device", "pipelined"))
     latency = estimates.median_interval(row["clocks_latency_rounds_s"])
@@ -251,10 +250,10 @@ def _cuda_contradictions(row: Row, found: Found) -> Iterator[bool]:
 
 
 def disagrees(row: Row, found: Found) -> bool:
-    """Whether profiler and clocks disagree about the work of a call on a CPU.
+    """Whether the profiler and the timers (clocks) disagree about a call's work on a CPU.
 
-    They do if the whole interval of `profiled_share` is more than PROFILE_TOLERANCE away from 1; of
-    an estimate without an interval its value decides. False where dispatch exceeds MOST_DISPATCH.
+    They do if the whole interval of `profiled_share` is more than PROFILE_TOLERANCE away from 1; an
+    estimate without an interval is judged by its value. False if dispatch exceeds MOST_DISPATCH.
     """
     dispatch, share = found["dispatch_share"], _profiled_share(row, found)
     if on_cuda(row) or dispatch is None or share is None:
@@ -265,7 +264,6 @@ def disagrees(row: Row, found: Found) -> bool:
 
 
 def _beats_the_floor(row: Row, found: Found) -> bool:
-    """Whether the work took less than `least_work`, even by the upper end of its interval."""
     least = least_work(row)
     share = difference(ONE, found["dispatch_share"])
     work = found["device"] if on_cuda(row) else product(found["latency"], share)
@@ -284,4 +282,5 @@ RULES: dict[str, Callable[[Row, Found], bool]] = {
 }
 """Flag -> whether a row raises it; unknown values raise none.
 
-A new flag is a function and a line here, and a line of `analysis.derive.flags.FLAGS`."""
+A new flag is a function and a line here, and a line of `analysis.derive.flags.FLAGS`.
+"""

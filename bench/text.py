@@ -1,4 +1,4 @@
-"""Text for readers: tables as Markdown and as plain text, escaping, and pages from templates."""
+"""Text for readers: tables in Markdown and plain text, escaping, and pages from templates."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ _CODE = re.compile(r"(`[^`]*`)")
 
 
 def markdown(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table with numbers right-aligned; cells go through `prose`."""
+    """Returns a Markdown table with numbers right-aligned; each cell goes through `prose`."""
     ruler = ["--:" if right else "---" for right in _numeric(headers, rows)]
     cells = (list(map(prose, line)) for line in (headers, ruler, *rows))
     return "\n".join(f"| {' | '.join(line)} |" for line in cells)
 
 
 def seconds(value: float) -> str:
-    """A time `value` in seconds as text with three digits: `31.4 µs`, `3.21 ms`, `1.25 s`."""
+    """Formats a time `value` in seconds with three digits: `31.4 µs`, `3.21 ms`, `1.25 s`."""
     scales = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
     scale, unit = next((each for each in scales if abs(value) >= 0.9995 * each[0]), scales[0])
     return f"{value / scale:.3g} {unit}"
 
 
 def plain(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table as plain text with aligned columns."""
+    """Returns a table as plain text with aligned columns."""
     columns = zip(headers, *rows, strict=True)
     padded = [
         [cell.rjust(width) if right else cell.ljust(width) for cell in column]
@@ -50,18 +50,17 @@ def plain(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def _numeric(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> list[bool]:
-    """Whether all cells of each column are numbers."""
     columns = list(zip(headers, *rows, strict=True))
     return [all(NUMBER.fullmatch(cell) for cell in column[1:]) for column in columns]
 
 
 def escape(text: str) -> str:
-    """`text` on one line, escaped so that Markdown shows it unchanged."""
+    """Returns `text` on one line, escaped so that Markdown shows it unchanged."""
     return _escape_marks(_line(text))
 
 
 def prose(text: str) -> str:
-    """As `escape`, but what is in backticks stays code; in code only `|` is escaped, for tables."""
+    """Escapes like `escape`, but in code (backticks) only `|`, which separates a table's cells."""
     parts = _CODE.split(_line(text))
     return "".join(
         part.replace("|", r"\|") if i % 2 else _escape_marks(part) for i, part in enumerate(parts)
@@ -69,12 +68,12 @@ def prose(text: str) -> str:
 
 
 def html_engine(*packages: str) -> jinja2.Environment:
-    """Jinja's environment for HTML templates, which are searched in `packages` in this order."""
+    """Returns Jinja's environment for HTML templates, searched in `packages` in this order."""
     return _engine(packages, autoescape=True)
 
 
 def markdown_engine(package: str) -> jinja2.Environment:
-    """Jinja's environment for the package's Markdown templates.
+    """Returns Jinja's environment for the Markdown templates of `package`.
 
     It applies `escape` to every value that is not Markup.
     """
@@ -98,5 +97,5 @@ def _escape_marks(text: str) -> str:
 
 
 def _line(text: str) -> str:
-    """`text` on one line. A space at either end stays, as it may separate `text` from others."""
+    """Returns `text` on one line. A space at either end stays, to separate `text` from others."""
     return _SPACES.sub(" ", text)

@@ -1,11 +1,11 @@
 """Speedups over a mode that the user names, in place of the baseline.
 
-A row and the row of that mode were not timed in the same rounds. Each has a speedup over the same
-baseline, so one speedup ÷ the other is the speedup of the first row over the second. Speedups of
+A row and the row of that mode were not timed in the same rounds. But both have a speedup over the
+same baseline, so the quotient of these is the speedup of the first row over the second. Speedups of
 the same code differ between processes by more than their intervals, which describe one process. If
-both modes have LEAST_PROCESSES processes or more, the ratio has Welch's interval over processes
-(`analysis.changes`). With fewer, that spread is unknown: the interval is the worst case of both
-rows' intervals, widened by BETWEEN_PROCESSES.
+both rows have LEAST_PROCESSES processes or more, the ratio has Welch's interval over processes
+(`analysis.changes`). With fewer, the spread between processes is unknown: the interval is the worst
+case of both rows' intervals, widened by BETWEEN_PROCESSES.
 """
 
 from __future__ import annotations
@@ -73,12 +73,11 @@ _TRUSTED = ("status", "in_effect", "budget_rank", "speedup_ci_low")  # what `tru
 
 
 def ratio(row: Row, other: Row) -> Estimate | None:
-    """The speedup of `row` over `other`; above 1 means that `row` is faster.
+    """Returns the speedup of `row` over `other`; above 1 means that `row` is faster.
 
-    Both rows have equal values in the columns SAME_BASELINE. Where one of the two is the baseline,
-    the ratio was measured in pairs, so its interval is not widened. A row against itself has the
-    ratio 1 without an interval. None where a speedup is unknown, and where either row has a smoke
-    budget.
+    Both rows have equal values in the columns SAME_BASELINE. If one row is the baseline, the ratio
+    was measured in paired rounds, so its interval is not widened. A row has the ratio 1 to itself,
+    without an interval. None if a speedup is unknown or if either row has a smoke budget.
     """
     if row["run_id"] == other["run_id"]:
         return Estimate(1.0, None, None)
@@ -99,7 +98,7 @@ def ratio(row: Row, other: Row) -> Estimate | None:
 
 
 def processes(row: Row, other: Row) -> int:
-    """The number of processes that measured a speedup, in the row that has fewer of them."""
+    """Returns how many processes measured a speedup, in whichever row has fewer of them."""
     return int(min(row["speedup_processes"], other["speedup_processes"]))
 
 
@@ -108,14 +107,12 @@ def _speedup(row: Row) -> Estimate | None:
 
 
 def _over_processes(row: Row, other: Row) -> Estimate:
-    """Welch's interval for the difference of the means of ln(speedup), as a ratio."""
     change = changes.total(_mean(row), changes.negative(_mean(other)))
     value, low, high = (math.exp(each) for each in (change.value, change.low, change.high))
     return Estimate(value, low, high)
 
 
 def _mean(row: Row) -> Change:
-    """The mean of ln(speedup) over the processes of a row, with its standard error, as a Change."""
     count = row["speedup_processes"]
     error = row["speedup_process_spread"] / math.sqrt(count)
     mean, freedom = math.log(row["speedup"]), count - 1.0
@@ -123,11 +120,11 @@ def _mean(row: Row) -> Change:
 
 
 def same_grad(rows: pd.DataFrame) -> pd.Series:
-    """For each row, an Estimate of what its mode gains beyond its grad axis.
+    """Returns for each row an Estimate of what its mode gains beyond its grad axis.
 
-    It is the speedup of the row over plain eager with the same grad axis, at the baseline's
-    precision. If several rows are plain eager, the one with this row's other options is taken. Null
-    for that plain row itself.
+    This is the speedup of the row over plain eager with the same grad axis (no_grad, ...), at the
+    baseline's precision. If several rows are plain eager, the one with this row's other options is
+    used. Null for the plain eager row itself.
     """
     key = (*SAME_BASELINE, "grad")
     options = (*key, *(name for name in OPTIONS if name not in {*key, *_OF_MODE}))
@@ -150,12 +147,12 @@ def same_grad(rows: pd.DataFrame) -> pd.Series:
 
 
 def against(rows: pd.DataFrame, wanted: str) -> pd.DataFrame:
-    """`rows` with the columns COLUMNS: each row compared with the row of mode `wanted`.
+    """Compares each row with the row of mode `wanted`; returns `rows` with COLUMNS added.
 
-    Both rows do the same work. `wanted` names a mode as the table does, alone or with a dtype
-    (`compile bf16`). If several rows have that mode, the one with the row's own compiler cache and
-    the baseline's dtype is used. Raises UsageError if no row has the mode, if none of its rows
-    counts, or if several are left.
+    Both rows do the same work. `wanted` is the mode's name in the table, alone or with a dtype
+    (`compile bf16`). If several rows have that mode, the row with the same compiler cache and the
+    baseline's dtype is used. Raises UsageError if no row has the mode, if no row of the mode has a
+    result that counts, or if several rows remain.
     """
     every = phrases.as_rows(rows)
     groups = phrases.grouped((values_of(row, SAME_BASELINE), row) for row in every)
@@ -184,7 +181,7 @@ def against(rows: pd.DataFrame, wanted: str) -> pd.DataFrame:
 
 
 def in_place_of_the_baseline(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows of `against` that were compared, with the other row in place of their baseline.
+    """Returns the compared rows of `against`, with the other row in place of their baseline.
 
     The columns that a terminal's table reads (baseline_mode, speedup, verdict, ...) take the values
     of the comparison. Rows that were not compared are left out.
@@ -206,22 +203,20 @@ def _in_place(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _usable(rows: Sequence[Row], wanted: str) -> list[Row]:
-    """Those of `rows` that have the mode `wanted` and a result that counts."""
     named = (row for row in rows if wanted in _names(row))
     return [row for row in named if phrases.why_left_out(row) is None]
 
 
 def _names(row: Row) -> set[str]:
-    """All names by which --against finds a row, such as `compile` and `compile fp32`."""
     modes = {str(row["mode"]), phrases.mode(row)}
     return modes | {f"{mode} {row['dtype']}" for mode in modes}
 
 
 def _reference(row: Row, usable: Sequence[Row], wanted: str) -> Row | None:
-    """The row out of `usable` that `row` is compared with; None without one.
+    """Returns the row of mode `wanted` with which `row` is compared; None if there is none.
 
-    If `wanted` names the baseline, it is a copy of `row` with the baseline's mode and first call.
-    Raises UsageError if several rows are left.
+    It is one of `usable`. But if `wanted` names the baseline, it is a copy of `row` with the
+    baseline's mode and first call. Raises UsageError if several rows remain.
     """
     if wanted in (row["baseline_mode"], phrases.baseline(row)):
         return {
@@ -244,10 +239,10 @@ def _reference(row: Row, usable: Sequence[Row], wanted: str) -> Row | None:
 
 
 def _processes(row: Row, other: Row | None) -> int | None:
-    """The number of processes behind `ratio(row, other)`.
+    """Returns the number of processes behind `ratio(row, other)`.
 
-    None without `other`, for a row against itself, and where one of the two is the baseline,
-    because these were timed in the same rounds.
+    None without `other`, for a row against itself, and if one row is the baseline, because both
+    were then timed in the same rounds.
     """
     if other is None or row["run_id"] == other["run_id"]:
         return None

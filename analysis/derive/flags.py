@@ -1,6 +1,6 @@
-"""Flags: what each means, what they say of a table, and those that other rows raise.
+"""Flags, which mark doubtful results: their meanings, and the flags that compare rows.
 
-`bench.summary` raises the flags that a single row shows.
+The flags that a single row shows are raised by `bench.summary`.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ BEATEN = "above_ceiling"
 """The flag of a row whose work took less time than its floor (`floor_s`)."""
 
 GATE = "graph_contradicts_gate"
-"""The flag of plain eager, and of eager in a CUDA graph, whose device times contradict each other.
+"""The flag of plain eager, and of eager in a CUDA graph, if their device times disagree.
 
 Two independent methods keep the host out of device time: the gate (launches are queued while the
 device is held), and a captured graph. Both run eager's kernels. The two rows come from two
-processes, so each is compared with the device time of its own baseline, which they have in common.
+processes, so each is compared with the device time of its own baseline, which is the same for both.
 """
 
 SLOW = "slow_pace"
@@ -215,12 +215,12 @@ MOST_DISTURBED = 0.5  # of the rows
 
 
 def doubtful_figures(names: Iterable[str]) -> list[str]:
-    """The Figure that each flag in `names` makes doubtful; `speedup` for an unknown flag."""
+    """Returns the Figure that each flag makes doubtful; `speedup` for an unknown flag."""
     return [str(FLAGS[name].touches if name in FLAGS else Figure.SPEEDUP) for name in names]
 
 
 def legend(rows: Sequence[Row]) -> str:
-    """What `~` before a figure means, with the flags that put it there; empty without any."""
+    """Says what `~` before a figure means, and which flags caused it; empty if none did."""
     counts = Counter(
         flag
         for row in rows
@@ -234,7 +234,7 @@ def legend(rows: Sequence[Row]) -> str:
 
 
 def banner(rows: Sequence[Row]) -> str:
-    """What disturbed more than MOST_DISTURBED of the measured rows, and what to do; else empty."""
+    """Says what disturbed over MOST_DISTURBED of measured rows and what to do; empty if nothing."""
     measured = [row for row in rows if row["status"] == "ok" and not phrases.is_smoke(row)]
     counts = Counter(flag for row in measured for flag in phrases.flags(row))
     conditions = [
@@ -254,7 +254,7 @@ _SAME_KERNELS = (*SAME_BASELINE, "dtype", "grad")
 
 
 def flags(rows: pd.DataFrame) -> pd.Series:
-    """The flags of each row: those raised when it was measured, and GATE and SLOW."""
+    """Returns the flags of each row: the flags raised when it was measured, GATE and SLOW."""
     slow = rows.index[(rows["pace"] < 1 / SLOW_PACE) & (rows["budget_rank"] > 0)]
     at_places = {GATE: set(_contradicted(rows)), SLOW: set(slow)}
     lists = (
@@ -265,12 +265,12 @@ def flags(rows: pd.DataFrame) -> pd.Series:
 
 
 def flags_touch(rows: pd.DataFrame) -> pd.Series:
-    """For each row, the Figure that each of its flags makes doubtful, in the order of `flags`."""
+    """Returns for each row the Figure that each of its `flags` makes doubtful, in order."""
     return per_row(rows, map(doubtful_figures, rows["flags"]), "object")
 
 
 def _contradicted(rows: pd.DataFrame) -> Iterator[Hashable]:
-    """The index labels of plain eager, and of eager in a graph, whose device times disagree."""
+    """Yields the index labels of eager rows, in a graph or not, whose device times disagree."""
     good = trusted(rows)
     needed = [*_SAME_KERNELS, *PLAIN_EAGER, "_device_gain"]
     candidates = zip(good.index, phrases.as_rows(good[needed]), strict=True)
@@ -283,7 +283,7 @@ def _contradicted(rows: pd.DataFrame) -> Iterator[Hashable]:
 
 
 def _is_eager(row: Row) -> bool:
-    """Whether a row is eager, in a CUDA graph or not, and runs the same kernels either way.
+    """Whether a row is eager, and runs the same kernels with and without a CUDA graph.
 
     Some optimizers count their steps on the device when a graph captures them, which adds kernels.
     """

@@ -22,14 +22,15 @@ FACTOR, SECONDS = 2.0, 0.1
 
 
 def values(rows: pd.DataFrame, estimates: str) -> pd.Series:
-    """The value of each Estimate in the column `estimates`; null for a row without one."""
+    """Returns the value of each Estimate in the column `estimates`; null for a row without one."""
     return per_row(rows, (one and one.value for one in rows[estimates]))
 
 
 def verdict(rows: pd.DataFrame) -> pd.Series:
-    """Each row's verdict: `faster` than its baseline, `slower`, `equivalent` or `inconclusive`.
+    """Returns whether each row is faster than its baseline.
 
-    None for a smoke budget, and without an interval.
+    The verdict is `faster`, `slower`, `equivalent` or `inconclusive`; None for a smoke budget, and
+    without an interval.
     """
     pairs = zip(rows["budget_rank"], rows["_speedup"], strict=True)
     verdicts = (None if rank == 0 else stats.verdict(ratio) for rank, ratio in pairs)
@@ -37,15 +38,15 @@ def verdict(rows: pd.DataFrame) -> pd.Series:
 
 
 def mde(rows: pd.DataFrame) -> pd.Series:
-    """The smallest change of the speedup that one process can detect; null for several."""
+    """Returns the smallest change of the speedup that one process can detect; null for several."""
     return per_row(rows, map(stats.mde, rows["_speedup"])).where(rows["replicates"] <= 1)
 
 
 def break_even_calls(rows: pd.DataFrame) -> pd.Series:
-    """The number of calls after which the longer first call has paid off; infinite if never.
+    """Returns the number of calls after which a longer first call has paid off; infinite if never.
 
     `extra_s` says how much longer the first call takes. Null for the baseline itself, for a mode
-    that is not in effect, and where the verdict is missing or inconclusive.
+    that is not in effect, and if the verdict is missing or inconclusive.
     """
     needed = ["compile_mode", "graph", "first_call_s", "baseline_first_call_s", "mode", "dtype",
               "baseline_mode", "baseline_dtype", "in_effect", "calls"]  # fmt: skip
@@ -67,10 +68,10 @@ def builds(row: Row) -> bool:
 
 
 def extra_s(row: Row, baseline_s: float | None) -> float | None:
-    """How many seconds longer the first call takes than the baseline's; at least 0.
+    """Returns how many seconds longer the first call takes than the baseline's; at least 0.
 
-    A mode that builds nothing has 0, or None where its first call exceeds the baseline's by both
-    FACTOR and SECONDS: one reading cannot tell the mode from the machine. None where a time is
+    A mode that builds nothing has 0, or None if its first call exceeds the baseline's by both
+    FACTOR and SECONDS: one reading cannot tell the mode from the machine. None if a time is
     unknown.
     """
     first_s = row["first_call_s"]
@@ -83,16 +84,16 @@ def extra_s(row: Row, baseline_s: float | None) -> float | None:
 
 
 def bytes_saved(rows: pd.DataFrame) -> pd.Series:
-    """How many bytes fewer compiled code moves than eager's operators; negative: more."""
+    """Returns how many fewer bytes compiled code moves than eager's operators (negative: more)."""
     saved: pd.Series = rows["eager_bytes"] - rows["bytes_accessed"]
     return saved.where(rows["status"] == "ok").astype("float64")
 
 
 def latency_paired_s(rows: pd.DataFrame) -> pd.Series:
-    """For each row an Estimate of its baseline's latency ÷ its speedup.
+    """Returns for each row an Estimate of its baseline's latency ÷ its speedup.
 
-    The baseline's latency is the median over the rows with the same work, baseline and budget:
-    these ran in separate processes, at different speeds of the machine, so their own latencies
+    The baseline's latency is the median over the rows with the same work, baseline and budget.
+    These rows ran in separate processes, at different speeds of the machine, so their own latencies
     compare less well than their speedups. A row without a baseline keeps its own latency.
     """
     groups = [rows[name] for name in (*SAME_BASELINE, "budget")]
@@ -107,21 +108,21 @@ def latency_paired_s(rows: pd.DataFrame) -> pd.Series:
 
 
 def floor_s(rows: pd.DataFrame) -> pd.Series:
-    """The least time that each row's work can take on its device, in any mode.
+    """Returns the least time that each row's work can take on its device, in any mode.
 
-    It follows from the counted work and the measured ceilings, which are the highest rates that
-    large probes reached. Work whose data stays in a cache can take less (flag `above_ceiling`).
+    It follows from the counted work and the measured ceilings, the highest rates that large probes
+    reached. Work whose data stays in a cache can take less (flag `above_ceiling`).
     """
     return per_row(rows, (least and least.seconds for least in _floors(rows)))
 
 
 def floor_bound(rows: pd.DataFrame) -> pd.Series:
-    """The limit that sets `floor_s`: `compute` (arithmetic) or `memory` (bandwidth)."""
+    """Returns which ceiling sets `floor_s`: `compute` (arithmetic) or `memory` (bandwidth)."""
     return per_row(rows, (least and least.bound for least in _floors(rows)), "object")
 
 
 def roofline_fraction(rows: pd.DataFrame) -> pd.Series:
-    """`floor_s` ÷ the time of the work, which is `device_s` on CUDA and `work_s` on a CPU."""
+    """Returns `floor_s` ÷ the time of the work: `device_s` on CUDA, `work_s` on a CPU."""
     work_s = rows["device_s"].where(rows["_on_cuda"], rows["work_s"])
     fraction: pd.Series = rows["floor_s"] / work_s.where(work_s > 0)
     return fraction

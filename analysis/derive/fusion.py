@@ -1,15 +1,15 @@
 """Splits a mode's speedup over plain eager into less work, and less launching and dispatch.
 
-The work of a call is its device time; on a CPU it is the latency without dispatch. Plain eager's
-work (same grad axis and dtype) ÷ the mode's is the fusion gain: fused kernels read and write less.
-If a call is bound by overhead, even a large fusion gain changes the latency little. So the speedup
-is split in two steps: from eager to eager with the mode's work (the fusion speedup), and from there
-to the mode (the launch gain).
+The work of a call is its device time; on a CPU it is the latency without dispatch. The fusion gain
+is the work of plain eager (same grad axis and dtype) ÷ the work of the mode: fused kernels read and
+write less. If a call is bound by overhead, even a large fusion gain changes the latency little.
+Therefore the speedup is split in two steps: from eager to eager with the mode's work (the fusion
+speedup), and from there to the mode (the launch gain).
 
-The two modes ran in two processes, and times of the same code differ between processes by more
-than their intervals. No raw times are therefore compared, but each row's relation to the same
-baseline, paired within the rounds of its process: on CUDA the ratios of device times, on a CPU the
-speedups, with the shares of work in the call. Without a baseline's device time the gain is unknown.
+The two modes ran in two processes, and times of the same code differ between processes by more than
+their intervals. Therefore no raw times are compared, but each row's ratio to the same baseline,
+paired within the rounds of its process: on CUDA the ratios of device times, on a CPU the speedups,
+with the shares of work in the call. If the baseline's device time is unknown, the gain is unknown.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _NEEDED = (
 
 @dataclass(frozen=True)
 class Pair:
-    """A row, plain eager with the same grad axis and dtype (`reference`), and the fusion gain."""
+    """A row, plain eager with its grad axis and dtype (`reference`), and the fusion `gain`."""
 
     row: Row
     reference: Row
@@ -43,15 +43,15 @@ class Pair:
 
     @property
     def reference_work_s(self) -> float:
-        """The seconds that plain eager's work would take in the process of `row`."""
+        """Seconds of plain eager's work at the speed that the machine had during `row`."""
         work_s: float = self.row["work_s"]
         return work_s * self.gain.value
 
     @property
     def speedup(self) -> float | None:
-        """The speedup of plain eager if it had this row's work; None if unknown.
+        """How many times faster plain eager would be with the work of `row`; None if unknown.
 
-        Its own overhead stays.
+        Plain eager's own overhead stays.
         """
         eager = self.reference
         if eager["work_s"] is None:
@@ -63,7 +63,7 @@ class Pair:
 
 
 def pairs(rows: pd.DataFrame) -> pd.Series:
-    """For each row a Pair of it and plain eager, with the fusion gain; None where unknown.
+    """Returns for each row a Pair of the row and plain eager; None if the gain is unknown.
 
     Both rows must be trusted, and on a CPU the intervals of both rows' work must exclude 0. The
     interval of the gain is the worst case of the intervals of its inputs.
@@ -72,20 +72,19 @@ def pairs(rows: pd.DataFrame) -> pd.Series:
 
 
 def fusion_gain(rows: pd.DataFrame) -> pd.Series:
-    """The fusion gain of each row, an Estimate."""
+    """Returns the fusion gain of each row as an Estimate."""
     return per_row(rows, (pair and pair.gain for pair in rows["_fusion"]), "object")
 
 
 def fusion_speedup(rows: pd.DataFrame) -> pd.Series:
-    """The speedup of plain eager if it had each row's work."""
+    """Returns how many times faster plain eager would be with each row's work."""
     return per_row(rows, (pair and pair.speedup for pair in rows["_fusion"]))
 
 
 def launch_gain(rows: pd.DataFrame) -> pd.Series:
-    """`speedup_same_grad` ÷ `fusion_speedup`: what fewer launches and less dispatch gain.
+    """Returns `speedup_same_grad` ÷ `fusion_speedup`: the gain by less launching and dispatch.
 
-    Null where the dtype is not the baseline's, because the two speedups are then over different
-    rows.
+    Null if the dtype is not the baseline's, because the two speedups are then over different rows.
     """
     same_reference = rows["dtype"] == rows["baseline_dtype"]
     gain: pd.Series = rows["speedup_same_grad"] / rows["fusion_speedup"]
@@ -93,7 +92,6 @@ def launch_gain(rows: pd.DataFrame) -> pd.Series:
 
 
 def _pairs(rows: pd.DataFrame) -> Iterator[tuple[Hashable, Pair]]:
-    """The index label and the Pair of each row whose fusion gain is known."""
     good = trusted(rows)
     candidates = dict(zip(good.index, phrases.as_rows(good[list(_NEEDED)]), strict=True))
     references = references_of(candidates.values())
@@ -104,12 +102,12 @@ def _pairs(rows: pd.DataFrame) -> Iterator[tuple[Hashable, Pair]]:
 
 
 def references_of(rows: Iterable[Row]) -> dict[tuple[Hashable, ...], Row]:
-    """The rows of plain eager among `rows`, by their `work_of`."""
+    """Returns a dict from `work_of(row)` to `row`, for the plain eager rows in `rows`."""
     return {work_of(row): row for row in rows if is_plain(row)}
 
 
 def work_of(row: Row) -> tuple[Hashable, ...]:
-    """The values of `row` that plain eager must share to be its reference."""
+    """Returns the values of `row` that a plain eager row must share to be its reference."""
     return values_of(row, _SAME_WORK)
 
 
@@ -121,12 +119,11 @@ def _gain(row: Row, reference: Row) -> Estimate | None:
 
 
 def _share(row: Row) -> Estimate | None:
-    """The share of a call on a CPU that is work."""
     return estimates.difference(estimates.ONE, row["_dispatch_share"])
 
 
 def _on_cuda(row: Row, before: float, gain: float) -> float:
-    """The time of a call if its device work were divided by `gain`, as a share of the call now.
+    """Returns a call's time, as a share of its time now, if its device work were divided by `gain`.
 
     `before` is the share of the call that the work takes now. The host works in parallel: more work
     adds only what exceeds the host's time, and less work cannot bring the call below the host's

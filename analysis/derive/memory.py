@@ -1,8 +1,8 @@
 """The parts of a mode's memory, which add up to its peak.
 
 A training step drops its gradients at its start and creates them again, so they exist between steps
-but not while forward saves activations. What exists at the exact peak is unknown: the bar of a
-step's peak shows all saved activations, and counts gradients in the rest.
+but not while forward saves activations. What exists at the exact peak is unknown. The stacked bar
+of a step's peak therefore shows all saved activations, and counts gradients in the rest.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _COLUMNS = _HELD | {"saved": "saved_activation_bytes", "copies": "autocast_copy_
 
 
 def stack(row: Row) -> Parts:
-    """The parts of a row's peak as (name, bytes), those that stay between calls first.
+    """Returns the parts of a row's peak as (name, bytes), first the parts that stay between calls.
 
-    Cast copies that backward needs are counted in `saved_activation_bytes`, so they are a separate
-    part only if nothing is saved. A replayed graph allocates nothing: its kernels write to the
-    reserved part of its pool.
+    Copies cast by autocast that backward needs are counted in `saved_activation_bytes`, so they are
+    a separate part only if nothing is saved. A replayed graph allocates nothing: its kernels write
+    to the reserved part of its pool.
     """
     held = dict(_filled(row["resident_bytes"], _held(row), "kept"))
     dropped = held.pop("gradients", 0) if drops_gradients(row) else 0
@@ -45,16 +45,16 @@ def stack(row: Row) -> Parts:
 
 
 def unlisted_bytes(row: Row, part: str) -> float | None:
-    """The bytes of a `part` that `stack(row)` does not list: 0, or None where they are unknown."""
+    """Returns the bytes of a `part` that is missing in `stack(row)`: 0, or None if unknown."""
     if part == "gradients" and drops_gradients(row):
         return None  # some exist at the peak, as part of the rest
     return 0 if part not in _COLUMNS or row[_COLUMNS[part]] is not None else None
 
 
 def drops_gradients(row: Row) -> bool:
-    """Whether the memory of the gradients is free for other tensors while forward runs.
+    """Whether forward can use the memory of the gradients that the step dropped.
 
-    It is not in the pool of a CUDA graph, which stays reserved for the graph.
+    It cannot if the gradients are in the pool of a CUDA graph, which stays reserved for the graph.
     """
     return bool(row["gradient_bytes"]) and not (phrases.on_cuda(row) and row["graph_pool_bytes"])
 
@@ -64,9 +64,9 @@ def _held(row: Row) -> tuple[Sized, ...]:
 
 
 def _filled(whole: float, parts: Sequence[Sized], rest: str) -> Parts:
-    """The `parts` of known size as (name, bytes), and the remainder of `whole` as `rest`.
+    """Returns the `parts` of known size as (name, bytes), and the remainder of `whole` as `rest`.
 
-    The parts are cut off where their sum would exceed `whole`; parts of 0 bytes are left out.
+    Parts are cut off once their sum exceeds `whole`; parts of 0 bytes are left out.
     """
     filled: Parts = []
     for name, size_bytes in parts:

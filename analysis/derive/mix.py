@@ -1,4 +1,4 @@
-"""Calls of different sizes (`calls=mix`): what a row says of each call of a pass."""
+"""Calls of different sizes (`calls=mix`): what a row recorded of each call of a pass."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MIX_COLUMNS = (
 
 @dataclass(frozen=True)
 class Compile:
-    """A call in which torch compiled."""
+    """A call in which torch compiled something."""
 
     number: int  # of the call, from 1
     seconds: float  # of the call
@@ -44,9 +44,9 @@ class Mix:
         return tuple(map(size_name, self.calls))
 
     def steady_s(self, side: int = 0) -> list[float] | None:
-        """Seconds of each call in later passes: of the case (`side` 0) or of its baseline (1).
+        """Returns the seconds of each call in later passes; None if any of them is unknown.
 
-        None where the time of any call is unknown.
+        `side` is 0 for the case and 1 for its baseline.
         """
         if not all(len(self.latencies_s.get(name, ())) > side for name in self.names):
             return None
@@ -54,7 +54,7 @@ class Mix:
 
     @property
     def eager_share(self) -> float | None:
-        """The share of a later pass's time in which calls run in eager; None where unknown."""
+        """The share of a later pass's time that calls in eager take; None if it is unknown."""
         steady = self.steady_s()
         if steady is None:
             return None
@@ -62,7 +62,7 @@ class Mix:
 
     @property
     def padding(self) -> float:
-        """The elements of all padded calls ÷ those before padding.
+        """The elements of all calls after padding ÷ the elements before padding.
 
         The elements of a call are the product of the sizes that vary.
         """
@@ -73,7 +73,7 @@ class Mix:
 
 
 def mix_of(row: Row) -> Mix | None:
-    """The pass that a row recorded; None where all its calls have the same size."""
+    """Returns the pass that a row recorded; None if all its calls have the same size."""
     if not row["calls"]:
         return None
     options = Inference(row["calls"], row["calls_pad"])

@@ -1,12 +1,12 @@
 """Latencies corrected for the pace of the machine, and what more threads gain.
 
 The pace is the speed of the machine, measured by a fixed piece of Python code. A virtual machine
-may run two processes at different speeds. Dividing by the pace removes that, as far as a call slows
-down as much as the fixed code does. What remains between two processes of the same code (their
-place in memory, about 2 %) is in no interval within a process.
+may run two processes at different speeds. The pace removes the difference, if a call slows down as
+much as the fixed code does. Two processes of the same code still differ by about 2 % (by their
+place in memory), which no interval within a process shows.
 
 A speedup does not show what more threads gain, because the baseline has as many threads as the
-case. Two numbers of threads are two processes, so there is no ratio within rounds either: latencies
+case. Two numbers of threads are two processes, which have no common rounds either: their latencies
 are compared at equal pace.
 """
 
@@ -32,9 +32,10 @@ _NEEDED = (
 
 
 def latency_at_full_pace_s(rows: pd.DataFrame) -> pd.Series:
-    """For each row an Estimate of the latency if each round had run at the environment's best pace.
+    """Returns for each row an Estimate of the latency if each round had run at the best pace.
 
-    None on CUDA: the pace is the host's, and the time of a call may be the device's.
+    The best pace is the environment's. None on CUDA: the pace is the host's, and the time of a call
+    may be the device's.
     """
     every = zip(rows["_on_cuda"], rows["_paced_latency"], rows["_best_pace_s"], strict=True)
     paced = (
@@ -45,23 +46,23 @@ def latency_at_full_pace_s(rows: pd.DataFrame) -> pd.Series:
 
 
 def pace(rows: pd.DataFrame) -> pd.Series:
-    """The typical speed of the machine during the row ÷ its best speed in the same environment."""
+    """Returns the typical speed of the machine during each row ÷ its best in the environment."""
     return rows["_best_pace_s"] / values(rows, "_pace_typical")
 
 
 def best_pace_s(rows: pd.DataFrame) -> pd.Series:
-    """The shortest time, in seconds, of the fixed code in any row of the same environment."""
+    """Returns the least time (s) that the fixed code took in any row of the same environment."""
     paces_s = values(rows, "_pace_fastest")
     return paces_s.groupby(rows["environment_id"]).transform("min")
 
 
 def has_pace(*rows: Row) -> bool:
-    """Whether the latencies of all these rows are known at full pace."""
+    """Whether the latency at full pace is known for all these rows."""
     return all(row["latency_at_full_pace_ci_low_s"] is not None for row in rows)
 
 
 def latencies(*rows: Row) -> list[Estimate] | None:
-    """The latency of each row, all at full pace or all as measured; None without intervals."""
+    """Returns each latency, all at full pace or all as measured; None if one has no interval."""
     clock = "latency_at_full_pace" if has_pace(*rows) else "latency"
     found = [estimates.stored_duration(row, clock) for row in rows]
     return None if any(one.low is None for one in found) else found
@@ -70,16 +71,16 @@ def latencies(*rows: Row) -> list[Estimate] | None:
 def is_comparable(*rows: Row) -> bool:
     """Whether these rows may be compared although their numbers of threads differ.
 
-    They may not if other programs ran beside one of them (flag `contended`), because that slows two
-    threads down by another factor than one: a call waits for the thread that is delayed most.
+    They may not if other programs ran during one of them (flag `contended`). That slows two threads
+    down by another factor than one, because a call waits for the thread that is delayed most.
     """
     return not any(CONTENDED in phrases.flags(row) for row in rows)
 
 
 def threads_gain(rows: pd.DataFrame) -> pd.Series:
-    """For each trusted row, an Estimate of the latency with the fewest threads ÷ its own latency.
+    """Returns for each trusted row its latency with the fewest threads ÷ its own, as an Estimate.
 
-    None for the rows with the fewest threads, and where it is unknown.
+    None for the rows with the fewest threads, and if it is unknown.
     """
     return per_row(rows, map(dict(_gains(rows)).get, rows.index), "object")
 

@@ -23,17 +23,16 @@ _LONGEST_NAME = 80  # characters; names of C++ templates have hundreds
 
 
 def residual_s(rows: pd.DataFrame) -> pd.Series:
-    """The seconds of work that the profile does not explain; negative if it has more."""
+    """Returns the seconds of work that the profile does not explain (negative: it has more)."""
     return rows["work_s"] * (1 - _reliable(rows, "_profiled_share"))
 
 
 def device_idle_fraction(rows: pd.DataFrame) -> pd.Series:
-    """The share of a call in which a GPU is idle."""
+    """Returns the share of each call in which the GPU is idle."""
     return (1 - _reliable(rows, "_busy_share")).clip(lower=0)
 
 
 def _reliable(rows: pd.DataFrame, share: str) -> pd.Series:
-    """The estimates in column `share`; null where a flag makes the profile unreliable."""
     doubtful = (not DOUBTS.isdisjoint(flags) for flags in rows["flags"])
     return values(rows, share).mask(per_row(rows, doubtful, "bool"))
 
@@ -42,8 +41,8 @@ def _reliable(rows: pd.DataFrame, share: str) -> pd.Series:
 class CompiledCall:
     """The time of one profiled call of compiled code, and of two parts of its overhead.
 
-    The profiler records all three in the same call, so no call on an empty batch is needed. It
-    lengthens short ranges most, so lookup and wrapper are too long rather than too short.
+    The profiler records all three in the same call, so no call on an empty batch is needed.
+    Profiling lengthens short ranges most, so lookup and wrapper are too long rather than too short.
     """
 
     span_s: float
@@ -57,10 +56,10 @@ class CompiledCall:
 
 
 def compiled_call(row: Row) -> CompiledCall | None:
-    """The CompiledCall that a row's profile recorded.
+    """Returns the CompiledCall that a row's profile recorded.
 
-    None without compiled code or without a profile, and where the parts take longer than the call,
-    because they are then from another call.
+    None without compiled code or a profile, and if the parts take longer than the call, because
+    they are then from another call.
     """
     span_s, lookup_s, wrapper_s = (
         row.get(name) for name in ("profiled_span_s", "guards_s", "compiled_wrapper_s")
@@ -74,7 +73,7 @@ def compiled_call(row: Row) -> CompiledCall | None:
 class Kind:
     """A table of the heaviest kernels or operators.
 
-    `column` is the column of JSON that it is read from, and `whole` the column that shares are of.
+    `column` is the column with their JSON. Shares are shown of the time in column `whole`.
     """
 
     title: str
@@ -92,7 +91,7 @@ KINDS = (
 
 
 def heaviest(rows: Iterable[Row], kind: Kind) -> Iterator[tuple[str, ...]]:
-    """The lines of the table `kind`: of each mode the MOST heaviest entries, heaviest first."""
+    """Yields the lines of the table `kind`: the MOST heaviest entries of each mode."""
     for row in sorted((row for row in rows if row[kind.column]), key=style.order):
         for one in json.loads(row[kind.column])[:MOST]:
             name = one["name"]
@@ -106,7 +105,7 @@ def heaviest(rows: Iterable[Row], kind: Kind) -> Iterator[tuple[str, ...]]:
 
 
 def _share(part_s: float, whole_s: float | None) -> str:
-    """`part_s` ÷ `whole_s` in percent; unknown if the part is larger, so of another call."""
+    """Returns UNKNOWN if the part exceeds the whole, because it is then from another call."""
     if not whole_s or round(part_s / whole_s, 2) > 1:
         return numbers.UNKNOWN
     return numbers.share(part_s, whole_s)

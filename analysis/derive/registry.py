@@ -1,11 +1,11 @@
-"""The metrics, which are the derived columns. A new one is a function and a line of METRICS.
+"""The metrics, which are the derived columns. A new metric is a function and a line of METRICS.
 
-The function takes the table of cases, which has the columns of the lines above its own, and returns
-a column. The line is also the metric's entry in the data dictionary, which `python -m
+The function takes the table of cases and returns a column. The table has the columns of all lines
+above. The line is also the metric's entry in the data dictionary, which `python -m
 analysis.dictionary` generates. A metric that other programs may rely on also joins CONTRACT. The
-table holds no samples of a run: a metric that needs them is an estimate of `bench.summary`, and
-here a line without a function. While metrics are computed, a column `_name` holds the Estimates of
-the summary.
+table holds no samples of a run: a metric that needs samples is an estimate of `bench.summary`, and
+its line here has no function. While metrics are computed, the columns whose names begin with `_`
+hold the Estimates of the summary.
 """
 
 from __future__ import annotations
@@ -42,26 +42,26 @@ class Metric:
     better: str  # lower | higher | neither
     doc: str
     function: Formula | None = None
-    """None: the metric is the estimate of this name in the summary of the rows."""
+    """If None, the metric is the estimate of this name in the summary of the rows."""
     interval: bool = False
     """Whether two more columns hold the interval. The function then returns Estimates."""
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Its column; with an interval, the columns of the value, the low and the high end."""
+        """The metric's column; with an interval, the columns of its value, low end and high end."""
         return estimate_columns(self.name) if self.interval else (self.name,)
 
 
 def derived(study_folder: str | Folder) -> pd.DataFrame:
-    """One row per case and environment of a study, with every metric."""
+    """Reads a study; returns one row per case and environment, with every metric."""
     return derive(latest(read(study_folder).table))
 
 
 def derive(processes: pd.DataFrame) -> pd.DataFrame:
-    """One row per case, with the columns of each of METRICS, which are null where unknown.
+    """Returns one row per case, with the columns of all METRICS, which are null if unknown.
 
-    `processes` are the rows of `select.latest`, out of `load.read`, so they have the estimates of
-    `bench.summary`. The replicate processes of a case become one row (`select.combine`).
+    `processes` is a result of `select.latest`, with the estimates of `bench.summary`. The replicate
+    processes of a case become one row (`select.combine`).
     """
     stored = combine(processes)
     # The estimates of a summary are split at once, and space for the other columns is made before
@@ -85,13 +85,11 @@ def derive(processes: pd.DataFrame) -> pd.DataFrame:
 
 
 def _split(metric: Metric, estimates: Iterable[Estimate | None]) -> dict[str, list[float | None]]:
-    """The columns of a metric, with the values and the ends of `estimates`."""
     parts = [(None,) * 3 if one is None else (one.value, one.low, one.high) for one in estimates]
     return {name: [part[at] for part in parts] for at, name in enumerate(metric.columns)}
 
 
 def _hidden(name: str, function: Formula) -> Metric:
-    """A column that only the metrics below it read; the table that is returned lacks it."""
     return Metric(name, "neither", "", function)
 
 

@@ -88,11 +88,11 @@ _ESTIMATES = tuple(f"_{name}" for name in ESTIMATES)
 
 
 def latest(runs: pd.DataFrame, among: Collection[str] | None = None) -> pd.DataFrame:
-    """The newest run of each process (CASE and replicate), with its letter and count (see ADDED).
+    """Returns the newest run of each process, with its environment's letter and number of runs.
 
-    `runs` are all runs of a study; with `among`, only those with these ids count. The newest run is
-    used even if it failed and an older one did not. But a smoke run never replaces a run with a
-    real budget, and a skipped run never replaces one that ran.
+    A process has equal values in CASE and `replicate`. With `among`, only the runs with these ids
+    count. The newest run is used even if it failed and an older one did not. But a smoke run never
+    replaces a run with a real budget, and a skipped run never replaces one that ran.
     """
     runs = runs.sort_values(["started_at", "run_id"])
     runs = runs.assign(environment=environment_letters(runs))
@@ -110,7 +110,7 @@ def latest(runs: pd.DataFrame, among: Collection[str] | None = None) -> pd.DataF
 
 
 def environment_letters(runs: pd.DataFrame) -> pd.Series:
-    """The letter of the environment of each of `runs`, which must be in the order of their start.
+    """Returns the letter of the environment of each run; `runs` is in the order of their start.
 
     Environments are named as they appear: A, B, ..., Z, E27, E28, ... A number follows (`A.2`) if
     the source of a row's model is not the first one in that environment.
@@ -130,9 +130,9 @@ def environment_letters(runs: pd.DataFrame) -> pd.Series:
 
 
 def _filled(ids: pd.Series, by: Sequence[Any]) -> list[Any]:
-    """`ids` without nulls: each null takes the id before it, or else the next one.
+    """Returns `ids` with each null replaced by the last id before it, else the first after it.
 
-    Only ids of rows that are equal in `by` are taken.
+    Only ids at positions with the same value in `by` are used.
     """
     filled = [None if pd.isna(one) else one for one in ids]
     for places in grouped((key, at) for at, key in enumerate(by)).values():
@@ -143,15 +143,15 @@ def _filled(ids: pd.Series, by: Sequence[Any]) -> list[Any]:
 
 
 def letter(code: int) -> str:
-    """The letter of the environment with the number `code`, from 0; `?` for -1 (unknown)."""
+    """Returns the letter of environment number `code`, counted from 0; `?` for -1 (unknown)."""
     return "?" if code < 0 else ascii_uppercase[code] if code < 26 else f"E{code + 1}"
 
 
 def combine(processes: pd.DataFrame) -> pd.DataFrame:
-    """One row per CASE; `processes` are the rows of `select.latest` with their estimates.
+    """Combines the processes of each CASE into one row; adds columns of ADDED.
 
-    Estimates are combined over all processes that ended ok, `rounds` is the minimum, `flags` the
-    union. Adds the columns `ADDED`.
+    `processes` is a result of `select.latest` with its estimates. Estimates are combined over all
+    processes that ended ok, `rounds` is their minimum, and `flags` their union.
     """
     read = [*CASE, "status", "in_effect", "checked", "budget_rank", "replicate"]
     rows = as_rows(processes[read])
@@ -165,7 +165,7 @@ def combine(processes: pd.DataFrame) -> pd.DataFrame:
 
 
 def _rank(row: Row) -> tuple[Any, ...]:
-    """A sorting key: the process of a case that comes first provides the stored columns.
+    """Returns a sorting key for the processes of a case; the first provides the stored columns.
 
     Processes that ended ok come first, and among them the least trusted one, so that a case never
     looks more reliable than its weakest process.
@@ -176,14 +176,13 @@ def _rank(row: Row) -> tuple[Any, ...]:
 
 
 def _combined_columns(table: pd.DataFrame, cases: Sequence[Sequence[int]]) -> pd.DataFrame:
-    """The combined columns, with a row per case; a case lists the positions of its processes."""
+    """Returns the combined columns; `cases` has the positions of each case's processes."""
     each = {
         name: table[name].tolist() for name in (*_ESTIMATES, "flags", "rounds", "run_id", "node")
     }
     each["_ok"] = (table["status"] == "ok").tolist()
 
     def of(name: str) -> Iterator[list[Any]]:
-        """For each case, the known values of column `name`."""
         for case in cases:
             values = (each[name][place] for place in case)
             yield [value for value in values if value is not None and value == value]
@@ -228,23 +227,23 @@ def split_rows(rows: Sequence[Row], by: tuple[str, ...]) -> list[list[Row]]:
 
 
 def values_of(row: Row, by: tuple[str, ...]) -> tuple[Any, ...]:
-    """The values of `row` in the columns `by`, as a key to group rows."""
+    """Returns the values of `row` in the columns `by`, as a key to group rows."""
     return tuple(row[name] for name in by)
 
 
 def per_row(rows: pd.DataFrame, values: Iterable[Any], dtype: Any = "float64") -> pd.Series:
-    """A column for the table `rows`, made of one value for each row."""
+    """Returns a column for the table `rows`, made of one value for each row."""
     column: pd.Series = pd.Series(list(values), index=rows.index, dtype=dtype)
     return column
 
 
 def are_on_cuda(rows: pd.DataFrame) -> pd.Series:
-    """Whether each row ran on a GPU."""
+    """Returns whether each row ran on a GPU."""
     return per_row(rows, map(on_cuda, as_rows(rows[["device"]])), "bool")
 
 
 def natural_key(by: tuple[str, ...], values: tuple[Any, ...]) -> tuple[tuple[bool, Any], ...]:
-    """A sorting key for `values`, which are those of the columns `by`.
+    """Returns a sorting key for `values`, the values of the columns `by`.
 
     Shapes are sorted by their numbers (batch 8 before batch 64), and nulls last. Training with
     fewer options comes first.
@@ -265,16 +264,16 @@ def is_plain(row: Row) -> bool:
 
 
 def trusted(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows that may be charted and recommended.
+    """Returns the rows that may be charted and recommended.
 
-    They ended ok, were in effect, had more than a smoke budget and have an interval.
+    These rows ended ok, were in effect, had more than a smoke budget and have an interval.
     """
     in_effect = (rows["status"] == "ok") & (rows["in_effect"].eq(True))
     return rows[in_effect & (rows["budget_rank"] > 0) & rows["speedup_ci_low"].notna()]
 
 
 def ordered(rows: pd.DataFrame) -> pd.DataFrame:
-    """`rows` by section, and within a section the fastest first.
+    """Returns `rows` sorted by section, and within a section the fastest first.
 
     Rows without a speedup, which include smoke runs, come last.
     """
@@ -285,7 +284,7 @@ def ordered(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def distinguishing_options(rows: pd.DataFrame) -> pd.Series:
-    """The column `apart`: the options that tell a row from others of the same name, or None."""
+    """Returns the column `apart`: options that tell a row from others of the same name, or None."""
     names = (*FAMILY, *_NAME)
     every = as_rows(rows[[*names, *OPTIONS, "shape", "case_id"]])
     varying = [name for name in OPTIONS if len({row[name] for row in every}) > 1]

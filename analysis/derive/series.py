@@ -1,4 +1,4 @@
-"""Rows that differ in one size: the line of a mode over that size, and a grid of several modes."""
+"""Rows that differ in one size: lines of a mode over that size, and grids of several modes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Crossing:
     """The size at which calls change between bound by overhead and bound by work.
 
     It lies after the measured size `after` and before the measured size `before`. These are the
-    nearest ones at which the intervals decide what binds a call; None without such a size.
+    nearest sizes at which the intervals decide what binds a call; None if there is no such size.
     """
 
     size: float
@@ -52,7 +52,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Series:
-    """Trusted rows of one work whose shapes differ only in `size`."""
+    """Trusted rows of the same work whose shapes differ only in `size`."""
 
     size: str  # batch, ops, ...
     others: str  # the other sizes, equal in all rows; canonical JSON
@@ -65,7 +65,7 @@ class Series:
 
     @property
     def is_chain(self) -> bool:
-        """Whether the size counts operators, so that a slope is a cost per operator."""
+        """Whether the size counts operators, which makes a slope a cost per operator."""
         return self.size in CHAINS
 
     @property
@@ -75,7 +75,7 @@ class Series:
 
 
 def series(rows: pd.DataFrame) -> list[Series]:
-    """All series among `rows`, which are of one FAMILY; only trusted rows are used."""
+    """Returns every series in `rows`, which agree in the columns FAMILY; uses only trusted rows."""
     return [
         Series(size, others, lines)
         for (size, others), members in _by_varying(phrases.as_rows(trusted(rows))).items()
@@ -84,13 +84,16 @@ def series(rows: pd.DataFrame) -> list[Series]:
 
 
 def by_slope(chain: Series) -> list[tuple[Line, Estimate]]:
-    """Each line of `chain` whose slope is known, with that slope, the flattest first."""
+    """Returns each line of `chain` whose slope is known, and its slope, the flattest first."""
     known = [(line, line.slope) for line in chain.lines if line.slope is not None]
     return sorted(known, key=lambda pair: pair[1].value)
 
 
 def _by_varying(rows: Sequence[Row]) -> dict[tuple[str, str], list[Row]]:
-    """Rows that differ only in one size, by that size and the values of the other sizes."""
+    """Groups rows that differ in one size only.
+
+    The key is the name of that size and the other sizes as JSON. A row is in one group per size.
+    """
     shapes = [(row, json.loads(row["shape"])) for row in rows]
     return phrases.grouped(
         ((size, canonical_json({n: v for n, v in sizes.items() if n != size})), row)
@@ -100,15 +103,14 @@ def _by_varying(rows: Sequence[Row]) -> dict[tuple[str, str], list[Row]]:
 
 
 def _lines(size: str, rows: Sequence[Row]) -> tuple[Line, ...]:
-    """A Line for each variant that was measured at MIN_SIZES sizes or more."""
     every = (_line(name, size, members) for name, members in variants(rows).items())
     return tuple(line for line in every if len(set(line.sizes)) >= MIN_SIZES)
 
 
 def variants(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    """`rows`, one or more, by the name of their variant.
+    """Groups `rows` (one or more) by the name of their variant.
 
-    The name is the mode, and what else the variants differ in.
+    The name is the mode, with the dtype, baseline and cache if the rows differ in it.
     """
     groups = phrases.grouped((_names(row), row) for row in rows)
     _, *others = zip(*groups, strict=True)  # the mode is always named
@@ -130,10 +132,10 @@ def _line(name: str, size: str, rows: Sequence[Row]) -> Line:
 
 
 def _crossing(placed: Sequence[tuple[int, Row]]) -> Crossing | None:
-    """The Crossing of (size, row) pairs, interpolated between logarithms of neighbouring sizes.
+    """Interpolates the Crossing of (size, row) pairs between logarithms of neighbouring sizes.
 
-    None if calls change between overhead and work never or more than once, or if it is unknown at a
-    size which of the two binds them.
+    None unless calls change exactly once between overhead and work. None also if it is unknown at
+    any size which of the two binds them.
     """
     excess = [known for _, row in placed if (known := split.excess(row)) is not None]
     if len(excess) < len(placed):
@@ -157,7 +159,6 @@ def _crossing(placed: Sequence[tuple[int, Row]]) -> Crossing | None:
 
 
 def _between(start: float, end: float, share: float) -> float:
-    """The point that lies `share` of the way from `start` to `end` on a logarithmic axis."""
     return math.exp(math.log(start) + share * math.log(end / start))
 
 
@@ -173,12 +174,12 @@ class Grid:
 
     @property
     def first(self) -> Row:
-        """One of its rows, for the values that all rows share."""
+        """One of the grid's rows, for the values that all rows share."""
         return next(row for mode in self.modes for row in mode if row is not None)
 
 
 def grids(family: pd.DataFrame) -> list[Grid]:
-    """The grids of one FAMILY over the size that varies; empty if no size varies."""
+    """Returns the grids of `family` (rows equal in FAMILY) over the size that varies, if any."""
     size = _varying(family["shape"])
     if size is None:
         return []
@@ -191,10 +192,6 @@ def grids(family: pd.DataFrame) -> list[Grid]:
 
 
 def _varying(shapes: pd.Series) -> str | None:
-    """The size to compare over: FIRST if it has several values, else the one with most values.
-
-    None if no size has several values.
-    """
     sizes = (size for shape in shapes.unique() for size in json.loads(shape).items())
     counts = {name: len(set(values)) for name, values in phrases.grouped(sizes).items()}
     several = {name: count for name, count in counts.items() if count > 1}
@@ -204,7 +201,6 @@ def _varying(shapes: pd.Series) -> str | None:
 
 
 def _grid(size: str, others: str, rows: Sequence[Row]) -> Grid | None:
-    """The Grid of these rows; None if they have a single value of `size`."""
     caches = len({row["compile_cache"] for row in rows}) > 1
     at = {(_mode(row, caches), json.loads(row["shape"])[size]): row for row in rows}
     sizes = tuple(sorted({value for _, value in at}))

@@ -31,19 +31,19 @@ _CUDA = Overhead("host", "device", "host_per_device", 1.0, "host time")
 
 
 def overhead(row: Row) -> Overhead:
-    """The Overhead on a row's device.
+    """Returns what counts as overhead on a row's device.
 
-    On CUDA it is host time against device time, because both run in parallel; on a CPU it is
-    dispatch against half of the call.
+    On CUDA, host time is compared with device time, because both run in parallel. On a CPU,
+    dispatch is compared with half of the call.
     """
     return _CUDA if phrases.on_cuda(row) else _CPU
 
 
 def overhead_s(row: Row) -> float | None:
-    """The seconds of overhead in a call, which can be compared between rows; None if unknown.
+    """Returns the seconds of overhead in a call, comparable between rows; None if unknown.
 
-    On a CPU they are converted to the machine's full pace (`latency_at_full_pace_s`), because rows
-    are separate processes. On CUDA, and in records without a pace, they are as measured.
+    Rows are separate processes, so on a CPU the seconds are converted to the machine's full pace
+    (`latency_at_full_pace_s`). On CUDA, and in records without a pace, they are as measured.
     """
     kind = overhead(row)
     seconds: float | None = row[f"{kind.clock}_s"]
@@ -52,16 +52,16 @@ def overhead_s(row: Row) -> float | None:
 
 
 def excess(row: Row) -> float | None:
-    """ln(overhead ratio ÷ its threshold): above 0 if bound by overhead; None if unknown."""
+    """Returns ln(overhead ratio ÷ threshold), above 0 if bound by overhead; None if unknown."""
     kind = overhead(row)
     ratio = row[kind.ratio]
     return math.log(ratio / kind.threshold) if ratio is not None and ratio > 0 else None
 
 
 def side(row: Row) -> str | None:
-    """What a call is bound by: `overhead` above its threshold, `work` below it.
+    """Returns what limits a call: `overhead` or `work`; None if it is unknown.
 
-    `undecided` if the interval of the overhead's ratio contains the threshold; None where unknown.
+    `undecided` if the interval of the overhead's ratio contains the threshold.
     """
     kind = overhead(row)
     low, high = row[f"{kind.ratio}_ci_low"], row[f"{kind.ratio}_ci_high"]
@@ -73,32 +73,32 @@ def side(row: Row) -> str | None:
 
 
 def clock_paired_s(clock: str) -> Formula:
-    """The formula of the time of `clock` in a call: `latency_paired_s` × its share of the call."""
+    """Returns the formula of `<clock>_paired_s`: `latency_paired_s` × `<clock>_share`."""
     return lambda rows: rows["latency_paired_s"] * rows[f"{clock}_share"]
 
 
 def launch_s(rows: pd.DataFrame) -> pd.Series:
-    """The host's seconds in a call besides dispatch, which go to launching; null on a CPU."""
+    """Returns the host's seconds in a call without dispatch, for launching; null on a CPU."""
     return _of_latency(rows, rows["host_share"] - rows["dispatch_share"]).where(rows["_on_cuda"])
 
 
 def work_s(rows: pd.DataFrame) -> pd.Series:
-    """The seconds of work in a call: device time, or on a CPU the latency without dispatch."""
+    """Returns the seconds of work in a call: device time, or on a CPU latency without dispatch."""
     share = rows["device_share"].where(rows["_on_cuda"], 1 - rows["dispatch_share"])
     return _of_latency(rows, share)
 
 
 def host_wait_s(rows: pd.DataFrame) -> pd.Series:
-    """The seconds that the host waits for the device within a call; null on a CPU."""
+    """Returns the seconds that the host waits for the device in a call; null on a CPU."""
     return _of_latency(rows, 1 - rows["host_share"]).where(rows["_on_cuda"])
 
 
 def bound_by(rows: pd.DataFrame) -> pd.Series:
-    """What each call is bound by: `overhead`, `work`, or `undecided` by the interval."""
+    """Returns what limits each call: `overhead`, `work`, or `undecided` if both may; else null."""
     needed = [f"{ratio}_ci_{end}" for ratio in (_CPU.ratio, _CUDA.ratio) for end in ("low", "high")]
     return per_row(rows, map(side, phrases.as_rows(rows[["device", *needed]])), "object")
 
 
 def _of_latency(rows: pd.DataFrame, share: pd.Series) -> pd.Series:
-    """`share` of the call in seconds, at least 0, so that parts of a call add up to it."""
+    """Returns `share` of a call in seconds, at least 0, so that parts of a call add up to it."""
     return rows["latency_paired_s"] * share.clip(lower=0)

@@ -1,4 +1,4 @@
-"""The text of table cells: each function makes one cell from one row."""
+"""Functions that make the text of one table cell from one row."""
 
 from __future__ import annotations
 
@@ -11,71 +11,71 @@ from modescope.bench.records.columns import estimate_columns
 
 
 def speedup(row: Row) -> str:
-    """The speedup with its interval: `1.23× [1.21, 1.25]`, or `1.23×` without one."""
+    """Returns the speedup with its interval, `1.23× [1.21, 1.25]`, or without: `1.23×`."""
     return numbers.factor_interval(
         *(shown_value(row, name) for name in estimate_columns("speedup"))
     )
 
 
 def gain(row: Row, name: str) -> str:
-    """The ratio in column `name` with its interval: `1.23× [1.21, 1.25]`; `1.23×` without one."""
+    """Returns the ratio in column `name` with its interval if it has one: `1.23× [1.21, 1.25]`."""
     return numbers.factor_interval(*(row[column] for column in estimate_columns(name)))
 
 
 def latency(row: Row) -> str:
-    """The latency with its interval: `357 µs [355, 359]`; `~357 µs` if a flag makes it doubtful."""
+    """Returns the latency with its interval, `357 µs [355, 359]`; `~` precedes a doubtful one."""
     estimate = (row[column] for column in estimate_columns("latency_paired_s"))
     return approximate(numbers.duration_interval(*estimate), row, "latency")
 
 
 def approximate(text: str, row: Row, *figures: str) -> str:
-    """`text` as `~357 µs` if a flag makes one of `figures` doubtful, else unchanged."""
+    """Returns `text`, preceded by `~` if a flag makes one of `figures` doubtful."""
     return f"~{text}" if text != UNKNOWN and phrases.flags(row, *figures) else text
 
 
 def first_call(row: Row) -> str:
-    """The time of the first call, `7.20 s`, with a note if the compiler cache was warm."""
+    """Returns the time of the first call, `7.20 s`, with a note if the compiler cache was warm."""
     text = numbers.duration(row["first_call_s"])
     return text if text == UNKNOWN or row["compile_cache"] == "cold" else f"{text} (warm cache)"
 
 
 def host_of_cuda(row: Row) -> str:
-    """The host time of a call on CUDA; unknown on a CPU, where it would repeat the latency."""
+    """Returns the host time of a call on CUDA; unknown on a CPU, where it equals the latency."""
     return numbers.duration(row["host_paired_s"]) if phrases.on_cuda(row) else UNKNOWN
 
 
 def share(row: Row, name: str) -> str:
-    """The share in column `name` with its interval: `33 % [32, 34]`, or `33 %` without one."""
+    """Returns the share in column `name` with its interval if it has one: `33 % [32, 34]`."""
     return numbers.share_interval(*(row[column] for column in estimate_columns(name)))
 
 
 def loss_scale(row: Row) -> str:
-    """`65,536, overflow skipped`: GradScaler's factor, and whether it skipped the overflow."""
+    """Returns GradScaler's factor, with a note on a skipped step: `65,536, overflow skipped`."""
     skipped = ", overflow skipped" if row["overflow_skipped"] else ""
     return UNKNOWN if row["loss_scale"] is None else f"{row['loss_scale']:,.10g}{skipped}"
 
 
 def launches(row: Row) -> str:
-    """`42 launches`, `1 graph launch`: what the host submits to a GPU per call."""
+    """Returns what the host submits to a GPU per call: `42 launches`, `1 graph launch`."""
     kinds = (("launch", row["launches"]), ("graph launch", row["graph_launches"]))
     named = (numbers.counted(n, kind, f"{kind}es") for kind, n in kinds if n)
     return " + ".join(named) or (UNKNOWN if row["launches"] is None else "0 launches")
 
 
 def roofline(row: Row) -> str:
-    """`62 % (compute)`: floor time ÷ measured time, and which limit sets the floor."""
+    """Returns floor time ÷ measured time, and the limit that sets the floor: `62 % (compute)`."""
     text = numbers.share(row["roofline_fraction"], 1)
     return text if text == UNKNOWN else f"{text} ({row['floor_bound']})"
 
 
 def leaf_operators(row: Row) -> str:
-    """`38 (210 µs)`: operators that call no other operator, and their total time."""
+    """Returns number and time of the operators that call no other operator: `38 (210 µs)`."""
     text, time = numbers.count(row["ops_leaf"]), numbers.duration(row["leaf_ops_s"])
     return text if time == UNKNOWN else f"{text} ({time})"
 
 
 def traffic(row: Row) -> str:
-    """`12.3 MiB (27.8 MiB less)`: what compiled code reads and writes; difference from eager."""
+    """Returns the bytes that compiled code moves, against eager's: `12.3 MiB (27.8 MiB less)`."""
     text, saved = numbers.size(row["bytes_accessed"]), row["bytes_saved"]
     if saved is None:
         return text
@@ -83,20 +83,20 @@ def traffic(row: Row) -> str:
 
 
 def allocations(row: Row) -> str:
-    """`12 (3.42 MiB)`: number and total size of the allocations of a steady call."""
+    """Returns number and total size of the allocations of a steady call: `12 (3.42 MiB)`."""
     number, size_bytes = row["allocations_per_call"], row["allocated_bytes_per_call"]
     text = numbers.count(number)
     return f"{text} ({numbers.size(size_bytes)})" if number and size_bytes is not None else text
 
 
 def break_even(row: Row) -> str:
-    """After how many calls the first call has paid off: `12,400`, `at once` or `never`."""
+    """Returns after how many calls the mode pays: `12,400`, `at once` or `never`."""
     after = row["break_even_calls"]
     return "at once" if after == 0 else numbers.calls(after)
 
 
 def process_spread(row: Row) -> str:
-    """`0.4 % (latency 2.1 %)`: how much the case's processes differ in speedup and in latency."""
+    """Returns how much a case's processes differ in speedup: `0.4 % (latency 2.1 %)`."""
     ratio, latency_too = row["speedup_process_spread"], row["latency_process_spread"]
     if latency_too is None:
         return UNKNOWN
@@ -104,7 +104,7 @@ def process_spread(row: Row) -> str:
 
 
 def outcome(row: Row) -> str:
-    """The verdict, or why there is none: `faster`, `skipped`, `not in effect`."""
+    """Returns the verdict, or why there is none: `faster`, `skipped`, `not in effect`."""
     if row["status"] != "ok":
         return str(row["status"])
     if phrases.not_in_effect(row):
@@ -113,7 +113,7 @@ def outcome(row: Row) -> str:
 
 
 def remarks(row: Row) -> str:
-    """What a reader must know beside the numbers: smoke budget, flags of the speedup, repeats."""
+    """Returns remarks on the numbers: smoke budget, checks, flags of the speedup, repeats."""
     breaks_allowed = row["compile_mode"] != "none" and row["fullgraph"] is False
     in_its_name = "fullgraph" in (row["apart"] or "")
     lost = row["replicates_not_ok"] if row["replicates"] else 0  # without any, the status says it
@@ -137,7 +137,7 @@ _REPLICATES = {0: "", 1: "", 2: "2 replicates (range of two processes)"}
 
 
 def graph_breaks(row: Row) -> str:
-    """The count of graph breaks and the first one: `2 graph breaks: print at net.py:12 and 1 more`.
+    """Counts graph breaks and names the first: `2 graph breaks: print at net.py:12 and 1 more`.
 
     Functions that run in eager are added (`; in eager: Net.forward`). Empty if there is nothing.
     """

@@ -12,11 +12,11 @@ from modescope.analysis.format.phrases import Row
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table.
+    """A column of a table, whose cells `cell` makes.
 
     `optional`: omitted if it is empty or unknown in every row. `spare`: if a table is too wide, the
-    columns with the highest value are omitted first; those with 0 never are. `key`: the derived
-    column by which a page sorts it; None: by its text.
+    columns with the highest value are omitted first; columns with 0 never are. `key`: the derived
+    column by which a page sorts, or None to sort by the text.
     """
 
     title: str
@@ -28,7 +28,7 @@ class Column:
 
     @property
     def is_text(self) -> bool:
-        """Whether its cells are words, which may be wrapped and filtered by."""
+        """Whether the column's cells are words, which may be wrapped and filtered by."""
         return self.key is None and self.align == "<"
 
 
@@ -55,7 +55,6 @@ def _clock(name: str, spare: int = 0) -> Column:
 
 
 def _approximate(column: Column, *figures: str) -> Column:
-    """`column` with `~` before each cell where a flag makes one of `figures` doubtful."""
     return replace(column, cell=lambda row: cells.approximate(column.cell(row), row, *figures))
 
 
@@ -187,29 +186,29 @@ CACHE = Column("cache", lambda row: row["compile_cache"])
 
 
 def distinguishing(rows: Sequence[Row]) -> tuple[Column, ...]:
-    """BUDGET and CACHE, each only if `rows` differ in it; smoke runs do not count for BUDGET."""
+    """Returns BUDGET and CACHE, each only if `rows` differ in it; BUDGET ignores smoke runs."""
     measured = [row for row in rows if not phrases.is_smoke(row)]
     groups = ((BUDGET, measured), (CACHE, rows))
     return tuple(column for column, group in groups if len({*map(column.cell, group)}) > 1)
 
 
 def naming(rows: Sequence[Row]) -> tuple[Column, ...]:
-    """The columns that tell the rows of one work apart."""
+    """Returns the columns that tell rows of the same work apart."""
     return (*NAMING, *distinguishing(rows))
 
 
 def measured(rows: Sequence[Row]) -> list[Column]:
-    """The columns of MEASURED that are `wanted` for `rows`.
+    """Returns the columns of MEASURED that `wanted` keeps for `rows`.
 
-    Where rows differ in compiler cache, the cache has a column of its own: the first call then has
-    no note about it, and is never dropped.
+    If rows differ in compiler cache, the cache has a column of its own. The first call then has no
+    note about the cache, and its column is never dropped.
     """
     first_call = _BARE_FIRST_CALL if CACHE in distinguishing(rows) else FIRST_CALL
     return [first_call if one is FIRST_CALL else one for one in wanted(MEASURED, rows)]
 
 
 def wanted(columns: Iterable[Column], rows: Iterable[Row]) -> list[Column]:
-    """`columns` without the optional ones that are empty or unknown in every row that is ok."""
+    """Returns `columns` without optional ones that are empty or unknown in every row that is ok."""
     ok = [row for row in rows if row["status"] == "ok"]
     silent = ("", numbers.UNKNOWN)
     return [c for c in columns if not c.optional or any(c.cell(row) not in silent for row in ok)]
@@ -218,7 +217,7 @@ def wanted(columns: Iterable[Column], rows: Iterable[Row]) -> list[Column]:
 def table_of(
     title: str, rows: Sequence[Row], naming: Sequence[Column], columns: Sequence[Column]
 ) -> Table:
-    """A line per row, with the naming columns and those of `columns` that are `wanted`."""
+    """Returns a Table with a line per row, of the naming columns and the `wanted` others."""
     kept = (*naming, *wanted(columns, rows))
     lines = tuple(tuple(column.cell(row) for column in kept) for row in rows)
     return Table(title, tuple(column.title for column in kept), len(naming), lines)

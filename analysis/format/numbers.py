@@ -1,4 +1,4 @@
-"""Numbers as text: durations, bytes, ratios and counts look the same in every output."""
+"""Formats numbers, so that durations, bytes, ratios and counts look the same in every output."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 
 
 def duration(seconds: float | None) -> str:
-    """A time in the unit that fits, with three digits: `357 µs`."""
+    """Formats a time with three digits in the unit that fits: `357 µs`."""
     if seconds is None:
         return UNKNOWN
     scale, unit = time_unit(seconds)
@@ -23,7 +23,7 @@ def duration(seconds: float | None) -> str:
 
 
 def duration_interval(value: float | None, low: float | None, high: float | None) -> str:
-    """A time with its interval, `357 µs [355, 359]`, with enough digits to show its width."""
+    """Formats a time and its interval, with enough digits for its width: `357 µs [355, 359]`."""
     if value is None or low is None or high is None:
         return duration(value)
     # The value of an interval around zero may be tiny: its ends choose the unit.
@@ -34,61 +34,61 @@ def duration_interval(value: float | None, low: float | None, high: float | None
 
 
 def estimate(value: Estimate | None) -> str:
-    """An estimate in seconds with its interval: `357 µs [355, 359]`."""
+    """Formats an estimate in seconds with its interval: `357 µs [355, 359]`."""
     return UNKNOWN if value is None else duration_interval(value.value, value.low, value.high)
 
 
 def factor(value: float | None) -> str:
-    """A ratio with two decimals: `1.23×`."""
+    """Formats a ratio with two decimals: `1.23×`."""
     return UNKNOWN if value is None else f"{value:.2f}×"
 
 
 def factor_interval(value: float | None, low: float | None, high: float | None) -> str:
-    """A ratio with its interval: `1.23× [1.21, 1.25]`, or `1.23×` without one."""
+    """Formats a ratio with its interval, `1.23× [1.21, 1.25]`, or without: `1.23×`."""
     if value is None or low is None or high is None:
         return factor(value)
     return _interval(value, low, high, "×", least=2)
 
 
 def ratio(value: Estimate) -> str:
-    """An estimate of a ratio with its interval: `1.23× [1.21, 1.25]`."""
+    """Formats an estimate of a ratio with its interval: `1.23× [1.21, 1.25]`."""
     return factor_interval(value.value, value.low, value.high)
 
 
 def times(value: float) -> str:
-    """A ratio with two digits: `5.1×`."""
+    """Formats a ratio with two digits: `5.1×`."""
     return f"{_digits(value, 2)}×"
 
 
 def share(part: float | None, whole: float | None) -> str:
-    """`part` ÷ `whole` in percent: `81 %`."""
+    """Formats `part` ÷ `whole` in percent: `81 %`."""
     return UNKNOWN if part is None or whole is None else whole_percent(part / whole)
 
 
 def share_interval(value: float | None, low: float | None, high: float | None) -> str:
-    """A share in percent with its interval: `81 % [80, 82]`, or `81 %` without one."""
+    """Formats a share in percent with its interval, `81 % [80, 82]`, or without: `81 %`."""
     if value is None or low is None or high is None:
         return share(value, 1)
     return _interval(value * 100, low * 100, high * 100, " %", least=0)
 
 
 def whole_percent(fraction: float) -> str:
-    """A fraction in percent without decimals: `81 %`."""
+    """Formats a fraction in percent without decimals: `81 %`."""
     return f"{fraction * 100:.0f} %"
 
 
 def percent(fraction: float | None) -> str:
-    """A fraction in percent with two digits: `0.53 %`."""
+    """Formats a fraction in percent with two digits: `0.53 %`."""
     return UNKNOWN if fraction is None else f"{float(f'{fraction * 100:.2g}'):g} %"
 
 
 def scientific(value: float | None) -> str:
-    """A number in scientific notation: `2.1e-7`."""
+    """Formats a number in scientific notation: `2.1e-7`."""
     return UNKNOWN if value is None else f"{value:.1e}".replace("e-0", "e-")
 
 
 def calls(number: float | None) -> str:
-    """A number of calls with three digits, `12,400`; `never` for infinity."""
+    """Formats a number of calls with three digits, `12,400`, and infinity as `never`."""
     if number is None:
         return UNKNOWN
     if math.isinf(number):
@@ -97,17 +97,17 @@ def calls(number: float | None) -> str:
 
 
 def count(number: float | None) -> str:
-    """A whole number that is not rounded: `12,431`."""
+    """Formats a whole number without rounding: `12,431`."""
     return UNKNOWN if number is None else f"{number:,.0f}"
 
 
 def counted(number: float, one: str, more: str) -> str:
-    """A count with its noun, in singular or plural: `1 kernel`, `42 kernels`."""
+    """Formats a count with its noun, in singular or plural: `1 kernel`, `42 kernels`."""
     return f"{count(number)} {one if number == 1 else more}"
 
 
 def size(size_bytes: float | None) -> str:
-    """Bytes in the unit that fits, with three digits: `3.42 MiB`."""
+    """Formats bytes with three digits in the unit that fits: `3.42 MiB`."""
     if size_bytes is None:
         return UNKNOWN
     scale, unit = size_unit(size_bytes)
@@ -115,30 +115,30 @@ def size(size_bytes: float | None) -> str:
 
 
 def limit(size_bytes: int) -> str:
-    """A size that a user chose, in the unit that makes the shortest text: `8 GB`, `8 GiB`."""
+    """Formats a size that a user chose, in the unit with the shortest text: `8 GB`, `8 GiB`."""
     units = [unit for unit in (*_SIZES, *_DECIMAL_SIZES) if size_bytes >= unit[0]]
     texts = [f"{size_bytes / scale:.10g} {unit}" for scale, unit in units]
     return min(texts, key=lambda text: (len(text.partition(" ")[0]), len(text)))
 
 
 def size_unit(size_bytes: float) -> tuple[float, str]:
-    """The unit that fits the size: its number of bytes and its name."""
+    """Returns the unit that fits the size: its number of bytes and its name."""
     return next((unit for unit in _SIZES if abs(size_bytes) >= unit[0] * 0.9995), _SIZES[-1])
 
 
 def time_unit(seconds: float) -> tuple[float, str]:
-    """The unit that fits the time: its seconds and its name."""
+    """Returns the unit that fits the time: its number of seconds and its name."""
     return next((unit for unit in _UNITS if abs(seconds) >= unit[0] * 0.9995), _UNITS[-1])
 
 
 def tick(value: float, unit_of: Callable[[float], tuple[float, str]]) -> str:
-    """A round number with its unit and without trailing zeros, for an axis: `0.5 ms`, `20 MiB`."""
+    """Formats a round number on an axis, without trailing zeros: `0.5 ms`, `20 MiB`."""
     scale, unit = unit_of(value)
     return f"{value / scale:g} {unit}"
 
 
 def _magnitude(value: float) -> int:
-    """The power of ten of `value` rounded to three digits: 0 for 9.99, 1 for 9.999."""
+    """Returns the power of ten of `value` rounded to three digits: 0 for 9.99, 1 for 9.999."""
     return int(f"{value:.2e}".partition("e")[2])
 
 
@@ -147,6 +147,6 @@ def _digits(value: float, count_: int) -> str:
 
 
 def _interval(value: float, low: float, high: float, unit: str, least: int) -> str:
-    """`1.23× [1.21, 1.25]`: `least` decimals, or one more if an end would look like the value."""
+    """Uses `least` decimals, or one more if an end would look like the value."""
     places = least if min(value - low, high - value) >= 10.0**-least else least + 1
     return f"{value:.{places}f}{unit} [{low:.{places}f}, {high:.{places}f}]"

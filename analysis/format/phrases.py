@@ -1,4 +1,4 @@
-"""Names and short texts made from rows; table cells are in `cells`."""
+"""Names and short texts made from rows. Table cells are in `cells`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Member = TypeVar("Member")
 
 
 def as_rows(frame: pd.DataFrame) -> list[Row]:
-    """The rows as mappings; unknown values (NaN, NA) become None."""
+    """Returns the rows of `frame` as mappings, in which unknown values (NaN, NA) are None."""
     names = [str(name) for name in frame.columns]
     cells = frame.to_numpy(dtype=object, na_value=None).tolist()  # type: ignore[arg-type]
     return [dict(zip(names, values, strict=True)) for values in cells]
@@ -37,7 +37,7 @@ OF_ROUNDS = estimate_columns("speedup")
 
 
 def shown_value(row: Any, name: str) -> Any:
-    """The value of column `name` in a row, or its values in a table, as shown to readers.
+    """Returns the value of column `name` in a row, or its values in a table, as shown to readers.
 
     The columns OF_ROUNDS are unknown for a smoke budget.
     """
@@ -54,19 +54,19 @@ def is_smoke(row: Row) -> bool:
 
 
 def sizes(shape: str) -> str:
-    """The sizes in `shape` (canonical JSON) as text: `batch 4, seq 64`, with these two first."""
+    """Returns the sizes in `shape` (JSON) as text, batch and seq first: `batch 4, seq 64`."""
     first = ("batch", "seq")
     named = sorted(json.loads(shape).items(), key=lambda size: size[0] not in first)
     return ", ".join(f"{name} {size}" for name, size in named)
 
 
 def work(row: Row) -> str:
-    """What a row computes: `transformer, batch 4, seq 64, train with sgd`."""
+    """Returns what a row computes: `transformer, batch 4, seq 64, train with sgd`."""
     return work_at(row, row["shape"])
 
 
 def work_at(row: Row, shape: str) -> str:
-    """The text of `work` with the sizes of `shape` (canonical JSON) in place of the row's."""
+    """Returns the text of `work` with the sizes in `shape` (JSON) in place of the row's."""
     arguments = row["model_args"] if row["model_args"] not in (None, "{}") else None
     inputs = f"inputs {row['model_inputs']}" if row["model_inputs"] else None
     varied = calls(row)
@@ -76,22 +76,22 @@ def work_at(row: Row, shape: str) -> str:
 
 
 def calls(row: Row) -> dict[str, list[int]]:
-    """The sizes of each call of a pass, by the size's name; empty where all calls are equal."""
+    """Returns size name -> its value in each call of a pass; empty if all calls are equal."""
     return json.loads(row["calls"]) if row["calls"] else {}
 
 
 def first_step(row: Row) -> str:
-    """What the first thing timed is called: `first call`, or `first pass` where calls vary."""
+    """Returns what the first thing timed is called: `first pass` if calls vary, or `first call`."""
     return "first pass" if row["calls"] else "first call"
 
 
 def calls_of_a_step(row: Row) -> int:
-    """The number of calls that are timed together: 1, or all calls of a pass where calls vary."""
+    """Returns how many calls are timed together: 1, or all calls of a pass if they vary."""
     return len(next(iter(calls(row).values()), [1]))
 
 
 def _pass(varied: Mapping[str, Sequence[int]]) -> str | None:
-    """The calls of a pass in short: `passes of 200 calls, seq 16 to 512 (median 70)`."""
+    """Returns the calls of a pass in short: `passes of 200 calls, seq 16 to 512 (median 70)`."""
     count = len(next(iter(varied.values()), ()))
     ranges = [
         f"{name} {min(each)} to {max(each)} (median {median_low(each)})"
@@ -101,7 +101,7 @@ def _pass(varied: Mapping[str, Sequence[int]]) -> str | None:
 
 
 def phase(row: Row) -> str:
-    """The phase with options that are not the default: `train with adamw, checkpoint model`."""
+    """Returns the phase and its non-default options: `train with adamw, checkpoint model`."""
     options = json.loads(row["training"] or "{}")
     optimizer = row["optimizer"] or options.get("optimizer")
     named = [f"{row['phase']} with {optimizer}" if optimizer else row["phase"]]
@@ -118,11 +118,11 @@ PLACE = ("device", "device_name", "cpu_capability", "cpu_instructions", "threads
 
 
 def place(row: Row, letter: bool) -> str:
-    """The device and its settings: `AMD EPYC, AVX2, no bf16 instructions, 1 thread`.
+    """Returns the device and its settings: `AMD EPYC, AVX2, no bf16 instructions, 1 thread`.
 
-    `letter` adds the environment's letter, for studies with several environments. Rows of a CPU
-    name its instruction sets. A GPU selected by its number is named with it: `NVIDIA H200 (cuda:1),
-    1 thread`.
+    `letter` adds the environment's letter, for studies with several environments. The instruction
+    sets are named for a CPU only. A GPU selected by its number is named with it: `NVIDIA H200
+    (cuda:1), 1 thread`.
     """
     name, device = row["device_name"], row["device"]
     parts = (
@@ -135,35 +135,35 @@ def place(row: Row, letter: bool) -> str:
 
 
 def baseline(row: Row) -> str:
-    """The mode and dtype of the baseline: `eager fp32`, or `no baseline`."""
+    """Returns the mode and dtype of the baseline, such as `eager fp32`, or `no baseline`."""
     mode, dtype = row["baseline_mode"], row["baseline_dtype"]
     return "no baseline" if mode is None else f"{mode} {dtype}"
 
 
 def contest(row: Row) -> str:
-    """The row's precision and its baseline: `fp32 against eager fp32`."""
+    """Returns the row's precision and its baseline: `fp32 against eager fp32`."""
     return f"{row['dtype']} against {baseline(row)}"
 
 
 def mode(row: Row) -> str:
-    """The name of the mode: `compile`, or `compile (fullgraph=false)` to tell it from another."""
+    """Returns the mode's name, with options that set it apart: `compile (fullgraph=false)`."""
     apart = ", ".join(filter(None, (row["apart"], padding(row))))
     return f"{row['mode']} ({apart})" if apart else str(row["mode"])
 
 
 def padding(row: Row) -> str:
-    """How calls are padded: `seq padded to 64, 128 and 256`; empty without padding."""
+    """Returns how calls are padded: `seq padded to 64, 128 and 256`; empty without padding."""
     pad = json.loads(row.get("calls_pad") or "{}")
     return ", ".join(f"{name} padded to {listed(list(map(str, pad[name])))}" for name in pad)
 
 
 def variant(row: Row) -> str:
-    """The mode and the precision: `compile fp32`."""
+    """Returns the mode and the precision: `compile fp32`."""
     return f"{mode(row)} {row['dtype']}"
 
 
 def listed(names: Sequence[str]) -> str:
-    """Names joined into a list: `eager, no_grad and compile`."""
+    """Joins names into a list: `eager, no_grad and compile`."""
     return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
@@ -176,7 +176,7 @@ def grouped(pairs: Iterable[tuple[Key, Member]]) -> dict[Key, list[Member]]:
 
 
 def is_control(row: Row) -> bool:
-    """Whether the row's mode and precision are those of its own baseline."""
+    """Whether the row has the mode and precision of its own baseline."""
     return bool(row["mode"] == row["baseline_mode"] and row["dtype"] == row["baseline_dtype"])
 
 
@@ -186,9 +186,9 @@ def not_in_effect(row: Row) -> bool:
 
 
 def flags(row: Row, *touching: str) -> list[str]:
-    """The flags that the row raised; with `touching`, those that make one of these doubtful.
+    """Returns the flags of the row.
 
-    `touching`: values of `derive.flags.Figure`, which are those of the column `flags_touch`.
+    With `touching`, only flags that make one of these figures doubtful (`derive.flags.Figure`).
     """
     if row["flags"] is None:
         return []
@@ -207,29 +207,29 @@ _CHECKED = {
 
 
 def checked(row: Row) -> str:
-    """A remark on results that were not compared with float64 on fresh inputs; else empty.
+    """Returns a remark if results were not compared with float64 on fresh inputs; else empty.
 
-    Rows of versions that did not record it have none.
+    Rows of versions that did not record how results were checked have no remark.
     """
     texts = (table.get(row[column], "") for column, table in _CHECKED.items())
     return ", ".join(filter(None, texts))
 
 
 def unchecked(row: Row) -> str:
-    """Why the results of a row that ended ok could not be judged; empty if they could."""
+    """Returns why the results of a row that is ok could not be judged; empty if they could."""
     if row["status"] != "ok" or row["checked"] != "not":
         return ""
     return row["checked_note"] or "no reason was recorded"
 
 
 def accepted_error(row: Row) -> float | None:
-    """The largest error that the case's check accepts; None if no limit is known."""
+    """Returns the largest error that the case's check accepts; None if no limit is known."""
     limits = [limit for limit in (row["error_limit"], row["max_error"]) if limit is not None]
     return max(limits) if row["error_limit"] is not None else None
 
 
 def accepted_knowingly(row: Row) -> str:
-    """`error accepted up to 0.05` if errors pass only because of max_error; else empty."""
+    """Returns `error accepted up to 0.05` if errors pass only because of max_error; else empty."""
     error, usual, limit = row["error"], row["error_limit"], row["max_error"]
     judged = row["status"] == "ok" and row["checked"] != "not"
     if not judged or None in (error, usual, limit):
@@ -240,7 +240,7 @@ def accepted_knowingly(row: Row) -> str:
 
 
 def model_remarks(row: Row) -> list[str]:
-    """Remarks on what the model itself does: it changes torch's settings, or compiles in eager."""
+    """Returns remarks on the model itself: it changes torch's settings, or compiles in eager."""
     texts = {
         column: ", ".join(json.loads(row.get(column) or "[]"))
         for column in ("settings_put_back", "settings_in_calls")
@@ -254,7 +254,7 @@ def model_remarks(row: Row) -> list[str]:
 
 
 def baseline_accepted(row: Row) -> str:
-    """A remark if the baseline's error passes only because of max_error; else empty."""
+    """Returns a remark if the baseline's error passes only due to max_error; else empty."""
     error, limit = row["baseline_error"], row["max_error"]
     if row["status"] != "ok" or None in (error, limit) or error > limit:
         return ""
@@ -264,17 +264,17 @@ def baseline_accepted(row: Row) -> str:
 
 
 def reason(row: Row) -> str:
-    """Why a run has no result, on one line: `out of memory while compiling`."""
+    """Returns why a run has no result, on one line: `out of memory while compiling`."""
     return " ".join((row["reason"] or "no reason was recorded").split())
 
 
 def status_and_reason(row: Row) -> str:
-    """The status and the reason of a run that is not ok: `oom: out of memory while compiling`."""
+    """Returns status and reason of a row that is not ok: `oom: out of memory while compiling`."""
     return f"{row['status']}: {reason(row)}"
 
 
 def why_left_out(row: Row) -> str | None:
-    """Why a row is neither charted nor recommended, in one clause; None if its result counts."""
+    """Returns why a row is not charted or recommended; None if its result counts."""
     if row["status"] != "ok":
         return status_and_reason(row)
     if not_in_effect(row):
@@ -289,7 +289,7 @@ def why_left_out(row: Row) -> str | None:
 
 
 def paragraph(text: str) -> list[str]:
-    """The lines of `text`, wrapped at WIDTH, with all but the first indented; paths stay whole."""
+    """Wraps `text` into lines of WIDTH, all but the first indented; long words stay whole."""
     return textwrap.wrap(
         text, WIDTH, subsequent_indent="    ",
         break_long_words=False, break_on_hyphens=False,
@@ -297,5 +297,5 @@ def paragraph(text: str) -> list[str]:
 
 
 def indented_paragraph(text: str) -> list[str]:
-    """The lines of `text` as by `paragraph`, with the first one indented, too."""
+    """Wraps `text` like `paragraph`, with the first line indented too."""
     return paragraph("    " + text)

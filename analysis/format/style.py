@@ -1,4 +1,4 @@
-"""The look of a mode in every figure: one colour per family, one marker per preset."""
+"""The look of a mode in every figure: a colour per family of modes, a marker per preset."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FADED = "#8c959f"
 
 @dataclass(frozen=True)
 class Family:
-    """Modes that save time by the same means; FAMILIES has the order of rows in figures."""
+    """Modes that save time by the same means. FAMILIES has the order of rows in figures."""
 
     name: str  # of its colour
     modes: str  # which modes it has
@@ -61,7 +61,7 @@ CHARACTERS = {
 
 
 def family(row: Row) -> Family:
-    """The family by the axes that the row ran with, which may differ from its preset's."""
+    """Returns the family that a row's axes belong to, which may differ from its preset's."""
     if row["compile_mode"] == "none":
         return CUDA_GRAPH if row["graph"] else AMP if row["autocast"] else EAGER
     graphs = row["graph"] or row["compile_mode"] in ("reduce-overhead", "max-autotune")
@@ -69,19 +69,19 @@ def family(row: Row) -> Family:
 
 
 def colours(families: Collection[Family] = FAMILIES) -> str:
-    """What the colours of these families mean: `grey: eager code; blue: compiled`."""
+    """Returns what the colours of `families` mean: `grey: eager code; blue: compiled`."""
     return "; ".join(f"{one.name}: {one.modes}" for one in FAMILIES if one in families)
 
 
 def order(row: Row) -> tuple[int, int]:
-    """A sorting key: by family, then by the order of MARKERS."""
+    """Returns a sorting key: the place of the row's family, then of its preset in MARKERS."""
     preset, presets = _preset(row), list(MARKERS)
     place = presets.index(preset) if preset in MARKERS else len(presets)
     return FAMILIES.index(family(row)), place
 
 
 def marker(row: Row) -> str:
-    """The marker of a row's preset; overriding an axis of the preset does not change it."""
+    """Returns the marker of a row's preset, also if the row overrides an axis of the preset."""
     return MARKERS.get(_preset(row), OTHER_MARKER)
 
 

@@ -1,1 +1,1 @@
-"""What is measured (cases) and what came of it (records): their columns and their files."""
+"""Cases (what is measured) and records (the results): their columns and their files."""

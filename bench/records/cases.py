@@ -1,7 +1,7 @@
-"""`Case`: the work that is measured; `Plan`: how it is measured. Standard library only.
+"""`Case` (the work that is measured) and `Plan` (how it is measured). Standard library only.
 
-Also their parts: optimizers and losses of training, the errors that are normal at each dtype, the
-names of files with pickled models, and the canonical JSON that ids are hashed from.
+The module also has their parts: optimizers and losses of training, the errors that are normal at
+each dtype, the names of files with pickled models, and the canonical JSON that ids are hashed from.
 """
 
 from __future__ import annotations
@@ -33,28 +33,28 @@ class Mode:
 
     @property
     def compile_options(self) -> dict[str, Any]:
-        """The arguments of torch.compile, other than its mode, that are not at their defaults."""
+        """The arguments of torch.compile, other than `mode`, that are not at their defaults."""
         return {} if self.dynamic is None else {"dynamic": self.dynamic}
 
     def eager_mode(self, grad: str | None = None) -> Mode:
-        """The eager mode with the same autocast, and with `grad` or else the same grad axis."""
+        """Returns this mode neither compiled nor captured, with `grad` unless that is None."""
         return Mode(self.name, grad or self.grad, self.autocast)
 
 
 PLAIN_EAGER = {"autocast": False, "compile_mode": "none", "graph": False}
-"""Values of all axes but grad in plain eager: no autocast, nothing compiled or captured."""
+"""The axes of plain eager, except grad: no autocast, nothing compiled or captured."""
 
 
 @dataclass(frozen=True)
 class Variant:
-    """A mode at a precision. A case has one, and its baseline another."""
+    """A mode at a precision. A case has one variant, and its baseline has another."""
 
     mode: Mode
     dtype: str  # fp32 | tf32 | bf16 | fp16
 
 
 BUILT_IN = "modescope.models."
-"""How the target of a model that comes with modescope begins."""
+"""The beginning of the target of every model that comes with modescope."""
 
 
 @dataclass(frozen=True)
@@ -81,30 +81,30 @@ class Model:
 
     @property
     def origin(self) -> str:
-        """What messages call the model: its target, or the name of a pickled one."""
+        """What messages call the model: its target, or the name of a pickled model."""
         return self.name if self.pickled else self.target
 
 
 @dataclass(frozen=True)
 class PhaseOptions:
-    """The options of a phase (inference or train); a case and its baseline share them."""
+    """Options of a phase (inference or train), which a case and its baseline share."""
 
     phase: ClassVar[str]
     key: ClassVar[str]
-    """Key under which the options enter the JSON that case ids are hashed from."""
+    """The key of the options in the JSON that case ids are hashed from."""
 
     def columns(self) -> dict[str, Any]:
-        """The options as columns of `Work`."""
+        """Returns the options as columns of `results.Work`."""
         return {}
 
     def model_options(self) -> PhaseOptions:
-        """These options, but only those that a model may not support; all others at defaults."""
+        """Returns a copy with only the options that a model may fail to support."""
         return type(self)()
 
 
 @dataclass(frozen=True)
 class Inference(PhaseOptions):
-    """Options of inference. A step is one call, or one pass over calls of different sizes."""
+    """Options of inference. A step is a call, or a pass over calls of different sizes."""
 
     phase: ClassVar[str] = "inference"
     key: ClassVar[str] = "calls"
@@ -113,13 +113,13 @@ class Inference(PhaseOptions):
     pad_json: str | None = None  # sizes that the case (not its baseline) pads to: {"seq":[64,128]}
 
     def columns(self) -> dict[str, Any]:
-        """Columns with the sizes of the calls; null where all calls have the case's shape."""
+        """Returns the sizes of the calls as columns; null if all calls have the case's shape."""
         return {"calls": self.sizes_json, "calls_pad": self.pad_json}
 
     def calls(self, padded: bool = False) -> list[dict[str, int]]:
-        """The sizes that differ between calls, by name, for each call in order.
+        """Returns for each call the sizes that differ between calls, by name; empty if none differ.
 
-        `padded`: after padding. Empty where calls do not vary.
+        With `padded`, these are the sizes after padding.
         """
         sizes = json.loads(self.sizes_json or "{}")
         buckets = json.loads(self.pad_json or "{}") if padded else {}
@@ -135,7 +135,7 @@ class Inference(PhaseOptions):
 
 
 def size_name(sizes: Mapping[str, int]) -> str:
-    """The name of a call with these sizes, such as `seq=137`."""
+    """Returns the name of a call with these sizes, such as `seq=137`."""
     return " ".join(f"{name}={size}" for name, size in sizes.items())
 
 
@@ -157,11 +157,11 @@ class Training(PhaseOptions):
     activation_memory_budget: float | None = None  # the compiler's; None: torch's default
 
     def columns(self) -> dict[str, Any]:
-        """The optimizer, and all options that differ from their defaults."""
+        """Returns the optimizer, and the options that are not at their defaults, as columns."""
         return {"optimizer": self.optimizer, "training": canonical_json(non_defaults(self))}
 
     def model_options(self) -> Training:
-        """These options with the loss alone, because a loss has to fit the model."""
+        """Returns a copy with only the loss set, because a loss has to fit the model."""
         return Training(loss=self.loss)
 
     def scales(self, variant: Variant) -> bool:
@@ -176,7 +176,7 @@ class Training(PhaseOptions):
 
 @dataclass(frozen=True)
 class Case:
-    """The work that is measured: all that decides what is computed, and in which mode.
+    """The work that is measured: what is computed, and in which mode.
 
     How it is measured is a `Plan`.
     """
@@ -201,13 +201,13 @@ class Case:
 
     @property
     def shape(self) -> dict[str, int]:
-        """Resolved sizes by name."""
+        """The resolved sizes by name."""
         sizes: dict[str, int] = json.loads(self.shape_json)
         return sizes
 
     @property
     def largest_shape(self) -> dict[str, int]:
-        """The sizes that the model is built with: `shape`, with the largest sizes after padding."""
+        """The sizes that the model is built with. A varying size has its largest padded value."""
         calls = self.options.calls(padded=True) if isinstance(self.options, Inference) else []
         largest = {name: max(each[name] for each in calls) for name in (calls or [{}])[0]}
         return {**self.shape, **largest}
@@ -219,10 +219,10 @@ class Case:
 
     @property
     def case_id(self) -> str:
-        """Hash of the work, without options at their defaults: a new option changes no old id.
+        """Hash of the work, without options at their defaults, so that new options keep old ids.
 
         The names of model and mode are left out too, because target and axes identify the work.
-        `fullgraph` counts only where something is compiled.
+        `fullgraph` counts only if something is compiled.
         """
         options = {self.options.key: non_defaults(self.options)}
         if self.phase == Inference.phase and self.options == Inference():
@@ -252,10 +252,10 @@ class Case:
 
 
 def _target_in_ids(target: str) -> str:
-    """The target as it enters case ids.
+    """Returns the target as case ids contain it.
 
-    A built-in one loses `modescope.`, as in older ids; one of a user's package called `models` gets
-    the prefix `custom:`.
+    A built-in target loses `modescope.`, as in older ids. A target in a user's package called
+    `models` gets the prefix `custom:`.
     """
     if target.startswith("models."):
         return f"custom:{target}"
@@ -272,7 +272,7 @@ def _axes(variant: Variant) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Budget:
-    """How long, and how precisely, a case is measured. Times are in seconds."""
+    """How long and how precisely a case is measured. Times are in seconds."""
 
     name: str
     rank: int  # order of the budgets; a row may be reused where a smaller rank is asked for
@@ -291,14 +291,14 @@ class Budget:
 
     @property
     def settings(self) -> str:
-        """The values of the budget's file other than name and rank, canonical JSON."""
+        """The budget's settings as canonical JSON, without its name and rank."""
         others = ("name", "rank", "slow_half_width")
         return canonical_json({k: v for k, v in asdict(self).items() if k not in others})
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How a case is measured; none of this is part of `case_id`."""
+    """How a case is measured. Nothing here is part of `case_id`."""
 
     budget: Budget
     seed: int
@@ -324,7 +324,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Optimizer:
-    """An optimizer of torch.optim whose state begins as zeros: `Trainer.restore` writes zeros."""
+    """A torch.optim optimizer whose state begins as zeros, which `Trainer.restore` writes back."""
 
     torch_name: str
     counts_steps: bool  # in its state, which is on the host unless it is capturable
@@ -344,7 +344,7 @@ IMPLEMENTATIONS: dict[str, dict[str, bool]] = {
     "foreach": {"foreach": True},
     "fused": {"fused": True},
 }
-"""train.implementation -> arguments of the optimizer's constructor."""
+"""The setting train.implementation -> arguments of the optimizer's constructor."""
 
 
 @dataclass(frozen=True)
@@ -362,25 +362,26 @@ LOSSES = {
 
 
 TOLERANCE = {"fp32": 1e-4, "tf32": 1e-3, "bf16": 2e-2, "fp16": 5e-3}
-"""Relative RMS error that plain eager stays well under in a model without problems, per dtype."""
+"""Relative RMS error per dtype that plain eager stays well below in a model without problems."""
 
 EAGER_LIMIT = 5.0
-"""Times TOLERANCE: the error of plain eager up to which other modes are compared with it."""
+"""Plain eager's error must be at most EAGER_LIMIT × TOLERANCE for other modes to be compared with
+it."""
 
 EPS = {"fp32": 2**-23, "tf32": 2**-10, "bf16": 2**-7, "fp16": 2**-10}
 """Distance from 1 to the next larger number, in the dtype in which products are computed."""
 
 ROUNDING_FACTOR = 3.0
-"""How many times the largest error of a few perturbed runs a correct step's error may be. Eager and
-compiled steps of seven models had at most 1.5 times that error."""
+"""A correct step's error is at most ROUNDING_FACTOR × the largest error of a few perturbed runs.
+Eager and compiled steps of seven models had at most 1.5 × that error."""
 
 SCALE_FACTOR = 5.0
-"""How many times the RMS scale error of perturbed runs a correct gradient's scale error may be.
-Where rounding switched ReLUs, eager steps had at most 1.1 times that error."""
+"""A correct gradient's scale error is at most SCALE_FACTOR × the RMS scale error of perturbed runs.
+When rounding switched ReLUs, eager steps had at most 1.1 × that error."""
 
 
 def eager_is_sane(error: float, dtype: str) -> bool:
-    """Whether plain eager's relative RMS `error` at `dtype` is small enough to judge modes by."""
+    """Whether plain eager's relative RMS `error` is small enough to judge other modes by."""
     return math.isfinite(error) and error <= EAGER_LIMIT * TOLERANCE[dtype]
 
 
@@ -396,17 +397,17 @@ INPUTS the inputs, None where that function returns them."""
 
 
 def canonical_json(value: Any) -> str:
-    """`value` as JSON with sorted keys and no spaces, so that equal values have equal texts."""
+    """Returns `value` as JSON with sorted keys and no spaces: equal values have equal texts."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
 def short_hash(value: Any) -> str:
-    """The first 16 hexadecimal digits of the SHA-256 of `value` as canonical JSON."""
+    """Returns the first 16 hexadecimal digits of the SHA-256 of `value` as canonical JSON."""
     return hashlib.sha256(canonical_json(value).encode()).hexdigest()[:16]
 
 
 def non_defaults(options: Any) -> dict[str, Any]:
-    """The fields of the dataclass instance `options` that are not at their defaults."""
+    """Returns the fields of the dataclass instance `options` that are not at their defaults."""
     return {
         field.name: getattr(options, field.name)
         for field in fields(options)

@@ -1,7 +1,7 @@
-"""The measured columns, in groups: each measuring function returns one of these groups.
+"""The measured columns in groups. Each measuring function returns one group.
 
-Null where nothing was measured; no column is derived from others. The columns that describe the
-attempt and its case are in `bench.records.results`, those of the machine in
+A column is null if nothing was measured; no column is derived from others. The columns that
+describe the attempt and its case are in `bench.records.results`, the columns of the machine in
 `bench.records.environment`. Standard library only.
 """
 
@@ -12,19 +12,19 @@ from typing import Any
 
 
 def column(doc: str, **default: Any) -> Any:
-    """A field that is a column; `doc` is its entry in the data dictionary (results/README.md)."""
+    """Returns a dataclass field for a column; `doc` is its text in results/README.md."""
     return field(metadata={"doc": doc}, **default)
 
 
 def nullable(doc: str) -> Any:
-    """A field that is a column, with None (null) as its default; `doc` as in `column`."""
+    """Returns a dataclass field for a column that is None (null) by default."""
     return column(doc, default=None)
 
 
 def estimate_columns(name: str) -> tuple[str, str, str]:
-    """The columns of an estimate whose value is in column `name`: value, low and high end.
+    """Returns the columns of an estimate: its value (`name`) and its interval's low and high end.
 
-    `latency_s` is followed by `latency_ci_low_s` and `latency_ci_high_s`.
+    For `latency_s` these are `latency_s`, `latency_ci_low_s` and `latency_ci_high_s`.
     """
     unit = "_s" if name.endswith("_s") else ""
     stem = name.removesuffix(unit)
@@ -33,7 +33,7 @@ def estimate_columns(name: str) -> tuple[str, str, str]:
 
 @dataclass(frozen=True)
 class Checks:
-    """Whether the mode took effect and computes the right thing, and what its first call took."""
+    """Whether the mode took effect and its results are right, and how long its first call took."""
 
     in_effect: bool | None = nullable(
         "whether the mode did what its name says; false if torch ran something else"
@@ -128,7 +128,7 @@ class Compilations:
 
 @dataclass(frozen=True)
 class FirstPass:
-    """The first pass over calls of different sizes; null with calls=repeat."""
+    """The first pass over calls of different sizes; null if calls are equal (calls=repeat)."""
 
     first_pass_s: str | None = nullable("JSON: time of each call of the first pass, in order")
     compiled_calls: str | None = nullable(
@@ -145,7 +145,7 @@ class FirstPass:
 
 @dataclass(frozen=True)
 class SizeLatencies:
-    """Latency at each size, after the first pass; null with calls=repeat."""
+    """Latency at each size, after the first pass; null if calls are equal (calls=repeat)."""
 
     size_latencies_s: str | None = nullable(
         "JSON: by size before padding, the median latency of the case and, where there is one, of "
@@ -168,7 +168,7 @@ class ModelsOwn:
 
 @dataclass(frozen=True)
 class Rounds:
-    """Case and baseline in paired rounds, or the case alone; durations in seconds."""
+    """Timed rounds of case and baseline in pairs, or of the case alone; durations in seconds."""
 
     warmup_s: float | None = nullable("warm-up of case and baseline")
     timed_s: float | None = nullable("duration of the timed rounds")
@@ -192,7 +192,7 @@ class Rounds:
 
 @dataclass(frozen=True)
 class Clocks:
-    """Times by several clocks, in rounds apart from the paired ones; position i is round i.
+    """Times by several timers (clocks), in rounds of their own; position i is round i.
 
     Rounds in which a clock failed are left out of all columns; a clock that failed in most is null.
     """
@@ -231,7 +231,7 @@ class Calibration:
 
 @dataclass(frozen=True)
 class Contention:
-    """What other work used the machine's cores while the case was timed."""
+    """How much other work used the machine's cores while the case was timed."""
 
     watched_s: float | None = nullable("wall time of warm-up and timing, which these columns cover")
     cpu_wait_s: float | None = nullable(
@@ -246,7 +246,7 @@ class Contention:
 
 @dataclass(frozen=True)
 class DeviceState:
-    """The device's clock and other processes on it at a few moments."""
+    """The device's clock rate, and other processes on the device, at a few moments."""
 
     device_clock_hz: tuple[float, ...] | None = nullable(
         "clock of the GPU before warm-up and after timing; null on a CPU"
@@ -261,7 +261,7 @@ class DeviceState:
 
 @dataclass(frozen=True)
 class LossScaling:
-    """What GradScaler does; null for inference."""
+    """What GradScaler did; null for inference."""
 
     loss_scale: float | None = nullable(
         "GradScaler's scale in the first step: a quarter of the largest without an overflow"
@@ -305,11 +305,11 @@ class GeneratedCode:
 
 @dataclass(frozen=True)
 class Profiled:
-    """One steady call under the profiler: of several, the one of median duration at equal pace.
+    """One steady call under the profiler: the call of median duration, among several at equal pace.
 
-    Operators are those of the dispatcher. Kernels are the GPU's; on a CPU a kernel is the outermost
-    operator that does work of its own, or a fused C++ kernel (which shows in the profile after the
-    case was compiled once more).
+    Operators are those that torch's dispatcher calls. Kernels are the GPU's; on a CPU a kernel is
+    the outermost operator that does work of its own, or a fused C++ kernel (which shows in the
+    profile after the case was compiled once more).
     """
 
     ops_dispatched: int | None = nullable("operators that no other operator called")

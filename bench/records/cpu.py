@@ -1,4 +1,4 @@
-"""Facts of the CPU that need no torch: usable cores, quotas of CPU time, instruction sets."""
+"""Facts of the CPU, read without torch: usable cores, quotas of CPU time, instruction sets."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from pathlib import Path, PurePosixPath
 
 
 def which_cores() -> list[int]:
-    """Numbers of the cores that this process may use; all cores where macOS does not tell."""
+    """Returns the numbers of the cores that this process may use; on macOS all cores."""
     if hasattr(os, "sched_getaffinity"):
         return sorted(os.sched_getaffinity(0))
     return list(range(os.cpu_count() or 1))
 
 
 def physical_cores(cores: Iterable[int], root: Path = Path("/")) -> list[list[int]]:
-    """The logical `cores` as a list for each physical core.
+    """Groups the logical `cores` into a list for each physical core.
 
-    Linux often numbers the second threads of all cores after the first ones. Where the system does
-    not say which belong together, each logical core counts as a physical one.
+    Linux often numbers the second threads of all cores after the first ones. If the system does not
+    say which cores belong together, each logical core counts as a physical one.
     """
     together: dict[int, list[int]] = {}
     for core in sorted(cores):
@@ -30,12 +30,12 @@ def physical_cores(cores: Iterable[int], root: Path = Path("/")) -> list[list[in
 
 
 def usable_cores() -> int:
-    """How many cores this process may use."""
+    """Returns how many cores this process may use."""
     return len(which_cores())
 
 
 def quota_cores(root: Path = Path("/")) -> float | None:
-    """The CPU time per second that the smallest quota allows, in cores; None without a quota.
+    """Returns the CPU time per second that the smallest quota allows, in cores; None if unlimited.
 
     Reads this process's cgroup and its parents (kernel documents cgroup-v2, sched-bwc).
     """
@@ -52,7 +52,7 @@ def _quota(folder: Path) -> Iterator[float]:
 
 
 def cgroups(root: Path) -> list[Path]:
-    """Folders of this process's cgroup and its ancestors, any of which may limit its CPU time."""
+    """Returns the folders of this process's cgroup and its ancestors, which may limit CPU time."""
     folders = []
     for line in lines_of(root / "proc/self/cgroup"):
         number, controllers, path = line.split(":", 2)
@@ -65,7 +65,7 @@ def cgroups(root: Path) -> list[Path]:
 
 
 def lines_of(path: Path) -> list[str]:
-    """The lines of the file `path`; none where it cannot be read."""
+    """Returns the lines of the file `path`; empty if it cannot be read."""
     try:
         return path.read_text().splitlines()
     except OSError:
@@ -73,7 +73,8 @@ def lines_of(path: Path) -> list[str]:
 
 
 BF16 = {"avx512_bf16", "amx_bf16", "avx_ne_convert", "bf16", "svebf16"}
-"""Instruction sets that multiply or convert bf16; without any, bf16 makes oneDNN no faster."""
+"""Instruction sets that multiply or convert bf16. Without any of them, bf16 makes oneDNN no
+faster."""
 
 FP16 = {"avx512_fp16", "amx_fp16", "asimdhp", "fphp"}
 """Instruction sets that compute in fp16."""
@@ -94,12 +95,12 @@ names them (arch/*/include/asm/cpufeatures.h, hwcap.h)."""
 
 
 def instruction_sets(flags: Iterable[str]) -> str:
-    """Those of `flags` (CPU flags as in /proc/cpuinfo) that are in MATTERING, as a sorted text."""
+    """Returns CPU `flags` (as in /proc/cpuinfo) that are in MATTERING, sorted, as one text."""
     return " ".join(sorted(MATTERING & set(flags)))
 
 
 def instructions_text(capability: str | None, instructions: str | None) -> str | None:
-    """`AVX2, no bf16 instructions`, from columns of `Processor`; None where both are None."""
+    """Returns a text such as `AVX2, no bf16 instructions`; None if both arguments are None."""
     named = [capability.upper()] if capability else []
     if instructions is not None:
         has = not BF16.isdisjoint(instructions.split())

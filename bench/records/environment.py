@@ -13,7 +13,7 @@ from modescope.bench.records.cpu import instructions_text
 
 @dataclass(frozen=True)
 class DeviceFacts:
-    """Properties of a device. A child process reads them once per command."""
+    """Properties of a device, which a child process reads once per command."""
 
     type: str  # cpu | cuda
     name: str
@@ -22,13 +22,13 @@ class DeviceFacts:
 
     @property
     def compute_capability(self) -> str | None:
-        """`9.0`: the compute capability as NVIDIA writes it; None on a CPU."""
+        """The compute capability as NVIDIA writes it, such as `9.0`; None on a CPU."""
         return None if self.capability is None else "{}.{}".format(*self.capability)
 
 
 @dataclass(frozen=True)
 class Host:
-    """Facts of device and machine that all runs of a command share. A child reads them once."""
+    """Facts of device and machine, which a child process reads once per command."""
 
     device: DeviceFacts
     environment: Environment
@@ -62,7 +62,7 @@ class Processor:
 
 
 def describe_machine(processor: Processor, device_name: str | None, threads: int) -> str:
-    """`AMD EPYC (AVX2, no bf16 instructions), 1 of 2 cores`; a GPU's name comes first."""
+    """Describes a machine, a GPU first: `AMD EPYC (AVX2, no bf16 instructions), 1 of 2 cores`."""
     instructions = instructions_text(processor.cpu_capability, processor.cpu_instructions)
     cpu = f"{processor.cpu_name or '–'}{f' ({instructions})' if instructions else ''}"
     cores = f"{threads} of {processor.cpu_cores} cores"
@@ -122,15 +122,16 @@ FINGERPRINT = {
     "variables": "environment variables",
     "source_id": "the source of modescope",
 }
-"""Column that must be equal in rows that are compared -> what messages call it.
+"""Column that must be equal in rows that are compared -> its name in messages.
 
 The CPU counts for rows of a GPU too, because it dispatches and launches. The model's source is
-compared separately, because it differs between the models of a sweep."""
+compared separately, because it differs between the models of a sweep.
+"""
 
 
 @dataclass(frozen=True)
 class Scheduling:
-    """Node and scheduler of a run, as columns; none of them enters an id."""
+    """Node and scheduler of a run, as columns. None of them enters an id."""
 
     node: str | None = nullable(
         "machine that measured: its name in the scheduler, or its host name"
@@ -150,9 +151,9 @@ def scheduling(
     job: str | None = None,
     variables: Mapping[str, str] = os.environ,
 ) -> Scheduling:
-    """The columns of runs that this process starts.
+    """Returns the columns of runs that this process starts.
 
-    With `scheduler` None it is Slurm within a job of Slurm, else null. Slurm's `variables` name its
+    If `scheduler` is None, it is Slurm within a Slurm job, else null. Slurm's `variables` name its
     job and count restarts; for another scheduler, `job` is the job's name.
     """
     scheduler = scheduler or ("slurm" if "SLURM_JOB_ID" in variables else None)
@@ -167,6 +168,5 @@ def scheduling(
 
 
 def _slurm_job(variables: Mapping[str, str]) -> str | None:
-    """Slurm's id of this job: `1234`, or `1234_5` for a task of a job array."""
     array, task = (variables.get(f"SLURM_ARRAY_{name}_ID") for name in ("JOB", "TASK"))
     return f"{array}_{task}" if array and task else variables.get("SLURM_JOB_ID")

@@ -1,4 +1,4 @@
-"""UsageError, ends by signals, progress reports of a child, and texts of errors on one line."""
+"""UsageError, exit by signals, progress reports of child processes, and one-line error texts."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from typing import NoReturn, Protocol
 
 
 class UsageError(Exception):
-    """The request is invalid or cannot be fulfilled; the message says what to do instead."""
+    """The request is invalid or cannot be fulfilled. The message says what to do instead."""
 
 
 def os_error_text(error: OSError) -> str:
-    """`file: message` of the system's error, or just the message."""
+    """Returns `file: message` for an error of the system; without a file only the message."""
     return f"{error.filename}: {error.strerror}" if error.filename else str(error)
 
 
 def terminate(number: int, frame: object) -> NoReturn:
-    """Signal handler by which SIGTERM ends a sweep as cleanly as Ctrl-C does."""
+    """Handles SIGTERM: ends a sweep as cleanly as Ctrl-C does."""
     raise KeyboardInterrupt(number)
 
 
 def exit_status(stop: KeyboardInterrupt) -> int:
-    """Exit status after Ctrl-C or `terminate`: 128 plus the signal's number, as in shells."""
+    """Returns the exit status after Ctrl-C or `terminate`: 128 + the signal's number."""
     return 128 + int(stop.args[0] if stop.args else signal.SIGINT)
 
 
 class Progress(Protocol):
-    """A function by which a child process tells its parent what it is doing."""
+    """A function with which a child process tells its parent what it is doing."""
 
     def __call__(self, phase: str, keep: object = None) -> None:
         """Reports that `phase` begins. If the child dies in it, `keep` counts as its result."""
@@ -44,7 +44,7 @@ def replace_unprintable() -> None:
 
 @contextmanager
 def note_place(place: str) -> Iterator[None]:
-    """Adds `place`, such as `call 9`, to an error that the block raises, for `one_line`."""
+    """Adds a note `place`, such as `call 9`, to an error that the block raises."""
     try:
         yield
     except Exception as error:
@@ -53,18 +53,18 @@ def note_place(place: str) -> Iterator[None]:
 
 
 def one_line(error: BaseException, limit: int = 300) -> str:
-    """`Type: message` on one line of about `limit` characters, with notes of `note_place` first."""
+    """Returns `Type: message` in about `limit` characters, after the notes of `note_place`."""
     message = " ".join(str(error).split())
     text = f"{type(error).__name__}: {message}" if message else type(error).__name__
     return with_place(shorten(text, limit), error)
 
 
 def with_place(text: str, error: BaseException) -> str:
-    """`text` about `error` after the notes of `note_place`: `call 9, seq=277: text`."""
+    """Returns `text` after the notes of `note_place`: `call 9, seq=277: text`."""
     return ": ".join((*getattr(error, "__notes__", ()), text))
 
 
 def shorten(text: str, limit: int) -> str:
-    """`text` on one line of at most `limit` characters."""
+    """Returns `text` on one line of at most `limit` characters."""
     line = " ".join(text.split())
     return line if len(line) <= limit else line[: limit - 1] + "…"

@@ -1,7 +1,7 @@
 """Temporary files, and atomic writes: a file gets its name only once it is complete.
 
-The name of a temporary file contains the host and process that made it, so that those of a killed
-process can be found and removed.
+The name of a temporary file contains the host and the process that made it, so that the files of a
+killed process can be found and removed.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from contextlib import contextmanager
 from pathlib import Path
 
 PREFIX = "modescope-"
-"""How the name of a temporary folder begins."""
+"""The beginning of the name of a temporary folder."""
 
 
 def owner() -> str:
-    """This process as a part of file names: `<host>-<process id>`."""
+    """Returns this process as a part of file names: `<host>-<process id>`."""
     return f"{socket.gethostname()}-{os.getpid()}"
 
 
 def remove_abandoned(*folders: Path) -> None:
-    """Removes what killed processes of this host have left.
+    """Removes the files that killed processes of this host have left.
 
-    That is half-written files in `folders`, and modescope's temporary folders.
+    These are half-written files in `folders`, and modescope's temporary folders.
     """
     host = re.escape(socket.gethostname())
     half_written = re.compile(rf"\..+\.{host}-(\d{{1,9}})\.partial")
@@ -70,8 +70,8 @@ def temporary_folder() -> Iterator[Path]:
 def atomic_write(path: Path, *, sync: bool = False) -> Iterator[Path]:
     """Yields a temporary path to write to, which is renamed to `path` when the block ends.
 
-    Folders are made as needed. If the block raises or writes no file, `path` stays as it was. With
-    `sync` the content is on the disk before the rename. Raises OSError where the file cannot be
+    Missing folders are made. If the block raises or writes no file, `path` stays as it was. With
+    `sync` the content is on the disk before the rename. Raises OSError if the file cannot be
     written.
     """
     path.parent.mkdir(parents=True, exist_ok=True)

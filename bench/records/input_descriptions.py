@@ -1,6 +1,7 @@
 """Parses `model.inputs`, which describes a model's inputs in YAML. Standard library only.
 
-It is a mapping of forward's named arguments, or a list of positional ones. Each is described by
+`model.inputs` is a mapping of forward's named arguments, or a list of positional ones. Each
+argument is described by
 
 - a list of sizes, `[20, batch, 64]`: a tensor of standard normal numbers
 - a mapping with `size`, `{size: [4, 16], dtype: int64, high: 30000}`: a tensor
@@ -23,18 +24,18 @@ RANGES = {
     "int64": (-(2**63), 2**63 - 1),  # torch takes `high` itself as such a number
     "uint8": (0, 2**8),
 }
-"""Dtype of whole numbers -> the least `low` and the largest `high` that a description may have."""
+"""Integer dtype -> the least `low` and the largest `high` that a description may have."""
 
 DTYPES = ("float32", *RANGES, "bool")
-"""Dtypes of described tensors. The setting `dtype` decides the precision of floats."""
+"""Dtypes that a described tensor may have. The setting `dtype` decides the precision of floats."""
 
 
 @dataclass(frozen=True)
 class TensorDescription:
     """A tensor to draw at random.
 
-    Floats are standard normal, or uniform in [low, high) where both are given; whole numbers are
-    uniform in [low, high), where low is 0 by default; bools are true or false with equal chance.
+    Floats are standard normal, or uniform in [low, high) if both are given. Whole numbers are
+    uniform in [low, high), with 0 as the default of low. Bools are true or false with equal chance.
     """
 
     size: tuple[int | str, ...]  # a text is the name of a size, which shape.NAME sets
@@ -44,7 +45,7 @@ class TensorDescription:
 
 
 def parse(described: Any) -> Any:
-    """The containers of `described` with a `TensorDescription` in place of each described tensor.
+    """Returns `described` with a `TensorDescription` in place of each described tensor.
 
     Raises UsageError for a mistake.
     """
@@ -58,13 +59,13 @@ def parse(described: Any) -> Any:
 
 
 def size_names(parsed: Any) -> list[str]:
-    """The names that stand for sizes in the parsed description, each once."""
+    """Returns the names that stand for sizes in the parsed description, each once."""
     sizes = (size for tensor in _tensors(parsed) for size in tensor.size)
     return list(dict.fromkeys(size for size in sizes if isinstance(size, str)))
 
 
 def map_descriptions(function: Callable[[TensorDescription], Any], parsed: Any) -> Any:
-    """The containers of `parsed` with each `TensorDescription` replaced by `function` of it."""
+    """Returns `parsed` with each `TensorDescription` replaced by the result of `function`."""
     if isinstance(parsed, dict):
         return {name: map_descriptions(function, value) for name, value in parsed.items()}
     if isinstance(parsed, list):
@@ -113,7 +114,6 @@ def _tensor(described: dict[str, Any], place: str) -> TensorDescription:
 
 
 def _fault(made: TensorDescription) -> str | None:
-    """Why the described tensor cannot be drawn; None where it can."""
     dtype, limits = made.dtype, [each for each in (made.low, made.high) if each is not None]
     if not all(isinstance(s, str) or (_is_size(s) and 0 <= s < 2**63) for s in made.size):
         return "sizes are names, and whole numbers from 0"

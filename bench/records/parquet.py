@@ -3,7 +3,8 @@
 A file of 300 columns takes ten times as long to open as one of 70. So only columns that are
 filtered on or printed are columns of the file (CORE). Two more columns hold all others: `details`,
 a JSON object without nulls, and `samples`, a map from name to raw samples. `bench.summary` computes
-the columns SUMMARY from a row's samples; an estimate has three: its value and its interval's ends.
+the columns SUMMARY from a row's samples. An estimate has three columns: its value and its
+interval's ends.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ CLOCKS = (
     *("latency", "baseline_latency", "host", "device", "pipelined", "dispatch"),
     *("forward", "backward", "optimizer", "scaler"),
 )
-"""Estimates in seconds: medians of the columns `<clock>_rounds_s`."""
+"""Timers (clocks). Each gives an estimate in seconds, the median of the column
+`<clock>_rounds_s`."""
 
 RATIOS = {
     "host_share": ("host", "clocks_latency"),
@@ -91,7 +93,7 @@ SUMMARY_DOCS = {
     "profiled_share": "work of a call by the profiler ÷ work by the clocks",
     "busy_share": "device_busy_s ÷ latency_s; null on a CPU",
 }
-"""Entries of the data dictionary for columns of SUMMARY that `analysis.derive.registry` lacks."""
+"""Data dictionary entries of the SUMMARY columns that are not in `analysis.derive.registry`."""
 
 
 _TYPES: dict[Any, pa.DataType] = {
@@ -106,7 +108,7 @@ _TYPES: dict[Any, pa.DataType] = {
 
 
 def schema_of(*parts: type) -> pa.Schema:
-    """A column for each field of the dataclasses `parts`, in order, with the annotated type."""
+    """Returns a schema with a column for each field of the dataclasses `parts`, in order."""
     columns = []
     for part in parts:
         for name, hint in typing.get_type_hints(part).items():
@@ -137,7 +139,7 @@ CORE = (
     *("latency_p95_s", "baseline_latency_s", "host_s", "device_s", "pipelined_s", "dispatch_s"),
     *ESTIMATES["speedup"],
 )
-"""Columns that are columns of a file, too."""
+"""Columns that a file stores as columns of its own."""
 
 DETAILS = tuple(name for name in SCHEMA.names if name not in {*CORE, *SAMPLES})
 """Columns that a file stores in `details`."""
@@ -164,7 +166,7 @@ FORMAT: dict[str, Any] = {
 
 
 def write(row: dict[str, Any], folder: Path) -> Path:
-    """Writes `<folder>/<run_id>.parquet` with one row, atomically; returns its path.
+    """Writes `<folder>/<run_id>.parquet` with one row, atomically, and returns its path.
 
     Columns of SCHEMA that `row` lacks are null. Raises OSError if the folder cannot be written.
     """
@@ -176,7 +178,7 @@ def write(row: dict[str, Any], folder: Path) -> Path:
 
 
 def pack(table: pa.Table) -> pa.Table:
-    """Rows with the columns of SCHEMA, turned into rows with the columns of STORED."""
+    """Turns rows with the columns of SCHEMA into rows with the columns of STORED."""
     texts = map(_drop_nulls, table.select(DETAILS).to_pylist())
     rounds = map(_drop_nulls, table.select(SAMPLES).to_pylist())
     beside = {
@@ -190,9 +192,9 @@ def pack(table: pa.Table) -> pa.Table:
 
 
 def unpack(table: pa.Table, columns: Sequence[str]) -> pa.Table:
-    """Rows with the columns of STORED, turned into rows with these `columns`.
+    """Turns rows with the columns of STORED into rows with `columns`.
 
-    A column of `table` itself is kept as it is.
+    A column that `table` already has is kept as it is.
     """
     details = _objects(table, "details", json.loads)
     samples = _objects(table, "samples", dict)
@@ -210,7 +212,7 @@ def unpack(table: pa.Table, columns: Sequence[str]) -> pa.Table:
 
 
 def stored_columns(columns: Sequence[str]) -> list[str]:
-    """The columns of a file that `unpack` needs to return `columns`."""
+    """Returns the columns of a file that `unpack` needs to return `columns`."""
     wanted = {*columns}
     packs = {"details": DETAILS, "samples": SAMPLES}
     needed = [name for name, inside in packs.items() if not wanted.isdisjoint(inside)]

@@ -1,4 +1,4 @@
-"""Where modescope's files are, how its programs are started, and whose file a file is."""
+"""Where modescope's files are, which commands start its programs, and which files are Python's."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CONF = ROOT / "conf"
 
 
 def program(module: str, *words: object) -> str:
-    """The command that starts `module`, such as analysis.table, with the arguments `words`.
+    """Returns the command that starts `module`, such as analysis.table, with arguments `words`.
 
     In a checkout it is `python -m analysis.table`, elsewhere `modescope table`.
     """
@@ -25,9 +25,9 @@ def program(module: str, *words: object) -> str:
 
 
 def runner() -> str:
-    """The command that measures.
+    """Returns the command that measures, as the user would type it.
 
-    `python run.py` in a checkout, and where it was typed so; `modescope run` elsewhere.
+    It is `python run.py` in a checkout or if run.py was started, else `modescope run`.
     """
     typed = Path(sys.argv[0]).resolve() == ROOT / "run.py"
     return "python run.py" if typed or _in_checkout() else "modescope run"
@@ -38,7 +38,7 @@ def _in_checkout() -> bool:
 
 
 _PACKAGE = re.compile(r"[\\/](?:site|dist)-packages[\\/]")
-"""Matches the path of an installed package: of this environment, or of the Python below it."""
+"""Matches the path of a file in an installed package."""
 
 _PYTHON = tuple(sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib"))
 

@@ -1,6 +1,6 @@
 """The result of a case: a `Record`, which is one row of a Parquet file.
 
-The fields of its parts are the columns, in order. Those that are measured are in
+The fields of a record's parts are the columns, in order. The measured columns are in
 `bench.records.columns`.
 """
 
@@ -21,10 +21,10 @@ SCHEMA_VERSION = 5
 another version are not read."""
 
 REVISION = "git:"
-"""How the column `versus_state` begins where a revision of a git repository was measured."""
+"""The beginning of the column `versus_state` if a revision of a git repository was measured."""
 
 CACHE_FILLED = "cache_filled"
-"""Status of a `Result` whose process only filled the compiler's cache; no row ever has it."""
+"""Status of a `Result` whose process only filled the compiler's cache. No row has this status."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Work:
-    """Columns that describe the case; values are resolved, so never `natural` or `auto`."""
+    """Columns that describe the case. Values are resolved, so never `natural` or `auto`."""
 
     model: str = column(
         "name; library:architecture; custom:module:function; or what modescope.compare was given"
@@ -107,7 +107,7 @@ class Work:
 
 
 def work_of(case: Case, plan: Plan) -> Work:
-    """The columns of `case`, measured by `plan`."""
+    """Returns the columns that describe `case`, and the compiler cache that `plan` asks for."""
     mode, baseline = case.variant.mode, case.baseline
     return Work(
         model=case.model.name,
@@ -136,7 +136,6 @@ def work_of(case: Case, plan: Plan) -> Work:
 
 
 def _size(case: Case, name: str) -> int | None:
-    """The size called `name`, or else the model's argument of that name if it is a whole number."""
     argument = json.loads(case.model.args_json).get(name)
     whole = isinstance(argument, int) and not isinstance(argument, bool)
     return case.shape.get(name, argument if whole else None)
@@ -170,21 +169,21 @@ class Findings(  # the last base class has the first columns
 
 
 def add_columns(findings: Findings, *groups: object) -> Findings:
-    """`findings` with the values of `groups`, which are instances of `bench.records.columns`.
+    """Returns a copy of `findings` with the values of `groups` (of `bench.records.columns`).
 
-    A None in a group replaces the value, too.
+    A None in a group replaces the value too.
     """
     values = {name: value for group in groups for name, value in vars(group).items()}
     return replace(findings, **values)
 
 
 def add_flag(findings: Findings, flag: str) -> Findings:
-    """`findings` with one more flag."""
+    """Returns a copy of `findings` with one more flag."""
     return replace(findings, flags=(*findings.flags, flag))
 
 
 def add_note(findings: Findings, names: Iterable[str], text: str | None) -> Findings:
-    """`findings` with `text`, unless it is None, appended to the columns of notes in `names`."""
+    """Returns a copy of `findings` with `text`, if any, appended to the note columns in `names`."""
     notes = {name: filter(None, (getattr(findings, name), text)) for name in names}
     texts: dict[str, Any] = {name: "; ".join(parts) or None for name, parts in notes.items()}
     return replace(findings, **texts)
@@ -222,5 +221,5 @@ PARTS = (Attempt, Work, Environment, Scheduling, Findings)
 
 
 def row(record: Record) -> dict[str, Any]:
-    """All columns of `record` by name."""
+    """Returns all columns of `record` by name."""
     return {name: value for part in asdict(record).values() for name, value in part.items()}

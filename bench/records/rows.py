@@ -1,10 +1,11 @@
-"""The folder of a study's rows, which has files with one row and files with many: reads, joins it.
+"""Reads and joins the files in the folder of a study's rows, which hold one row or many.
 
 A row is written to a file of its own. `join` writes the rows of all files into one file, which is
-read a hundred times as fast. It removes a file only once its rows are in another one that is
-complete and on the disk. So no row is lost if the process is killed, or if another compaction or a
-sweep runs at the same time. At worst a row is in two files: by its run_id it counts once, and the
-next compaction removes the copy. The name of a file that is still being written begins with a dot.
+read a hundred times as fast. It removes a file only once the file's rows are in another one that is
+complete and on the disk. So no row is lost if the process is killed, or if another `join` or a
+sweep runs at the same time. At worst a row is in two files: rows with the same run_id count once,
+and the next `join` removes the copy. The name of a file that is still being written begins with a
+dot.
 """
 
 from __future__ import annotations
@@ -33,14 +34,14 @@ from modescope.bench.records.parquet import (
 from modescope.bench.records.results import SCHEMA_VERSION
 
 ROWS = "rows"
-"""Name of the folder in a study that has its rows."""
+"""The name of a study's folder with its rows."""
 
 CONFIRMATIONS = "confirmations"
-"""Name of the folder in a study with rows that confirm others (`bench.sweep.sweep.confirm`). They
-are in no table: the figures of a row are those of its own process."""
+"""The name of a study's folder with rows that confirm others (`bench.sweep.sweep.confirm`). They
+are in no table: the figures of a row come from its own process."""
 
 JOINED = "part-"
-"""How the name of a file with many rows begins."""
+"""The beginning of the name of a file with many rows."""
 
 GROUP_ROWS = 2000  # in a row group of a joined file: 20 to 100 MB of samples
 
@@ -54,7 +55,7 @@ _AFTER_PATH = "': "  # in Arrow's messages
 
 @dataclass(frozen=True)
 class Read:
-    """The rows of a folder."""
+    """The rows of a folder, and the files that were left out."""
 
     table: pa.Table
     left_out: dict[str, str]  # path of a file that was not read -> why
@@ -65,7 +66,7 @@ def read(
     columns: Sequence[str] = SCHEMA.names,
     system: fs.FileSystem | None = None,
 ) -> Read | None:
-    """The rows of `folder`, each once; None if there is no such folder.
+    """Returns the rows of `folder`, each once; None if there is no such folder.
 
     `columns` must include run_id and schema_version. Raises OSError if the folder cannot be listed.
     """
@@ -82,7 +83,7 @@ def read(
 
 
 def files_in(folder: str | Path, system: fs.FileSystem | None = None) -> list[str] | None:
-    """The sorted paths of a folder's complete Parquet files; None if there is no such folder.
+    """Returns the sorted paths of a folder's complete Parquet files; None if there is no folder.
 
     Raises OSError if the folder cannot be listed.
     """
@@ -101,10 +102,10 @@ def files_in(folder: str | Path, system: fs.FileSystem | None = None) -> list[st
 def _tables(
     paths: Sequence[str], columns: Sequence[str], system: fs.FileSystem, left_out: dict[str, str]
 ) -> pa.Table:
-    """The rows of the files `paths` as they are stored, with what `unpack` needs for `columns`.
+    """Returns the rows of the files as stored, with what `unpack` needs for `columns`.
 
     A file that cannot be read is added to `left_out`, with the reason. Raises FileNotFoundError for
-    one that is gone.
+    a file that is gone.
     """
     schema = pa.schema([STORED.field(name) for name in stored_columns(columns)])
     found = [schema.empty_table()]
@@ -121,7 +122,7 @@ def _tables(
 def _groups(
     path: str, schema: pa.Schema, system: fs.FileSystem, left_out: dict[str, str]
 ) -> Iterator[pa.Table]:
-    """The valid rows of each row group of the file `path`, with the columns of `schema`.
+    """Yields the valid rows of each row group of the file `path`, with the columns of `schema`.
 
     Columns that the file lacks are null. The file is added to `left_out` if it has other rows.
     Raises OSError or ArrowException if the file cannot be read, or has columns of other types.
@@ -141,14 +142,13 @@ def _groups(
 
 
 def _why_not(error: Exception) -> str:
-    """Why a file is left out: `cannot be read (Parquet file size is 0 bytes)`."""
     return f"cannot be read ({str(error).partition(chr(10))[0].rpartition(_AFTER_PATH)[2]})"
 
 
 def _valid(table: pa.Table, path: str, left_out: dict[str, str]) -> pa.Table:
-    """The rows that have this schema version and an identity.
+    """Returns the rows that have this schema version and an identity.
 
-    If there are others, their file `path` is added to `left_out`, with the reason.
+    If there are other rows, their file `path` is added to `left_out`, with the reason.
     """
     known = [name for name in _IDENTITY if name in table.column_names]
     good = pc.fill_null(pc.equal(table["schema_version"], SCHEMA_VERSION), False)
@@ -166,7 +166,7 @@ def _valid(table: pa.Table, path: str, left_out: dict[str, str]) -> pa.Table:
 
 
 def _drop_copies(table: pa.Table) -> pa.Table:
-    """`table` with only the first row of each run_id."""
+    """Returns `table` with only the first row of each run_id."""
     if pc.count_distinct(table["run_id"]).as_py() == len(table):
         return table
     places = pa.table({"run_id": table["run_id"], "at": pa.array(range(len(table)), pa.int64())})
@@ -184,9 +184,9 @@ class Joined:
 
 
 def join(folder: Path, change: Change | None = None) -> Joined:
-    """Joins all files of a folder, with `change` applied to their rows.
+    """Joins all files of a folder into one, with `change` applied to their rows.
 
-    Waits until another compaction of the folder has ended. Raises OSError if it cannot be written.
+    Waits until another `join` of the folder has ended. Raises OSError if writing fails.
     """
     left: dict[str, str] = {}
     directory = os.open(folder, os.O_RDONLY)
@@ -209,7 +209,7 @@ def join(folder: Path, change: Change | None = None) -> Joined:
 
 
 def _write(folder: Path, paths: Sequence[str], left: dict[str, str], change: Change | None) -> int:
-    """Writes the rows of these files into one, each once; returns how many there are.
+    """Writes the rows of these files into one, each once, and returns the number of rows.
 
     Files that have to stay are added to `left`, with the reason.
     """
@@ -231,7 +231,7 @@ def _write(folder: Path, paths: Sequence[str], left: dict[str, str], change: Cha
 
 
 def _batches(paths: Sequence[str], left: dict[str, str]) -> Iterator[pa.Table]:
-    """The rows of these files as they are stored, some thousands at once."""
+    """Yields the rows of these files as stored, about GROUP_ROWS at once."""
     waiting = [STORED.empty_table()]
     for path in paths:
         try:
