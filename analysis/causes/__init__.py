@@ -1,5 +1,6 @@
-"""Why a row is faster, slower or neither: causes by rules on columns, with figures and a remedy.
+"""Rules that explain why a mode is faster or slower than its baseline, or neither.
 
-`finding.CAUSES` lists them; the rules lie in a file for each theme. A rule returns the evidence, or
-None where the columns do not decide. `finding.findings` applies all rules to a table of rows.
+A rule reads the columns of a result row and returns the evidence for one cause, or None if the
+columns do not decide. The rules lie in a file for each theme. `finding.CAUSES` lists all rules, and
+`finding.findings` applies them to a table of rows.
 """

@@ -1,6 +1,7 @@
-"""Rules on what torch.compile did and torch said: pieces, compilations, fallbacks, first calls.
+"""Rules on torch.compile: compilations, graph breaks, fallbacks, padding, first calls, warnings.
 
-Calls of different sizes (`calls=`) may each compile, fall back to eager, or be padded.
+With `calls=`, a case calls the model with inputs of different sizes, each of which may compile,
+fall back to eager, or be padded.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ FOR_SIZES = "Compile once for all sizes (mode=compile-dynamic), or pad to fewer 
 
 
 def eager_fallback(context: Context) -> Evidence | None:
-    """Torch reached its limit of compilations, and runs some of the calls in eager."""
+    """Torch reached its limit of compilations, and runs some of the later calls in eager."""
     mix = mix_of(context.row)
     if mix is None or mix.gave_up_at is None or not mix.eager or not is_compiled(context.row):
         return None
@@ -41,7 +42,7 @@ def eager_fallback(context: Context) -> Evidence | None:
 
 
 def size_compiles(context: Context) -> Evidence | None:
-    """Torch compiled in more than one call of the first pass."""
+    """In the first pass over inputs of different sizes, torch compiled in two calls or more."""
     mix = mix_of(context.row)
     if mix is None or len(mix.compiles) < 2:
         return None
@@ -58,7 +59,7 @@ def size_compiles(context: Context) -> Evidence | None:
 
 
 def padding(context: Context) -> Evidence | None:
-    """The case's calls are padded, which makes them 5 % larger or more."""
+    """Padding to fewer sizes makes the inputs 5 % larger or more."""
     mix = mix_of(context.row)
     if mix is None or mix.padding < LEAST_PADDING:
         return None
@@ -66,7 +67,7 @@ def padding(context: Context) -> Evidence | None:
 
 
 def recompiles(context: Context) -> Evidence | None:
-    """Torch compiled again within the timed window, or gave reasons for compiling again."""
+    """Torch compiled again while calls were timed, or gave reasons for compiling again."""
     row, reasons = context.row, evidence.texts(context.row, "recompile_reasons")
     timed = row["recompiles"] or 0
     if row["calls"] and not timed:  # new sizes compile, as `size_compiles` says
@@ -82,7 +83,7 @@ def recompiles(context: Context) -> Evidence | None:
 
 
 def graph_breaks(context: Context) -> Evidence | None:
-    """torch.compile split the model into several graphs (graph_breaks)."""
+    """torch.compile split the model into several graphs, at graph breaks."""
     row = context.row
     if not row["graph_breaks"]:
         return None
@@ -98,7 +99,7 @@ def graph_breaks(context: Context) -> Evidence | None:
 
 
 def fallbacks(context: Context) -> Evidence | None:
-    """Operators for which Inductor has no code of its own take a tenth of the call or more."""
+    """Operators for which Inductor generates no code take a tenth of the call or more."""
     row = context.row
     names = {_operator(name) for name in evidence.texts(row, "fallback_kernels")}
     mine = [one for one in evidence.kernels(row) if one.name in names]
@@ -110,10 +111,10 @@ def fallbacks(context: Context) -> Evidence | None:
 
 
 def _share_of_breaks(context: Context, in_eager: bool) -> float | None:
-    """The share of a call that compiling it in one piece could save at most; None where unknown.
+    """The largest share of a call that compiling it in one piece could save; None if unknown.
 
-    It is the time of guards and of Python around the pieces. Where functions run in eager, their
-    kernels are added, except matrix products: compiled code calls the same library for these. On
+    It is the time of guards and of Python around the pieces. If functions run in eager, their
+    kernels are added, except matrix products, for which compiled code calls the same library. On
     CUDA no kernels are added, because they run while the host works.
     """
     row = context.row
@@ -128,13 +129,13 @@ def _share_of_breaks(context: Context, in_eager: bool) -> float | None:
 
 
 def _operator(name: str) -> str:
-    """The name of an operator in profiles: `aten::sort` for torch's `aten.sort.stable`."""
+    """Converts an operator's name to the name in profiles: `aten.sort.stable` to `aten::sort`."""
     parts = name.removeprefix("torch.ops.").split(".")
     return name if len(parts) < 2 else "::".join(parts[:2])
 
 
 def first_call(context: Context) -> Evidence | None:
-    """The first call takes as long as a thousand calls of the baseline or more."""
+    """The first call takes as long as a thousand calls of the baseline, or longer."""
     row, calls = context.row, long_first_call(context.row)
     if calls is None:
         return None
@@ -147,17 +148,12 @@ def first_call(context: Context) -> Evidence | None:
 
 
 def _phases(row: Row) -> str:
-    """The longest phases of compiling: `: inductor 4.10 s, codegen 2.20 s`; empty where unknown."""
     phases = sorted(json.loads(row["compile_phases_s"] or "{}").items(), key=lambda one: -one[1])
     known = [f"{name} {s:#.3g} s" for name, s in phases[:_MOST_PHASES] if s > 0]
     return f": {', '.join(known)}" if known else ""
 
 
 def _caches(context: Context) -> str:
-    """`; with a warm compiler cache 1.03 s`; empty if no row has the other state of the cache.
-
-    A row whose warm cache lacked the compiled code is passed over.
-    """
     for other in context.caches:
         lacked = other["compile_cache"] == "warm" and other["compiler_cache_misses"]
         if other["first_call_s"] is not None and not lacked:
@@ -176,7 +172,7 @@ def _pays(row: Row) -> str:
 
 
 def memory_of_compiling(context: Context) -> Evidence | None:
-    """The first call takes 32 MiB more than plain eager's, and twice what a steady call needs."""
+    """The first call's peak memory exceeds plain eager's by 32 MiB, and is twice a usual call's."""
     row, plain = context.row, context.plain
     setup, steady = row["setup_peak_bytes"], row["peak_bytes"]
     before = None if plain is None else plain["setup_peak_bytes"]
@@ -192,7 +188,7 @@ def memory_of_compiling(context: Context) -> Evidence | None:
 
 
 def torch_warning(context: Context) -> Evidence | None:
-    """Torch printed a warning during the case."""
+    """Torch printed a warning during the run."""
     warnings = evidence.texts(context.row, "torch_warnings")
     return Evidence(None, {"warning": evidence.first_and_count(warnings)}) if warnings else None
 

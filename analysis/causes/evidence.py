@@ -1,4 +1,4 @@
-"""Evidence that several rules read: lists of texts, profiled kernels, shares of a call."""
+"""Functions that read a row's evidence for the rules: texts, profiled kernels, shares of a call."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _MOST_NAMED = 2
 
 @dataclass(frozen=True)
 class Kernel:
-    """One of the ten heaviest kernels of a call."""
+    """One of the ten heaviest kernels in the profile of a call; on a CPU, an operator."""
 
     name: str
     count: float
@@ -50,24 +50,24 @@ class Kernel:
 
     @property
     def is_generated(self) -> bool:
-        """Whether Inductor generated it: C++ on a CPU, Triton on a GPU."""
+        """Whether Inductor generated the kernel, as C++ for a CPU or as Triton for a GPU."""
         return _GENERATED.search(self.name) is not None
 
     @property
     def is_product(self) -> bool:
-        """Whether it computes matrix products: a CPU's operator or a GPU's kernel."""
+        """Whether the kernel computes matrix products, convolutions or attention."""
         is_fused = self.is_generated and not self.name.startswith("triton_tem_")
         return not is_fused and _PRODUCT.search(self.name) is not None
 
 
 def texts(row: Row, column: str) -> list[str]:
-    """The texts in a column that holds a JSON list; an empty list where it is null or absent."""
+    """The texts in a column that holds a JSON list, or an empty list if the column has no value."""
     value = row.get(column)
     return [" ".join(str(one).split()) for one in json.loads(value)] if value else []
 
 
 def kernels(row: Row | None) -> tuple[Kernel, ...]:
-    """The heaviest kernels of a row; empty without a profile that agrees with the clocks."""
+    """The heaviest kernels of a row; empty without a profile that agrees with the timings."""
     if row is None or not row["heaviest_kernels"] or not row["profiled_span_s"]:
         return ()
     if not UNRELIABLE.isdisjoint(phrases.flags(row)):
@@ -81,12 +81,12 @@ def _parse_kernels(text: str) -> tuple[Kernel, ...]:
 
 
 def seconds(of: Iterable[Kernel]) -> float:
-    """The summed time of these kernels."""
+    """The summed time of the kernels in `of`, in seconds."""
     return sum(one.seconds for one in of)
 
 
 def share_of_call(row: Row, part_s: float | None) -> float | None:
-    """`part_s` ÷ the profiled call of `row`; None where unknown, or where the part is longer."""
+    """`part_s` as a share of the profiled call of `row`; None if it is unknown or exceeds 1."""
     span_s = row["profiled_span_s"]
     if part_s is None or not span_s:
         return None
@@ -95,7 +95,7 @@ def share_of_call(row: Row, part_s: float | None) -> float | None:
 
 
 def heaviest_names(of: Iterable[Kernel], row: Row) -> str:
-    """The heaviest two kernels with their shares of the call: `aten::mm 75 %, aten::gelu 6 %`."""
+    """The two heaviest kernels with their shares of a call: `aten::mm 75 %, aten::gelu 6 %`."""
     heaviest = sorted(of, key=lambda one: -one.seconds)[:_MOST_NAMED]
     return ", ".join(
         f"{shorten(one.name)} {numbers.share(one.seconds, row['profiled_span_s'])}"
@@ -104,15 +104,15 @@ def heaviest_names(of: Iterable[Kernel], row: Row) -> str:
 
 
 def shorten(name: str) -> str:
-    """`name`, shortened if it is very long."""
+    """Cuts `name` to 40 characters if it is longer."""
     return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"
 
 
 def pace_ratio(row: Row, other: Row) -> float | None:
-    """How many times slower the machine ran in the profile of `row` than in that of `other`.
+    """How many times slower the machine ran while `row` was profiled than while `other` was.
 
-    A time of `row` ÷ this ratio can be compared with a time of `other`. 1 on CUDA; None where
-    unknown.
+    A time of `row` divided by this ratio is comparable with a time of `other`. The ratio is 1 on
+    CUDA, and None if one of the two speeds is unknown.
     """
     if phrases.on_cuda(row):
         return 1.0  # the pace is the host's, and kernels run on the device
@@ -121,12 +121,12 @@ def pace_ratio(row: Row, other: Row) -> float | None:
 
 
 def overhead_share(row: Row) -> Estimate | None:
-    """The share of a call in which no kernel works, with an interval; None where unknown.
+    """The share of a call in which no kernel runs, with an interval; None if it is unknown.
 
     On CUDA it is the time in which the device waits for the host. On a CPU it is the share of
-    dispatch by the clocks, or by the profile where that is unknown. For compiled code the clocks
-    measure guards and Python but no launches, so their share is the lower end and the profile's is
-    the upper.
+    dispatch that was timed, or the profile's share if dispatch was not timed. For compiled code,
+    timing covers guards and Python but no launches. The timed share is then the lower end of the
+    interval, and the profile's share the upper end.
     """
     if phrases.on_cuda(row):
         busy = _within_a_call(stored_ratio(row, "device_share"))
@@ -139,7 +139,6 @@ def overhead_share(row: Row) -> Estimate | None:
 
 
 def _within_a_call(share: Estimate) -> Estimate | None:
-    """`share` limited to the range from 0 to 1; None if it has no interval."""
     if share.value is None or share.low is None or share.high is None:
         return None
     return Estimate(*(min(1.0, max(0.0, each)) for each in (share.value, share.low, share.high)))
@@ -154,11 +153,12 @@ def _of_compiled(clocked: Estimate, profiled: Estimate | None) -> Estimate:
 
 
 def _profiled_overhead(row: Row) -> Estimate | None:
-    """The share of a call without a kernel, by the profile; None without a reliable profile.
+    """The share of a call in which no kernel runs, by the profile; None without a reliable profile.
 
-    The profiler slows small operators more than kernels, so the share that it shows is the upper
-    end. The lower end is the share if it slowed operators alone. Beside other programs the lower
-    end is 0, because time without a kernel may be time spent waiting for the processor.
+    The profiler slows small operators more than kernels, so the share in the profile is the upper
+    end of the interval. The lower end assumes that the profiler slowed operators only. If other
+    programs ran meanwhile, the lower end is 0, because time without a kernel may be time spent
+    waiting for the processor.
     """
     slower = row["profiler_overhead"]
     work = share_of_call(row, row["kernels_s"])
@@ -170,9 +170,9 @@ def _profiled_overhead(row: Row) -> Estimate | None:
 
 
 def durations(*times_s: float) -> list[str]:
-    """`1.04 ms`, `0.698 ms`: times that are compared with each other, all in one unit.
+    """Formats times that are compared with each other, all in one unit: `1.04 ms`, `0.698 ms`.
 
-    The unit fits the longest time, or the shortest if that is less than a tenth of the unit.
+    The unit fits the longest time, or the shortest time if that is less than a tenth of the unit.
     """
     scale, unit = numbers.time_unit(max(times_s))
     if min(times_s) < scale / 10:
@@ -184,9 +184,10 @@ def durations(*times_s: float) -> list[str]:
 
 @dataclass(frozen=True)
 class Change:
-    """What a row saves compared with plain eager, as shares of the baseline's call.
+    """What a mode saves relative to plain eager, as shares of the baseline's call.
 
-    A negative share is added, not saved.
+    `overhead` is saved time outside of kernels, `work` saved time in kernels. A negative share is
+    added time.
     """
 
     overhead: Estimate
@@ -194,12 +195,12 @@ class Change:
 
 
 def change(row: Row, plain: Row | None) -> Change | None:
-    """The Change from plain eager to `row`; None where overhead or work is unknown.
+    """Compares a row with plain eager; None if the overhead or the work of one row is unknown.
 
-    The two rows are separate processes, so each is compared with its own baseline, paired within
-    the rounds of its process. The intervals are the worst case of all intervals. If overhead and
-    work of the row come from its profile, those of plain eager do, too: a profile counts more as
-    overhead than the clocks do.
+    The two rows were measured in separate processes, so each is first compared with the baseline
+    that was timed in the rounds of the same process. The intervals of the result are the worst case
+    of all intervals. If the row's overhead comes from its profile, plain eager's does, too, because
+    a profile counts more time as overhead than direct timing does.
     """
     if plain is None:
         return None
@@ -222,7 +223,6 @@ def _is_by_profile(row: Row) -> bool:
 
 
 def _with_profile(clocked: Estimate | None, profiled: Estimate | None) -> Estimate | None:
-    """The share by the profile, with an interval that covers both; `clocked` if one is None."""
     if clocked is None or profiled is None:
         return clocked
     (one, other), (low, high) = ends(clocked), ends(profiled)
@@ -232,8 +232,8 @@ def _with_profile(clocked: Estimate | None, profiled: Estimate | None) -> Estima
 def _parts(row: Row, share: Estimate | None) -> tuple[Estimate | None, Estimate | None] | None:
     """Overhead and work of a call, as shares of the baseline's call in the same process.
 
-    `share` is the overhead as a share of the row's own call. None where it or the speedup is
-    unknown.
+    `share` is the overhead as a share of the row's own call. The result is None if `share` or the
+    speedup is unknown.
     """
     if share is None or row["speedup_ci_low"] is None:
         return None
@@ -242,7 +242,7 @@ def _parts(row: Row, share: Estimate | None) -> tuple[Estimate | None, Estimate 
 
 
 def less_work(context: Context) -> str:
-    """A remedy in one sentence: what makes the kernels themselves cheaper on this device."""
+    """Returns a sentence that advises how to make the kernels cheaper on this device."""
     row = context.row
     if row["dtype"] not in ("fp32", "tf32"):
         return FASTER_DEVICE
@@ -260,6 +260,6 @@ def less_work(context: Context) -> str:
 
 
 def first_and_count(reasons: Collection[Any]) -> str:
-    """The first of several texts, and how many more there are: `graph break (and 2 more)`."""
+    """The first of several texts, and the number of the others: `graph break (and 2 more)`."""
     more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
     return f"{next(iter(reasons))}{more}"

@@ -1,4 +1,4 @@
-"""The table of causes, and the causes of each row, most important first."""
+"""The table of all causes, and functions that find the causes of rows."""
 
 from __future__ import annotations
 
@@ -56,10 +56,10 @@ OVERHEAD = ("more_overhead", "guards")
 
 
 def findings(rows: Sequence[Row]) -> list[tuple[Finding, ...]]:
-    """The causes of each of `rows`, most important first.
+    """Returns the causes of each row, the most important cause first.
 
-    A run that is not ok, or has a smoke budget, has none. `rows` should be the whole study, because
-    they are compared with each other.
+    A run that did not end ok, or that had only a smoke budget, has no cause. `rows` should be the
+    whole study, because rows are compared with each other.
     """
     good = [row for row in rows if phrases.why_left_out(row) is None]
     sections = phrases.grouped((values_of(row, SAME_BASELINE), row) for row in good)
@@ -68,30 +68,30 @@ def findings(rows: Sequence[Row]) -> list[tuple[Finding, ...]]:
 
 
 def findings_by_run(table: pd.DataFrame) -> dict[str, tuple[Finding, ...]]:
-    """The causes of each row of a derived table, by run_id."""
+    """A dict from run_id to the causes of the run, for a table with all derived columns."""
     rows = phrases.as_rows(table)
     return {row["run_id"]: found for row, found in zip(rows, findings(rows), strict=True)}
 
 
 def findings_column(table: pd.DataFrame) -> pd.Series:
-    """`findings` as a column of `table`, which has every derived column but those of causes."""
+    """Returns `findings` as a column; `table` needs all derived columns except those on causes."""
     return per_row(table, findings(phrases.as_rows(table)), "object")
 
 
 def cause(rows: pd.DataFrame) -> pd.Series:
-    """The codes of each row's causes (column `_causes`), joined by `;`; None without a cause."""
+    """Joins the codes in column `_causes` of each row by `;`; None for a row without causes."""
     codes = (";".join(one.code for one in each) or None for each in rows["_causes"])
     return per_row(rows, codes, "object")
 
 
 def cause_text(rows: pd.DataFrame) -> pd.Series:
-    """The text of each row's first cause (column `_causes`); None without a cause."""
+    """The text of the first cause in column `_causes` of each row; None for a row without one."""
     texts = (each[0].text if each else None for each in rows["_causes"])
     return per_row(rows, texts, "object")
 
 
 def standalone_text(one: Finding) -> str:
-    """The sentence and the remedy of a cause as text, for the causes after the first."""
+    """Returns the sentence of a cause, with a capital letter, followed by the remedy."""
     return " ".join(filter(None, (f"{one.sentence[0].upper()}{one.sentence[1:]}", one.remedy)))
 
 
@@ -121,10 +121,10 @@ def _of_row(
 
 
 def find_causes(context: Context, causes: Sequence[Cause] = CAUSES) -> tuple[Finding, ...]:
-    """The causes of one row, most important first.
+    """Returns the causes of one row, the most important cause first.
 
-    If the mode is not in effect, only DECISIVE causes and hints are kept, because the others would
-    describe another mode.
+    If the row's mode was not in effect, only DECISIVE causes and hints are kept, because other
+    causes would describe a mode that did not run.
     """
     evidence = [(entry, entry.rule(context)) for entry in causes]
     held = [(entry, each) for entry, each in evidence if each is not None]
@@ -150,9 +150,10 @@ def _make_finding(row: Row, entry: Cause, evidence: Evidence, parts_explain: boo
 
 
 def _parts_explain(row: Row, shares: Sequence[tuple[str, float | None]]) -> bool:
-    """Whether the causes of kinds LOSS and PART explain the speedup; `shares` has code and share.
+    """Whether the causes of kinds LOSS and PART explain the speedup of a row.
 
-    They explain no gain, and no loss that is much larger than all of them together.
+    `shares` has the code of each such cause and its share of a call. Such causes never explain a
+    gain, nor a loss that is much larger than all of them together.
     """
     known = [(code, share) for code, share in shares if share is not None]
     if is_gain(row) or not is_loser(row) or len(known) < len(shares):
@@ -166,8 +167,8 @@ def _parts_explain(row: Row, shares: Sequence[tuple[str, float | None]]) -> bool
 def _before(row: Row, kind: int) -> str:
     """The text that stands before a cause's sentence.
 
-    It ends in ":" if the cause explains the speedup, and in ";" if it does not. Before a COST it
-    leaves out the first call, which is such a cost itself.
+    It ends in ":" if the cause explains the speedup, else in ";". Before a COST it leaves out the
+    first call, because the first call is such a cost itself.
     """
     if kind in EXPLAINING:
         return f"{lead(row)}:"
@@ -175,10 +176,6 @@ def _before(row: Row, kind: int) -> str:
 
 
 def _plain(row: Row, members: Sequence[Row]) -> Row | None:
-    """The member that is plain eager with the row's grad axis at the baseline's dtype.
-
-    None if there is none, or if it is the row itself.
-    """
     if is_plain(row) and row["dtype"] == row["baseline_dtype"]:
         return None
     return next(
@@ -194,11 +191,11 @@ def _plain(row: Row, members: Sequence[Row]) -> Row | None:
 
 
 def most_important(rows: Iterable[Row], count: int) -> list[Row]:
-    """At most `count` of `rows`: those whose first cause a reader asks for first, each cause once.
+    """Picks the `count` rows that a reader asks about first, no two with the same first cause.
 
-    Modes that are slower by more than a tenth come first, the slowest first. Then come compiled,
-    captured and autocast modes without gain, then gains, the largest first, then modes not in
-    effect and the rest.
+    Modes that are slower by more than a tenth come first, the slowest first. Compiled, captured and
+    autocast modes without gain follow, then gains, the largest first, then modes that were not in
+    effect, then the rest.
     """
     with_cause = sorted((row for row in rows if row["cause"]), key=_importance)
     of_cause = {row["cause"].partition(";")[0]: row for row in reversed(with_cause)}

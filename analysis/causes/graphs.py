@@ -1,4 +1,4 @@
-"""Rules on CUDA graphs and on modes that are not in effect."""
+"""Rules on CUDA graphs, and on modes that torch did not run as named."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SIZE = "size mismatch"
 
 
 def not_graphed(context: Context) -> Evidence | None:
-    """A mode of CUDA graphs ran without them; with torch's own reason if there is one."""
+    """A mode that should run CUDA graphs launched none."""
     row = context.row
     why = _why(row)
     if not _captures(row) or not phrases.not_in_effect(row) or why is None:
@@ -36,7 +36,7 @@ def not_graphed(context: Context) -> Evidence | None:
 
 
 def not_in_effect(context: Context) -> Evidence | None:
-    """Torch ran something other than the mode's name says, for another reason than graphs."""
+    """Torch did not run what the mode's name says, for a reason other than missing CUDA graphs."""
     row = context.row
     if not phrases.not_in_effect(row) or not row["in_effect_note"]:
         return None
@@ -44,9 +44,10 @@ def not_in_effect(context: Context) -> Evidence | None:
 
 
 def partly_graphed(context: Context) -> Evidence | None:
-    """CUDA graphs were launched, but torch skipped some.
+    """CUDA graphs were launched, but torch left out a part of the call.
 
-    The share of the evidence is the time in which the device waits: a replayed graph keeps it busy.
+    The share of the evidence is the time in which the device waits, because a replayed graph keeps
+    the device busy.
     """
     row, reasons = context.row, evidence.texts(context.row, "cudagraph_skip_reasons")
     if phrases.not_in_effect(row) or not reasons or not _captures(row):
@@ -56,10 +57,11 @@ def partly_graphed(context: Context) -> Evidence | None:
 
 
 def graph_per_size(context: Context) -> Evidence | None:
-    """Torch records a CUDA graph for each size: it warned of that, or it compiled for several.
+    """A CUDA graph is recorded for each of several input sizes.
 
-    Only the warning counts sizes: one reason to compile again may stand for several of them, and
-    one size may give several reasons. The share of the evidence is that of `partly_graphed`.
+    Torch's reasons for compiling again do not count the sizes: one reason may stand for several
+    sizes, and one size may give several reasons. The share of the evidence is the time in which the
+    device waits.
     """
     row = context.row
     if phrases.not_in_effect(row) or not phrases.on_cuda(row) or not _captures(row):
@@ -81,7 +83,7 @@ def graph_per_size(context: Context) -> Evidence | None:
 
 
 def device_is_the_limit(context: Context) -> Evidence | None:
-    """A graph saves launches, but the device works for most of the call, so little is gained."""
+    """A graph saves launches, but gains little, because the device works for most of the call."""
     row = context.row
     if not phrases.on_cuda(row) or not row["graph_launches"] or not is_no_gain(row):
         return None
@@ -101,7 +103,6 @@ def _captures(row: Row) -> bool:
 
 
 def _waiting(row: Row) -> float | None:
-    """The part of a call in which the device waits for the host; None where unknown."""
     busy = row["device_share"]
     return None if busy is None else max(0.0, 1 - float(busy))
 
@@ -111,7 +112,7 @@ def _launches(row: Row) -> str:
 
 
 def _why(row: Row) -> str | None:
-    """Why no CUDA graph ran: torch's reason, or the row's note if it is about graphs; else None."""
+    """Why no CUDA graph ran, by torch or by the row's note; None if neither gives a reason."""
     reasons = evidence.texts(row, "cudagraph_skip_reasons")
     if reasons:
         return evidence.first_and_count(reasons)

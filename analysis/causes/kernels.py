@@ -1,4 +1,4 @@
-"""Rules on kernels: which remain, which became fewer or slower, their floor, and their threads."""
+"""Rules on kernels: unchanged, fused or slower ones, their least possible time, and threads."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SLOWER = 1.1  # generated kernels ÷ those they replace, by the profile
 
 
 def subnormal_numbers(context: Context) -> Evidence | None:
-    """Weights, inputs or results are subnormal numbers, which may take any multiple of the time."""
+    """Weights, inputs or results contain subnormal numbers, which can slow a CPU many times."""
     shares = json.loads(context.row.get("subnormal") or "{}")
     if not shares or phrases.on_cuda(context.row):
         return None
@@ -49,7 +49,7 @@ def subnormal_numbers(context: Context) -> Evidence | None:
 
 
 def unchanged_kernels(context: Context) -> Evidence | None:
-    """The row gains little, and more than half of its call is kernels that eager runs, too."""
+    """The mode gains little, and kernels that eager runs, too, take half of its call or more."""
     row = context.row
     if not is_no_gain(row) or not is_same_precision(row) or row["bound_by"] == "overhead":
         return None
@@ -68,7 +68,7 @@ def unchanged_kernels(context: Context) -> Evidence | None:
 
 
 def fused_kernels(context: Context) -> Evidence | None:
-    """A compiled mode is faster, and its kernels take less time than plain eager's."""
+    """A compiled mode is faster, and its kernels take less time than plain eager's kernels."""
     row = context.row
     is_fusing = is_compiled(row) and is_same_precision(row) and row["generated_kernels"]
     saved = evidence.change(row, context.plain) if is_fusing and is_faster(row) else None
@@ -83,9 +83,9 @@ def fused_kernels(context: Context) -> Evidence | None:
 
 
 def slower_kernels(context: Context) -> Evidence | None:
-    """A compiled mode is slower, and its kernels take longer than those they replace.
+    """A compiled mode is slower, and its kernels take longer than the kernels that they replace.
 
-    Both the clocks (with their intervals) and the profile have to show it.
+    Both the timings, with their intervals, and the profile have to show this.
     """
     row, plain = context.row, context.plain
     is_fusing = is_compiled(row) and is_same_precision(row)
@@ -102,7 +102,11 @@ def slower_kernels(context: Context) -> Evidence | None:
 
 
 def near_floor(context: Context) -> Evidence | None:
-    """The row gains little, and its floor is at least 0.7 of its work, by the interval."""
+    """The mode gains little, and its kernels run close to the limit of the device.
+
+    The limit (`floor_s`) is 70 % or more of the kernels' time, even at the upper end of the
+    interval of that time.
+    """
     row = context.row
     if not is_no_gain(row) or flags.BEATEN in phrases.flags(row) or not row["floor_s"]:
         return None
@@ -124,7 +128,6 @@ _LIMITS = {
 
 
 def _longest_work_s(row: Row) -> float | None:
-    """The upper end of the interval of the kernels' time, in seconds; None where unknown."""
     if phrases.on_cuda(row):
         return row["device_ci_high_s"]  # type: ignore[no-any-return]
     latency_s, dispatch = row["latency_paired_ci_high_s"], row["dispatch_share_ci_low"]
@@ -133,7 +136,7 @@ def _longest_work_s(row: Row) -> float | None:
 
 
 def _unchanged(row: Row, plain: Row | None) -> list[Kernel]:
-    """The kernels of a row that plain eager runs, too: on a CPU, all but generated ones."""
+    """The kernels that plain eager runs, too; on a CPU, those that Inductor did not generate."""
     mine = [one for one in kernels(row) if not one.is_generated]
     if not phrases.on_cuda(row):
         return mine
@@ -142,13 +145,11 @@ def _unchanged(row: Row, plain: Row | None) -> list[Kernel]:
 
 
 def _only_in(row: Row, other: Row) -> Sequence[Kernel]:
-    """The kernels of a row whose names do not occur in the other."""
     names = {one.name for one in kernels(other)}
     return [one for one in kernels(row) if one.name not in names]
 
 
 def _fewer(context: Context) -> str:
-    """How many fewer kernels run than in eager: `; 40 kernels became 23`; empty where unknown."""
     before = None if context.plain is None else context.plain["kernels"]
     after = context.row["kernels"]
     if before is None or after is None or after >= before:
@@ -157,10 +158,11 @@ def _fewer(context: Context) -> str:
 
 
 def threads(context: Context) -> Evidence | None:
-    """The same case is faster by a tenth with another number of threads, by the intervals.
+    """The same case is faster by more than a tenth with another number of threads.
 
-    The latencies are compared at equal pace of the machine where that is known, as the two are
-    separate processes. Two processes of the same code differ by less than a tenth.
+    The intervals of the two latencies have to show this. Because the latencies come from separate
+    processes, they are compared at equal speed (pace) of the machine if that is known. Two
+    processes of the same code differ by less than a tenth.
     """
     row = context.row
     compared = ((one, pace.latencies(row, one)) for one in context.threads)

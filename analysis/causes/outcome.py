@@ -1,4 +1,4 @@
-"""What is to be explained about a row: whether it gained or lost, and how that is said."""
+"""Decides whether a row gained or lost against its baseline, and words the result."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LONG = 1000
 
 
 def undecided(row: Row) -> str:
-    """Why no cause of a row's speedup is named; it can follow a colon."""
+    """Says why no cause of a row's speedup is named, in a text that can follow a colon."""
     if row["verdict"] != "inconclusive":
         return UNDECIDED
     longer = "" if row["budget"] == "thorough" else "longer (budget=thorough) or "
@@ -43,7 +43,7 @@ def is_slower(row: Row) -> bool:
 
 
 def is_no_gain(row: Row) -> bool:
-    """Whether the interval excludes a gain of a tenth, and does not show a loss of a tenth."""
+    """Whether the speedup's interval excludes a gain of a tenth, but shows no loss of a tenth."""
     return (
         is_compared(row)
         and bool(row["speedup_ci_high"] < 1 + LITTLE)
@@ -52,17 +52,17 @@ def is_no_gain(row: Row) -> bool:
 
 
 def is_gain(row: Row) -> bool:
-    """Whether the row is faster, and its interval does not exclude a gain of a tenth."""
+    """Whether the row is faster, and its interval allows a gain of a tenth or more."""
     return is_faster(row) and not is_no_gain(row)
 
 
 def is_loser(row: Row) -> bool:
-    """Whether the row is slower than its baseline by more than a tenth, by its interval."""
+    """Whether the whole interval of the speedup shows a loss of more than a tenth."""
     return is_compared(row) and bool(row["speedup_ci_high"] < 1 / (1 + LITTLE))
 
 
 def is_compiled(row: Row) -> bool:
-    """Whether a compiler made the code of the row."""
+    """Whether the row's mode compiles the model."""
     return bool(row["compile_mode"] != "none")
 
 
@@ -72,7 +72,7 @@ def is_same_precision(row: Row) -> bool:
 
 
 def long_first_call(row: Row) -> float | None:
-    """How many calls of the baseline take as long as the first call; None if that is below LONG."""
+    """The length of the first call, counted in calls of the baseline; None if it is below LONG."""
     first_s, call_s = row["first_call_s"], row["baseline_latency_s"]
     if not is_compared(row) or not (is_compiled(row) or row["graph"]):
         return None
@@ -82,12 +82,12 @@ def long_first_call(row: Row) -> float | None:
 
 
 def lead(row: Row) -> str:
-    """The text of `comparison`, followed by what the first call costs where that matters."""
+    """The text of `comparison`, followed by the cost of the first call if that matters."""
     return f"{comparison(row)}{_first_call(row)}"
 
 
 def comparison(row: Row) -> str:
-    """What the causes of a row explain: `amp is 5.3 times slower than eager`."""
+    """Says how a row compares with its baseline: `amp is 5.3 times slower than eager`."""
     mode, against = name(row), _baseline(row)
     if phrases.not_in_effect(row):
         return f"{mode} is not in effect"
@@ -109,7 +109,10 @@ def comparison(row: Row) -> str:
 
 
 def comparison_of(rows: Sequence[Row]) -> str:
-    """`amp and eager bf16 are 5.3 to 6.0 times slower than eager`, for rows of one `outcome`."""
+    """Says how several rows of equal `outcome` compare with their baseline.
+
+    For example `amp and eager bf16 are 5.3 to 6.0 times slower than eager`.
+    """
     names = phrases.listed(list(dict.fromkeys(map(name, rows))))
     found, against = outcome(rows[0]), _baseline(rows[0])
     speedups = sorted(row["speedup"] for row in rows)
@@ -122,36 +125,30 @@ def comparison_of(rows: Sequence[Row]) -> str:
 
 
 def outcome(row: Row) -> str:
-    """What `comparison_of` says of a row: `slower`, `faster`, or else LITTLE_OR_NOTHING."""
+    """Classifies a row as `slower`, `faster`, or else as LITTLE_OR_NOTHING."""
     return "slower" if is_loser(row) else "faster" if is_gain(row) else LITTLE_OR_NOTHING
 
 
 def name(row: Row) -> str:
-    """The row's mode, with its dtype where only the dtype differs from the baseline's."""
+    """The row's mode; with its dtype if that differs from the baseline's without autocast."""
     mode = phrases.mode(row)
     is_cast = row["dtype"] != row["baseline_dtype"] and not row["autocast"]
     return f"{mode} {row['dtype']}" if is_cast else mode
 
 
 def _baseline(row: Row) -> str:
-    """The baseline's name: `eager`, or `eager fp32` where its dtype differs from the row's."""
     mode, dtype = row["baseline_mode"], row["baseline_dtype"]
     return str(mode) if dtype == row["dtype"] else f"{mode} {dtype}"
 
 
 def times(ratio: float) -> str:
-    """A ratio as it stands before `slower`: `5.3 times`, or `6.1 %` if it is below 1.1."""
+    """Formats a ratio to stand before `slower`: `5.3 times`, or `6.1 %` if it is below 1.1."""
     if ratio < 1 + LITTLE:
         return numbers.percent(ratio - 1)
     return f"{numbers.times(ratio).removesuffix('×')} times"
 
 
 def _first_call(row: Row) -> str:
-    """What the first call costs: ` after a first call of 7.20 s, which pays after 64,000 calls`.
-
-    If the mode is not faster, its length in calls: `, after a first call of 7.20 s, as long as
-    51,000 calls of eager`. Empty if that is not long, or if nothing is compiled or captured.
-    """
     first_s, pays_after = row["first_call_s"], row["break_even_calls"]
     builds = is_compiled(row) or row["graph"]
     if row["verdict"] == "faster" and builds and pays_after and first_s is not None:

@@ -1,4 +1,4 @@
-"""Rules on what a call spends beside its kernels: Python, dispatcher, guards, autograd."""
+"""Rules on the time of a call outside its kernels: Python, dispatcher, guards, autograd."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ GRADS = ("no_grad", "inference_mode")
 
 
 def less_overhead(context: Context) -> Evidence | None:
-    """The row is faster, and spends less of a call beside its kernels than plain eager."""
+    """The mode beats its baseline, and spends less time outside kernels than plain eager."""
     saved = evidence.change(context.row, context.plain) if is_faster(context.row) else None
     if saved is None or ends(saved.overhead)[0] < LEAST:
         return None
@@ -39,7 +39,7 @@ def less_overhead(context: Context) -> Evidence | None:
 
 
 def compiled_code(context: Context) -> Evidence | None:
-    """A compiled mode is faster than the same mode without compiling, by the intervals."""
+    """A compiled mode is faster than the same mode without compiling, by their intervals."""
     row, before = context.row, _uncompiled(context)
     if not is_faster(row) or before is None or row["speedup_ci_low"] <= before["speedup_ci_high"]:
         return None
@@ -53,7 +53,7 @@ def compiled_code(context: Context) -> Evidence | None:
 
 
 def more_overhead(context: Context) -> Evidence | None:
-    """The row is slower, and spends more of a call beside its kernels than plain eager."""
+    """The mode loses to its baseline, and spends more time outside kernels than plain eager."""
     row = context.row
     saved = evidence.change(row, context.plain) if is_slower(row) else None
     if saved is None or ends(saved.overhead)[1] > -LEAST:
@@ -65,7 +65,7 @@ def more_overhead(context: Context) -> Evidence | None:
 
 
 def bound_by_overhead(context: Context) -> Evidence | None:
-    """The row gains little, and overhead takes more than half of a call by its interval."""
+    """The mode gains little, and overhead takes more than half of its call."""
     row = context.row
     if not is_no_gain(row) or row["bound_by"] != "overhead":
         return None
@@ -84,7 +84,7 @@ def bound_by_overhead(context: Context) -> Evidence | None:
 
 
 def guards(context: Context) -> Evidence | None:
-    """Cache lookup and Python around compiled code take a twentieth of the profiled call."""
+    """Cache lookup and Python around compiled code take a twentieth of a profiled call or more."""
     row, call = context.row, profile.compiled_call(context.row)
     if call is None or not is_compared(row) or call.overhead_share < LEAST_GUARDS:
         return None
@@ -95,7 +95,7 @@ def guards(context: Context) -> Evidence | None:
 
 
 def no_autograd(context: Context) -> Evidence | None:
-    """The row's grad axis alone is faster than the baseline's, in which autograd is on."""
+    """no_grad or inference_mode alone, without the rest of the mode, beats the baseline."""
     row, plain = context.row, context.plain
     if not is_faster(row) or row["grad"] not in GRADS or row["phase"] != "inference":
         return None
@@ -110,7 +110,7 @@ def no_autograd(context: Context) -> Evidence | None:
 
 
 def grad_left_on(context: Context) -> Evidence | None:
-    """Inference with gradients enabled; the same mode without is faster, by its interval."""
+    """Inference runs with gradients enabled, and the same mode without gradients is faster."""
     row = context.row
     if row["phase"] != "inference" or row["grad"] != "enabled" or row["speedup_ci_low"] is None:
         return None
@@ -131,10 +131,6 @@ def grad_left_on(context: Context) -> Evidence | None:
 
 
 def _what_adds(row: Row, added_s: float) -> dict[str, str]:
-    """The figures `added` and `what` of `more_overhead`: what adds `added_s` seconds to a call.
-
-    The text has the times of the parts where the profile has them.
-    """
     call = profile.compiled_call(row) if is_compiled(row) else None
     if call is not None:
         added, lookup, wrapper = evidence.durations(added_s, call.lookup_s, call.wrapper_s)
@@ -151,7 +147,6 @@ def _what_adds(row: Row, added_s: float) -> dict[str, str]:
 
 
 def _uncompiled(context: Context) -> Row | None:
-    """The row with the same grad axis, precision and autocast that compiles nothing, if any."""
     row = context.row
     if not is_compiled(row):
         return None
@@ -163,7 +158,7 @@ def _uncompiled(context: Context) -> Row | None:
 
 
 def _how(row: Row, before: Row) -> str:
-    """`, by less overhead (115 operators became 11)`; empty where unknown."""
+    """What compiling saved: `, by less overhead (115 operators became 11)`; empty if unknown."""
     saved = evidence.change(row, before)
     parts = []
     if saved is not None and ends(saved.overhead)[0] >= LEAST:
@@ -176,10 +171,6 @@ def _how(row: Row, before: Row) -> str:
 
 
 def _became(what: str, row: Row, before: Row, column: str) -> str:
-    """How a count fell from `before` to `row`: ` (115 operators became 11)`; empty if it did not.
-
-    `column` holds the count and `what` names it. Empty also where it is unknown.
-    """
     then, now = before[column], row[column]
     if then is None or now is None or now >= then:
         return ""
@@ -191,7 +182,6 @@ def _is_plain_itself(row: Row) -> bool:
 
 
 def _operators(context: Context) -> str:
-    """How many fewer operators run than in eager: ` (89 operators became 22)`; else empty."""
     plain = context.plain
     return "" if plain is None else _became("operators", context.row, plain, "ops_dispatched")
 
@@ -213,7 +203,7 @@ def _remedy(context: Context) -> str:
 
 
 def _is_slower_captured(context: Context) -> bool:
-    """Whether the study has the row's precision in CUDA graphs, and each such row is slower."""
+    """Whether rows in CUDA graphs at this precision exist, and all are slower than this row."""
     captured = [
         one["speedup_ci_high"]
         for one in context.siblings

@@ -1,4 +1,4 @@
-"""Rules on precision: casts of autocast, slower and faster products, what the device lacks."""
+"""Rules on precision: casts, faster or slower matrix products, and missing hardware support."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def casts(context: Context) -> Evidence | None:
 
 
 def no_native_dtype(context: Context) -> Evidence | None:
-    """A low precision is slower, and the CPU or GPU has no instructions for it."""
+    """A low precision is slower, and the CPU or GPU has no instructions for this precision."""
     row = context.row
     lack = _missing_support(row)
     if lack is None or not is_slower(row):
@@ -67,7 +67,7 @@ def no_native_dtype(context: Context) -> Evidence | None:
 
 
 def slower_products(context: Context) -> Evidence | None:
-    """A low precision is slower, and so are its matrix products, though the device has them."""
+    """A low precision that the device supports is slower, and so are its matrix products."""
     row, products = context.row, _products(context)
     if not is_slower(row) or _missing_support(row) is not None or products is None:
         return None
@@ -78,7 +78,7 @@ def slower_products(context: Context) -> Evidence | None:
 
 
 def faster_products(context: Context) -> Evidence | None:
-    """A low precision is faster, and its matrix products take less time."""
+    """A low precision is faster, and its matrix products take less time than in fp32."""
     row, products = context.row, _products(context)
     if not is_faster(row) or products is None or products.ratio > 1 / DIFFERS:
         return None
@@ -86,7 +86,7 @@ def faster_products(context: Context) -> Evidence | None:
 
 
 def no_tensor_cores(context: Context) -> Evidence | None:
-    """Products outside of a GPU's tensor cores take three tenths of the kernels' time or more."""
+    """Matrix products outside of a GPU's tensor cores take 30 % of the kernels' time or more."""
     row = context.row
     if not phrases.on_cuda(row) or row["bound_by"] != "work" or not is_compared(row):
         return None
@@ -102,7 +102,7 @@ def no_tensor_cores(context: Context) -> Evidence | None:
 
 
 class _Products:
-    """The times of the matrix products that a row and plain eager share, at the same pace."""
+    """Times of a row's matrix products and of plain eager's, at the same speed of the machine."""
 
     def __init__(self, row: Row, plain: Row, mine: list[Kernel], theirs: list[Kernel], pace: float):
         self.before_s = evidence.seconds(theirs)
@@ -115,9 +115,9 @@ class _Products:
 
 
 def _products(context: Context) -> _Products | None:
-    """The _Products of a row in low precision and of plain eager.
+    """Compares the matrix products of a row in low precision with plain eager's.
 
-    None for a row at the baseline's precision, and where one of the profiles has no such products.
+    None for a row at the baseline's precision, or if one of the two profiles has no such products.
     """
     row, plain = context.row, context.plain or _eager_in_graph(context)
     if plain is None or row["dtype"] not in LOW or plain["dtype"] == row["dtype"]:
@@ -132,14 +132,13 @@ def _products(context: Context) -> _Products | None:
 
 
 def _eager_in_graph(context: Context) -> Row | None:
-    """The row of eager in a CUDA graph at the baseline's dtype; it runs plain eager's kernels."""
+    """Eager in a CUDA graph at the baseline's dtype, which runs plain eager's kernels."""
     same = {"grad": context.row["grad"], "dtype": context.row["baseline_dtype"], "autocast": False}
     others = (one for one in context.siblings if one["graph"] and one["compile_mode"] == "none")
     return next((one for one in others if all(one[k] == v for k, v in same.items())), None)
 
 
 def _in_both(kernels: list[Kernel], others: list[Kernel]) -> list[Kernel]:
-    """Those of `kernels` that `others` contain under the same name and as often."""
     counts = {(one.name, one.count) for one in others}
     return [one for one in kernels if (one.name, one.count) in counts]
 
@@ -151,7 +150,7 @@ def _times(row: Row, products: _Products) -> dict[str, str]:
 
 
 def _missing_support(row: Row) -> str | None:
-    """What the device lacks for the row's precision; None if nothing, or where unknown."""
+    """Says what the device lacks for the row's precision; None if nothing, or if unknown."""
     dtype = row["dtype"]
     if dtype not in LOW:
         return None
@@ -167,14 +166,14 @@ def _missing_support(row: Row) -> str | None:
 
 
 def _rate_ratio(context: Context) -> float | None:
-    """The highest rate of products at the row's precision ÷ the baseline's; None if unknown."""
+    """The highest rate of matrix products at the row's precision ÷ at plain eager's."""
     mine = context.row["ceiling_flops_per_s"]
     theirs = None if context.plain is None else context.plain["ceiling_flops_per_s"]
     return float(mine / theirs) if mine and theirs else None
 
 
 def _other_size(row: Row, rates: float | None) -> str:
-    """The remedy for slow products of a precision that the device supports."""
+    """The remedy for slow matrix products of a precision that the device supports."""
     if rates is not None and rates < 1 / DIFFERS:
         return (
             f"Stay with fp32: the highest rate measured for {row['dtype']} products here is "
@@ -191,7 +190,6 @@ def _how_slow(row: Row, products: _Products | None, rates: float | None) -> str:
 
 
 def _subtract(one: Kernel, before: Kernel | None) -> Kernel:
-    """The kernel `one` without the calls and the time that plain eager (`before`) spends in it."""
     if before is None:
         return one
     count, spent_s = one.count - before.count, one.seconds - before.seconds

@@ -1,4 +1,4 @@
-"""The records of causes: what a rule reads, its evidence, and what readers see."""
+"""Dataclasses of causes: what a rule reads, what it returns, and what readers see."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ EXPLAINING = (DECISIVE, GAIN, LOSS, PART, SMALL_GAIN)
 
 @dataclass(frozen=True)
 class Context:
-    """A row to explain, and the trusted rows of the study that a rule may compare it with.
+    """A row to explain, and the trusted rows of the study with which a rule may compare it.
 
     A trusted row ended ok, was in effect, had more than a smoke budget and has an interval.
     """
@@ -39,11 +39,11 @@ class Context:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a rule found.
+    """What a rule returns if its cause applies.
 
-    `share`: the part of a call's time that the cause explains; for a cause of a gain, the part of
-    the baseline's call. It orders causes of one kind; None is unknown and comes last. `figures`:
-    texts by their names in the cause's sentence and remedy.
+    `share` is the part of a call's time that the cause explains; for the cause of a gain, the part
+    of the baseline's call. It orders causes of one kind; None means unknown and comes last.
+    `figures` has the texts to fill into the cause's sentence and remedy, by name.
     """
 
     share: float | None = None

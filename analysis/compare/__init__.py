@@ -1,1 +1,1 @@
-"""Compares two studies, old against new, on the command line."""
+"""Compares two studies, an old and a new one, on the command line."""

@@ -61,7 +61,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line; returns the exit status."""
+    """Runs the command line and returns the exit status."""
     typed = sys.argv[1:] if arguments is None else arguments
     status = [NOT_COMPARED]
 
@@ -105,7 +105,6 @@ def _print(comparison: Comparison, options: argparse.Namespace) -> None:
 
 
 def _write(comparison: Comparison, options: argparse.Namespace) -> None:
-    """Writes the files that `options` name; UsageError for the first that cannot be written."""
     option = "--github"
     try:
         if options.github and (summary := os.environ.get(SUMMARY)):

@@ -1,4 +1,4 @@
-"""What differs between two studies besides their results, and what of it forbids comparing them."""
+"""Finds differences in the conditions of two studies, and those that forbid comparing them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ COLUMNS = tuple(dict.fromkeys([STATE, *FINGERPRINT, "model_source_id", "seed", *
 
 @dataclass(frozen=True)
 class Difference:
-    """A column whose value differs between the sides in `rows` rows."""
+    """A column whose value differs between the old and the new study, in `rows` rows."""
 
     column: str
     old: str
@@ -52,7 +52,7 @@ class Difference:
 
 
 def find_differences(pairs: Sequence[Pair]) -> list[Difference]:
-    """The differences between the sides, over all rows that are on both."""
+    """Finds the columns whose values differ between the studies, in rows that both studies have."""
     counts = Counter(one for pair in pairs if pair.old and pair.new for one in _of_pair(pair))
     differing = sorted(counts.items(), key=lambda item: COLUMNS.index(item[0][0]))
     if {column for (column, _, _), _ in differing} == {STATE}:
@@ -64,7 +64,7 @@ def find_differences(pairs: Sequence[Pair]) -> list[Difference]:
 
 
 def add_option(parser: argparse.ArgumentParser) -> None:
-    """Adds --allow, which takes names of ALLOWED."""
+    """Adds the option --allow, which takes names from ALLOWED, to `parser`."""
     parser.add_argument(
         "--allow", metavar="NAMES", action="extend", type=cli.names(ALLOWED), default=[],
         help=f"compare although these differ: {', '.join(ALLOWED)}",
@@ -72,7 +72,7 @@ def add_option(parser: argparse.ArgumentParser) -> None:
 
 
 def check(differences: Sequence[Difference], allowed: Collection[str]) -> None:
-    """Raises UsageError if the sides differ in something that is refused and not in `allowed`."""
+    """Raises UsageError if a difference forbids the comparison and is not in `allowed`."""
     refused = [one for one in differences if one.refusal and one.refusal not in allowed]
     if not refused:
         return
@@ -98,7 +98,7 @@ def _of_pair(pair: Pair) -> list[tuple[str, ...]]:
 
 
 def _texts(column: str, old: Sequence[Any], new: Sequence[Any]) -> list[str]:
-    """The old and the new values as text; of a column of JSON, only the entries that differ."""
+    """Formats the old and the new values; of a JSON column, only the entries that differ."""
     if column in ("variables", "budget_settings") and len(old) == len(new) == 1:
         left, right = (json.loads(one[0] or "{}") for one in (old, new))
         names = [key for key in {**left, **right} if left.get(key) != right.get(key)]

@@ -1,8 +1,8 @@
-"""Changes of quantities without noise: how rows end, what the compiler made, what is counted.
+"""Compares quantities without noise: a row's status, whether its mode took effect, and counts.
 
-A new quantity is a line of EXACT, and then a name that --gate takes. Counts are compared only where
-all processes of a side agree. `first_call_s` is a time and has no place here; `setup_peak_bytes` of
-a CPU is a reading of the process's memory, which has noise.
+A new quantity is a line of EXACT, whose name --gate then takes. A change of a count can fail a
+comparison only if the processes of each study agree. Times such as `first_call_s` have noise and do
+not belong here, nor does `setup_peak_bytes`, which on a CPU is read from the process's memory.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Processes = Sequence[Row]
 
 @dataclass(frozen=True)
 class ExactChange:
-    """A change of a quantity without noise; only one that is WORSE can fail the comparison."""
+    """A change of a quantity without noise, which fails a comparison only if `kind` is WORSE."""
 
     quantity: str
     kind: str  # WORSE | BETTER | REPORTED
@@ -30,11 +30,12 @@ class ExactChange:
 
 @dataclass(frozen=True)
 class Exact:
-    """A quantity without noise, and how it is compared between the processes of two sides.
+    """A quantity without noise, and the function that compares its values in two studies.
 
-    `compare` returns the kind and the text of a change, or None without a change. `meaning` says in
-    a word or two what fails. `always`: it is part of the gate `exact`; other quantities are gates
-    of their own name.
+    `compare` takes the old and the new processes of a row. It returns the kind and the text of a
+    change, or None without a change. `meaning` says in a few words what a failure means. If
+    `always` is true, the gate `exact` checks the quantity; otherwise a gate named like the quantity
+    does.
     """
 
     name: str
@@ -44,7 +45,10 @@ class Exact:
 
 
 def find_changes(old: Processes, new: Processes) -> list[ExactChange]:
-    """The changes of a row between two sides; if it is missing on one, that is the only change."""
+    """Returns the changes between the old and the new processes of a row.
+
+    If one study lacks the row, that is the only change.
+    """
     if not old:
         return [ExactChange("row", REPORTED, "not in the old results")]
     if not new:
@@ -80,7 +84,7 @@ def _in_effect(old: Processes, new: Processes) -> tuple[str, str] | None:
 
 
 def _graphs_lost(old: Processes, new: Processes) -> tuple[str, str] | None:
-    """WORSE if a compiled mode no longer makes any graph: then there are no breaks to count."""
+    """Finds a compiled mode that no longer makes any graph, so that it has no breaks to count."""
     before, after = (_counts(rows, "graphs") for rows in (old, new))
     if new[0]["compile_mode"] == "none" or after != {0}:
         return None
@@ -93,7 +97,7 @@ def _count(
     text: Callable[[float], str] = numbers.count,
     always: bool = False,
 ) -> Exact:
-    """The Exact of column `name`, a count or a size; a higher value is worse."""
+    """Makes the Exact of column `name`, a count or a size of which more is worse."""
 
     def compare(old: Processes, new: Processes) -> tuple[str, str] | None:
         before, after = _counts(old, name), _counts(new, name)
@@ -120,7 +124,6 @@ def _ok(rows: Processes) -> list[Row]:
 
 
 def _counts(rows: Processes, name: str) -> set[float]:
-    """The known values of column `name` in processes that ended ok."""
     return {row[name] for row in _ok(rows) if row[name] is not None}
 
 

@@ -1,4 +1,7 @@
-"""A comparison as text: each form is one function. A new one is a function and a line of FILES."""
+"""Writes a comparison as text for a terminal, GitHub, Markdown, JSON or JUnit.
+
+A new format is a function and a line of FILES.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +49,7 @@ SAME = "Nothing that is recorded differs: the same code on both sides."
 
 
 def change(one: Estimate | None) -> str:
-    """A change in percent with its interval: `+4.8 % [+4.1, +5.5]`, or `+4.8 %` without one."""
+    """Formats a change in percent, with its interval if it has one: `+4.8 % [+4.1, +5.5]`."""
     if one is None:
         return numbers.UNKNOWN
     if one.low is None or one.high is None:
@@ -72,7 +75,6 @@ def _cells(row: ComparedRow) -> tuple[str, ...]:
 
 
 def _verdict(row: ComparedRow) -> str:
-    """The verdict on the timing and the exact changes; `FAILS: ...` stands before what fails."""
     rest = [one.text for one in row.findings if one.text not in row.failures]
     if row.timing.verdict not in row.failures and (row.timing.verdict or not row.findings):
         rest = [_timing_verdict(row.timing), *rest]
@@ -81,7 +83,6 @@ def _verdict(row: ComparedRow) -> str:
 
 
 def _timing_verdict(timing: Timing) -> str:
-    """The verdict on a row's timing, with its reason: `undecided (2 replicates a side, ...)`."""
     if timing.verdict is None:
         return "" if timing.why in (None, "on one side only") else f"not timed: {timing.why}"
     if timing.why:
@@ -97,7 +98,6 @@ def _timing_verdict(timing: Timing) -> str:
 
 
 def _notes(comparison: Comparison) -> list[str]:
-    """`Gates: exact, speedup (beyond 1 %).`, which lists the gates, followed by the notes."""
     request = comparison.request
     margins = {"speedup": request.margin, "latency": request.latency_margin}
     gates = (
@@ -108,10 +108,6 @@ def _notes(comparison: Comparison) -> list[str]:
 
 
 def _difference_texts(comparison: Comparison) -> list[str]:
-    """Each difference between the sides as text: `torch_version 2.12.1 → 2.13.0`.
-
-    It has the number of rows that differ, unless all of them do.
-    """
     both = sum(1 for row in comparison.rows if row.pair.old and row.pair.new)
     return [
         f"{one.column} {one.old} → {one.new}"
@@ -121,12 +117,11 @@ def _difference_texts(comparison: Comparison) -> list[str]:
 
 
 def _eager(one: EagerChange) -> str:
-    """Eager's own change, and its readings: `+0.3 % [-0.4, +1.0] (50 and 50 readings)`."""
     return f"{change(one.change)} ({one.old} and {one.new} readings)"
 
 
 def _partition(comparison: Comparison) -> tuple[list[ComparedRow], list[ComparedRow], str]:
-    """The rows that changed, failing ones first; the other rows; and a text that counts these."""
+    """The changed rows (failing ones first), the other rows, and a text that counts the others."""
     changed = sorted((row for row in comparison.rows if row.changed), key=lambda r: not r.failures)
     rest = [row for row in comparison.rows if not row.changed]
     kinds = Counter(row.timing.verdict or "not timed" for row in rest)
@@ -137,9 +132,9 @@ def _partition(comparison: Comparison) -> tuple[list[ComparedRow], list[Compared
 
 
 def terminal(comparison: Comparison) -> str:
-    """The comparison for a terminal: sentence, differences, eager's own change, and changed rows.
+    """Formats the comparison for a terminal: result, differences, eager's own change, changed rows.
 
-    The other rows are only counted.
+    Rows without a change are only counted.
     """
     lines = [
         line for text in (comparison.sentence, *_notes(comparison)) for line in paragraph(text)
@@ -172,7 +167,7 @@ def _indent_items(texts: Sequence[str]) -> list[str]:
 
 
 def _table(rows: Sequence[ComparedRow]) -> Iterator[str]:
-    """A table of the rows, grouped by work, with the verdict on each on the line below it."""
+    """Yields a table grouped by model and size, with each row's verdict on the line below it."""
     works = phrases.grouped((row.pair.work, row) for row in rows[:MOST_ROWS])
     cells = [_cells(row)[:-1] for row in chain.from_iterable(works.values())]
     head, *lines = tables.plain(TITLES[:-1], cells).splitlines()
@@ -188,7 +183,10 @@ def _table(rows: Sequence[ComparedRow]) -> Iterator[str]:
 
 
 def markdown(comparison: Comparison) -> str:
-    """The comparison, short enough for a comment on GitHub; it says how many rows are left out."""
+    """Formats the comparison in Markdown, short enough for a comment on GitHub.
+
+    If rows are left out, the text says how many.
+    """
     lines = [f"**{_short(comparison.sentence)}**", ""]
     if comparison.status == NOT_COMPARED:
         return "\n".join(lines)
@@ -214,7 +212,6 @@ def _items(texts: Sequence[str]) -> list[str]:
 
 
 def _lines(rows: Sequence[ComparedRow]) -> str:
-    """A table in Markdown of at most MOST_ROWS rows."""
     cells = [(row.pair.work, *_cells(row)) for row in rows[:MOST_ROWS]]
     return tables.markdown(("work", *TITLES), [list(map(_cut, line)) for line in cells])
 
@@ -228,7 +225,7 @@ def _cut(text: str) -> str:
 
 
 def document(comparison: Comparison) -> str:
-    """The comparison as JSON, with every row of either side (docs/compare.schema.json)."""
+    """Returns the comparison as JSON with all rows, in the format of docs/compare.schema.json."""
     request = comparison.request
     content = {
         "version": VERSION,
@@ -279,7 +276,10 @@ def _both(old: Any, new: Any) -> dict[str, Any]:
 
 
 def junit(comparison: Comparison) -> str:
-    """The comparison as JUnit XML, a test case per row; rows that are not compared are skipped."""
+    """Returns the comparison as JUnit XML, with a test case per row.
+
+    A row that does not fail counts as skipped if its timing has no verdict or an undecided one.
+    """
     root = ElementTree.Element("testsuites", name="modescope")
     suite = ElementTree.SubElement(root, "testsuite", name="modescope.compare")
     around = ElementTree.SubElement(suite, "properties")
@@ -321,9 +321,9 @@ def _legal(text: str) -> str:
 
 
 def github(comparison: Comparison) -> str:
-    """The comparison as commands that GitHub reads in the output of a step.
+    """Returns workflow commands that make GitHub annotate a step with the comparison.
 
-    They annotate the step with the sentence and the first rows that fail.
+    The annotations are the result in a sentence and the first rows that fail.
     """
     level = {FAILED: "error", NOT_COMPARED: "error", UNDECIDED: "warning"}
     lines = [_command(level.get(comparison.status, "notice"), "modescope", comparison.sentence)]

@@ -30,7 +30,7 @@ GATES = (EXACT, *TIMED, *exact.ON_REQUEST)
 
 @dataclass(frozen=True)
 class Request:
-    """The arguments of a comparison, as typed; `gates` None stands for the default gates."""
+    """The arguments of a comparison, as typed; `gates` is None for the default gates."""
 
     old: Folder
     new: Folder
@@ -44,7 +44,7 @@ class Request:
 
 @dataclass(frozen=True)
 class ComparedRow:
-    """A row with its changes; `failures` are texts that say what of it fails."""
+    """A row with its changes; each text in `failures` names a change that fails the comparison."""
 
     pair: Pair
     timing: Timing
@@ -53,14 +53,14 @@ class ComparedRow:
 
     @property
     def changed(self) -> bool:
-        """Whether something besides noise changed, or may have."""
+        """Whether something changed, or may have changed, by more than noise."""
         verdict = self.timing.verdict
         return bool(self.findings) or verdict not in (None, verdicts.NO_WORSE, verdicts.UNDECIDED)
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """The result of a comparison: an exit status, a sentence, and what they rest on."""
+    """The result of a comparison: an exit status, a sentence, and the data behind them."""
 
     request: Request
     status: int
@@ -80,7 +80,7 @@ def compare(request: Request) -> Comparison:
 
 
 def judge(request: Request, pairs: Sequence[Pair], notes: Sequence[str] = ()) -> Comparison:
-    """The Comparison of rows that are paired already; raises UsageError as `compare` does."""
+    """Compares rows that are already paired; raises UsageError in the same cases as `compare`."""
     differing = differences.find_differences(pairs)
     differences.check(differing, request.allowed)
     margins = Margins(log_margin(request.margin), log_margin(request.latency_margin))
@@ -145,7 +145,6 @@ def is_open(row: ComparedRow) -> bool:
 
 
 def _sentence(rows: Sequence[ComparedRow], gates: Collection[str], status: int) -> str:
-    """The result of the comparison in one sentence."""
     failed = [row for row in rows if row.failures]
     count = numbers.counted(len(rows), "row", "rows")
     seen = (row.timing.verdict.partition(":")[0] for row in rows if row.timing.verdict)
@@ -159,7 +158,6 @@ def _sentence(rows: Sequence[ComparedRow], gates: Collection[str], status: int) 
 
 
 def _reasons(failed: Sequence[ComparedRow]) -> str:
-    """`2 slower, 1 no longer in effect`: how many rows fail for each reason."""
     kinds: Counter[str] = Counter()
     for row in failed:
         worse = {one.text: exact.MEANING[one.quantity] for one in row.findings}
@@ -170,7 +168,6 @@ def _reasons(failed: Sequence[ComparedRow]) -> str:
 def _notes(
     pairs: Sequence[Pair], rows: Sequence[ComparedRow], gates: Collection[str], interleaved: bool
 ) -> list[str]:
-    """Sentences on what a reader must know besides the numbers."""
     notes = []
     if not interleaved:
         notes.append(

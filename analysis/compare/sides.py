@@ -1,4 +1,4 @@
-"""Reads the two sides of a comparison, and pairs each row of one with the same row of the other."""
+"""Reads the old and the new study of a comparison, and pairs their rows."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ UNREADABLE = "unreadable_files"
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two studies: a row per process, and notes on what was left out."""
+    """One of the compared studies: a row per process, and notes on what was left out."""
 
     label: str  # OLD | NEW
     folder: str  # as typed
@@ -41,7 +41,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Pair:
-    """A row, and its processes on both sides; a side where the row is missing has none."""
+    """A row with its old and its new processes; a study that lacks the row contributes none."""
 
     row: Row  # describes it: of the new side if it is there
     old: tuple[Row, ...]
@@ -55,7 +55,7 @@ class Pair:
 
     @property
     def work(self) -> str:
-        """What the row computes, and where: `mlp, batch 4, inference · cpu, 1 thread`."""
+        """What was measured, and where: `mlp, batch 4, inference · cpu, 1 thread`."""
         threads = self.row["threads"]
         return (
             f"{phrases.work(self.row)} · {self.row['device']}, {threads} "
@@ -71,9 +71,9 @@ class Pair:
 def read(
     old: Folder, new: Folder, condition: str | None, allowed: Collection[str]
 ) -> tuple[Side, Side]:
-    """Both sides; `condition` keeps the rows that match it on either side.
+    """Reads both studies; with a `condition`, only the rows that match it in at least one study.
 
-    Raises UsageError if a study is missing or unreadable, if both are the same, or if no row
+    Raises UsageError if a study is missing or unreadable, if both hold the same runs, or if no row
     matches.
     """
     first, second = keep_shared_blocks(*read_all({"OLD": old, "NEW": new}, condition, allowed))
@@ -81,11 +81,11 @@ def read(
 
 
 def keep_shared_blocks(old: Side, new: Side) -> tuple[Side, Side]:
-    """Both sides without the processes whose block was measured on one side only.
+    """Drops the processes whose block was measured on one side only.
 
-    versus measures the two sides in turns, block by block. A block on one side is left from an
-    interrupted versus, or from one whose other side has changed since. Rows without a block in
-    common stay as they are.
+    The program `versus` measures two sides in turns, block by block. A block on one side only is
+    left from an interrupted run, or from a run whose other side has changed since. Rows that have
+    no block on both sides keep all their processes.
     """
     first, second = (_keys(one, "versus_block") for one in (old, new))
     shared = {key for key in {*first} & {*second} if key[-1] is not None}
@@ -99,12 +99,11 @@ def keep_shared_blocks(old: Side, new: Side) -> tuple[Side, Side]:
 
 
 def _keys(side: Side, *further: str) -> list[tuple[object, ...]]:
-    """For each process, its values in the columns MATCH and `further`."""
     return [tuple(row.values()) for row in phrases.as_rows(side.processes[[*MATCH, *further]])]
 
 
 def _kept(side: Side, which: Sequence[bool], why: str | None = None) -> Side:
-    """`side` with the processes that `which` marks; a note says `why` the others are left out."""
+    """Returns `side` with only the processes that `which` marks; a note gives the reason `why`."""
     out = len(which) - sum(which)
     if not out:
         return side
@@ -117,9 +116,10 @@ def _kept(side: Side, which: Sequence[bool], why: str | None = None) -> Side:
 def read_all(
     folders: Mapping[str, Folder], condition: str | None, allowed: Collection[str]
 ) -> list[Side]:
-    """A Side for each of `folders`, which are studies by their labels.
+    """Reads several studies (`folders`: a dict from label to folder) into a Side each.
 
-    `condition` keeps the rows that match it on any side. Raises UsageError as `read` does.
+    With a `condition`, only the rows that match it in at least one study are kept. Raises
+    UsageError as `read` does.
     """
     sides = [_read(label, folder, allowed) for label, folder in folders.items()]
     for one, another in combinations(sides, 2):
@@ -148,9 +148,10 @@ def _read(label: str, folder: Folder, allowed: Collection[str]) -> Side:
 
 
 def keep_latest_state(side: Side) -> Side:
-    """`side` with only the processes of each row's last environment and last state of versus.
+    """Keeps the processes of each row that share the environment and code of its latest process.
 
-    All revisions count as one state: where their files differ, the environment's letter does, too.
+    The code is named by the state that versus was asked to measure. All Git revisions count as one
+    state, because revisions whose files differ have different environments.
     """
     places = []
     for *key, started_at, environment, state in _keys(
@@ -164,9 +165,9 @@ def keep_latest_state(side: Side) -> Side:
 
 
 def _matching(sides: Sequence[Side], condition: str) -> list[Side]:
-    """`sides` with the rows that match `condition` on any side.
+    """Keeps the rows that match `condition` in at least one study.
 
-    So a row that matches on one side only is not taken for a row that the other side lacks.
+    Otherwise a row that matches in one study only would seem to be missing in the other study.
     """
     found = [where.select(derive(side.processes), condition) for side in sides]
     chosen = {values_of(row, MATCH) for rows in found for row in phrases.as_rows(rows[[*MATCH]])}
@@ -176,9 +177,9 @@ def _matching(sides: Sequence[Side], condition: str) -> list[Side]:
 
 
 def pair_rows(old: Side, new: Side) -> list[Pair]:
-    """A Pair for every row of either side, sorted by work and mode.
+    """Makes a Pair of each row that a study has, sorted by model, size and mode.
 
-    Raises UsageError if no row is on both sides.
+    Raises UsageError if the studies have no row in common.
     """
     sides = [group_by_row(side.processes) for side in (old, new)]
     keys = list(dict.fromkeys([*sides[1], *sides[0]]))
@@ -202,15 +203,15 @@ def _place(pair: Pair) -> tuple[object, ...]:
 
 
 def group_by_row(processes: pd.DataFrame) -> dict[tuple[object, ...], list[Row]]:
-    """The processes of each row, by its values in the columns MATCH."""
+    """Groups the processes by row: by their values in the columns MATCH."""
     rows = phrases.as_rows(processes.sort_values("replicate", kind="stable"))
     return phrases.grouped((values_of(row, MATCH), row) for row in rows)
 
 
 def distinguish(rows: Sequence[Row]) -> list[Row]:
-    """`rows` whose column `apart` tells rows of equal names apart across both sides.
+    """Returns copies of `rows` whose column `apart` tells rows of equal names apart.
 
-    The column `environment` is emptied: sides may differ in it, so it is no part of a name here.
+    The column `environment` is emptied: the studies may differ in it, so it is no part of a name.
     """
     columns = {*select.OPTIONS, *MATCH, *WORK, "mode", "calls_pad", "dtype"}
     frame = pd.DataFrame([{name: row[name] for name in columns} for row in rows])

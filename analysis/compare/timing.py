@@ -1,4 +1,4 @@
-"""The change in the timing of each row between two studies, and the verdict on it."""
+"""Computes how the timing of each row changed between two studies, and the verdict on it."""
 
 from __future__ import annotations
 
@@ -32,10 +32,11 @@ NORMAL = 1.96  # half-widths of a 95 % interval, in standard errors
 
 @dataclass(frozen=True)
 class Timing:
-    """The timing of a row on both sides; changes are of time, so that more is slower.
+    """The timing of a row in both studies, its changes, and the verdict.
 
-    `why` says why the verdict is undecided, or why there is none. Estimates are relative (0.02: 2 %
-    longer); they have no interval below LEAST_PROCESSES a side.
+    Changes are relative changes of time (0.02: 2 % longer). They have no interval if a study has
+    fewer than LEAST_PROCESSES processes. `why` says why the verdict is undecided, or why it is
+    None.
     """
 
     verdict: str | None
@@ -55,7 +56,7 @@ class Timing:
 
 @dataclass(frozen=True)
 class EagerChange:
-    """The change of the eager baseline of a work, over all processes that measured it."""
+    """How the time of one eager baseline changed, over all processes that measured it."""
 
     work: str
     change: Estimate
@@ -69,7 +70,7 @@ BothSides = tuple[LogTimes, LogTimes]
 
 @dataclass(frozen=True)
 class _Times:
-    """The times of a pair whose timing counts; without a baseline only its latency is known."""
+    """The log times of a pair in both studies; without a baseline only the latency is known."""
 
     pair: Pair
     latency: BothSides
@@ -82,7 +83,7 @@ class _Times:
 
 
 def timings(pairs: Sequence[Pair], margins: Margins) -> tuple[list[Timing], list[EagerChange]]:
-    """The Timing of each pair, in the order of `pairs`, and the change of eager in each work."""
+    """Returns the Timing of each pair, in order, and the change of each eager baseline."""
     times = [_times(pair) for pair in pairs]
     known = [one for one in times if isinstance(one, _Times)]
     groups = phrases.grouped((one.pair.group, one) for one in known)
@@ -98,9 +99,10 @@ def timings(pairs: Sequence[Pair], margins: Margins) -> tuple[list[Timing], list
 
 
 def is_interleaved(pairs: Sequence[Pair]) -> bool:
-    """Whether every timed pair was measured in the same blocks of versus on both sides.
+    """Whether `versus` measured both studies in turns: every timed pair in the same blocks.
 
-    Processes that failed count, too: they took their turn. Where nothing is timed, all pairs count.
+    Failed processes count, too, because they took their turn. If no pair is timed, all pairs that
+    both studies have count.
     """
     timed = [one.pair for one in map(_times, pairs) if isinstance(one, _Times)]
     counted = timed or [pair for pair in pairs if pair.old and pair.new]
@@ -112,13 +114,13 @@ def is_interleaved(pairs: Sequence[Pair]) -> bool:
 
 
 def against_eager(rows: Sequence[Row]) -> LogTimes | None:
-    """Log times against eager of the processes of a row whose timing counts; None without any."""
+    """The log times relative to eager of a row's processes; None if the timing of none counts."""
     counted = [row for row in rows if _counts(row) and row["_speedup"] is not None]
     return _against(counted) if counted else None
 
 
 def _times(pair: Pair) -> _Times | str:
-    """The _Times of a pair, or else a text that says why its timing does not count."""
+    """The _Times of a pair, or a text that says why its timing does not count."""
     old, new = ([row for row in rows if _counts(row)] for rows in (pair.old, pair.new))
     for rows, every in ((old, pair.old), (new, pair.new)):
         if not rows:
@@ -131,7 +133,6 @@ def _times(pair: Pair) -> _Times | str:
 
 
 def _counts(row: Row) -> bool:
-    """Whether the time of a process counts: it ended ok, was in effect and no smoke run."""
     timed = row["status"] == "ok" and row["in_effect"] is True and row["_latency"] is not None
     return timed and not phrases.is_smoke(row)
 
@@ -161,19 +162,18 @@ def _against(rows: Sequence[Row]) -> LogTimes:
 
 
 def _error(one: Estimate) -> float:
-    """The standard error of ln(value) within its process; 0 where there is no interval."""
+    """The standard error of ln(value) within its process; 0 without an interval."""
     if one.low is None or one.high is None or one.low <= 0:
         return 0.0
     return math.log(one.high / one.low) / 2 / NORMAL
 
 
 def _with_eager(members: Sequence[_Times]) -> list[tuple[_Times, BothSides]]:
-    """Members with a baseline and LEAST_PROCESSES or more, each with the times of its baseline."""
     return [(one, one.eager) for one in members if one.eager and one.fewest >= LEAST_PROCESSES]
 
 
 def _eager(members: Sequence[_Times]) -> Change | None:
-    """The change of the baseline that the rows of a work share; None with too few processes."""
+    """The change of the baseline that `members` share; None with too few processes."""
     readings = [eager for _, eager in _with_eager(members)]
     return changes.mean_change(*zip(*readings, strict=True)) if readings else None
 
@@ -185,7 +185,6 @@ def _eager_change(members: Sequence[_Times], eager: Change) -> EagerChange:
 
 
 def _is_broken(members: Sequence[_Times], margins: Margins) -> bool:
-    """Whether the row of eager against itself changed by more than the margin."""
     controls = [one for one, _ in _with_eager(members) if phrases.is_control(one.pair.row)]
     found = [changes.change(*one.against) for one in controls if one.against]
     return any(bool(verdicts.is_broken(one, margins)) for one in found)
@@ -230,12 +229,12 @@ def _judge(times: _Times, eager: Change | None, broken: bool, margins: Margins) 
 
 
 def _changes(times: _Times, eager: Change | None) -> tuple[Change | None, Change]:
-    """The changes of a row's time against eager and of its latency; `eager` is eager's own.
+    """The changes of a row's time relative to eager (None without a baseline) and of its latency.
 
-    Without a baseline the first is None. With one, the change of the latency is that of time
-    against eager plus that of eager's own time, which all rows of the work have measured. Noise of
-    eager within a process lengthens one of the two and shortens the other, so their sum is more
-    certain than its interval says.
+    With a baseline, the change of the latency is the sum of the first change and `eager`, the
+    change of eager's own time, which all rows of one model and size have measured. Noise of eager
+    within a process lengthens one of the two and shortens the other, so their sum is more certain
+    than its interval says.
     """
     if eager is None or times.against is None:
         return None, changes.change(*times.latency)

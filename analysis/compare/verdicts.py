@@ -1,6 +1,6 @@
-"""The verdict on the timing of a row, and what a comparison could have shown.
+"""Decides the verdict on a change of timing, and computes which changes could be shown.
 
-Pure functions on numbers, along the last axis, so that thousands of comparisons can be simulated.
+The functions are pure and work on arrays, so that thousands of comparisons can be simulated.
 """
 
 from __future__ import annotations
@@ -40,31 +40,34 @@ MOST = 1000  # replicates that anyone would be advised to run
 
 @dataclass(frozen=True)
 class Margins:
-    """Changes too small to matter, as logarithms: of the time against eager, and of the latency."""
+    """The largest changes that are too small to matter, as logarithms (0.01: about 1 %).
+
+    `against_eager` is for the time relative to eager, `latency` for the latency.
+    """
 
     against_eager: float
     latency: float
 
 
 def is_slower(latency: Change, margins: Margins) -> Booleans:
-    """Whether the whole interval of the latency lies beyond the margin."""
+    """Whether the whole interval of the latency's change lies above the margin."""
     return np.asarray(latency.low > margins.latency)
 
 
 def is_behind_eager(against_eager: Change, margins: Margins) -> Booleans:
-    """Whether the whole interval of the time against eager lies beyond the margin."""
+    """Whether the whole interval of the change relative to eager lies above the margin."""
     return np.asarray(against_eager.low > margins.against_eager)
 
 
 def eager_kept_its_pace(eager: Change, margins: Margins) -> Booleans:
-    """Whether the interval shows that eager did not become faster by more than the margin."""
+    """Whether the interval excludes that eager became faster by more than the margin."""
     return np.asarray(eager.low > -margins.against_eager)
 
 
 def is_broken(control: Change, margins: Margins) -> Booleans:
-    """Whether eager against itself changed by more than the margin.
+    """Whether eager's time relative to itself changed by more than the margin.
 
-    Its ratio is 1 on both sides, so such a change means that the measurement was disturbed.
+    The true ratio is 1 in both studies, so such a change means that the measurement was disturbed.
     """
     return is_behind_eager(control, margins) | (control.high < -margins.against_eager)
 
@@ -72,8 +75,8 @@ def is_broken(control: Change, margins: Margins) -> Booleans:
 def verdict(against: Change | None, eager: Change | None, latency: Change, margins: Margins) -> str:
     """The verdict on one row: SLOWER, LOST, EAGER_MAYBE, FASTER, NO_WORSE or UNDECIDED.
 
-    The row's time against eager and eager's own time are None for a row without a baseline, whose
-    latency is compared as it is.
+    `against` is the change relative to eager, `eager` the change of eager itself. Both are None for
+    a row without a baseline, which is judged by its latency alone.
     """
     if is_slower(latency, margins):
         return SLOWER
@@ -86,11 +89,11 @@ def verdict(against: Change | None, eager: Change | None, latency: Change, margi
 
 
 def detectable(one: Change, margin: float, alpha: float = ALPHA) -> Numbers:
-    """The change (a logarithm) whose interval lies beyond `margin` in 80 % of such comparisons.
+    """The true change (a logarithm) that 80 % of such comparisons would show to exceed `margin`.
 
-    `alpha` is one minus the confidence of the interval. By the normal approximation of the
-    noncentral t (Johnson, Kotz and Balakrishnan, Continuous Univariate Distributions, vol. 2, 2nd
-    ed., section 31.5).
+    `alpha` is one minus the confidence of the interval. The formula is the normal approximation of
+    the noncentral t distribution (Johnson, Kotz and Balakrishnan, Continuous Univariate
+    Distributions, vol. 2, 2nd ed., section 31.5).
     """
     limit, freedom = quantile(one.freedom, alpha), one.freedom
     spread = np.sqrt(1 + limit**2 / (2 * freedom))  # the error is an estimate, too
@@ -98,15 +101,18 @@ def detectable(one: Change, margin: float, alpha: float = ALPHA) -> Numbers:
 
 
 def target(margin: float) -> float:
-    """The logarithm of the change that `replicates_needed` is to show; `margin` is one, too."""
+    """The change that `replicates_needed` is to show: 2 %, or twice `margin` if that is larger.
+
+    Both the result and `margin` are logarithms.
+    """
     return log_margin(max(SHOWN, 2 * math.expm1(margin)))
 
 
 def replicates_needed(one: Change, margin: float, old: int, new: int) -> int | None:
-    """The least number of replicates that each side needs to show a change of size `target`.
+    """The least number of replicates per study that would show a change of size `target(margin)`.
 
-    It is extrapolated from `one`, a change measured with `old` and `new` processes. None beyond
-    1,000.
+    It is extrapolated from the change `one`, which was measured with `old` and `new` processes. The
+    result is None if more than 1,000 replicates are needed.
     """
     now = 2 / (1 / old + 1 / new)
     for count in range(2, MOST + 1):

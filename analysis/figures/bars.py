@@ -1,4 +1,4 @@
-"""Stacked bars, one per row: the parts of a call, of its memory, and of a training step."""
+"""Figures of stacked bars, one per row: the parts of a call, of its memory, of a training step."""
 
 from __future__ import annotations
 
@@ -30,10 +30,7 @@ _PALE, _MIDDLE, _DARK, _OVERHEAD = "#b6bec7", "#c29b2c", "#5357b8", "#a6409a"
 
 @dataclass(frozen=True)
 class Look:
-    """The look of a part of a bar; `fill` None is an outline.
-
-    Hatches tell parts of one colour apart.
-    """
+    """The legend text, fill and hatch of a part of a bar; `fill` None draws only an outline."""
 
     name: str
     fill: str | None
@@ -41,7 +38,7 @@ class Look:
 
     @property
     def style(self) -> dict[str, Any]:
-        """The arguments by which matplotlib draws such a bar."""
+        """The properties that matplotlib needs to draw this part of a bar."""
         edge = style.INK if self.fill else style.FADED
         return {"facecolor": self.fill or "none", "edgecolor": edge, "hatch": self.hatch,
                 "linewidth": 0.5}  # fmt: skip
@@ -55,11 +52,11 @@ def _stacked(
     size: bool = False,
     further: Sequence[Any] = (),
 ) -> tuple[Figure, list[tuple[Axes, float]]]:
-    """A figure with a bar per row, and for each panel its axes and the amount that is 1 on them.
+    """Draws a bar per row; returns the figure, and the axes and the scale of each panel.
 
-    `rows`: all rows, although the panels may have only some. `size`: amounts are bytes, all on one
-    scale; else seconds, with a scale per panel. `further`: handles of the legend besides those of
-    the parts.
+    The scale is the amount, in seconds or bytes, that the axis shows as 1. `rows`: all rows,
+    although the panels may have only some. `size`: amounts are bytes, all on one scale; else
+    seconds, with a scale per panel. `further`: further handles of the legend.
     """
     used = {name for panel in parts for bar in panel for name, amount in bar.items() if amount}
     named = [look for name, look in looks.items() if name in used]
@@ -115,7 +112,7 @@ _ON_CUDA = (
 
 
 def _draw_overhead(section: pd.DataFrame) -> Figure | None:
-    """Draws the parts of a call, a bar per mode of a SECTION; None if no trusted row has a split.
+    """Draws the parts of a call, a bar per mode; None if no row's call can be split.
 
     On a GPU host and device work at the same time: the bar is the host's call, and a line marks for
     how long the device is busy in it.
@@ -142,9 +139,9 @@ def _draw_overhead(section: pd.DataFrame) -> Figure | None:
 
 
 def _of_call(row: Row) -> Parts:
-    """The parts of a row's bar: those of the first split whose parts are all known.
+    """The parts of a row's bar, by the first split of which all parts are known.
 
-    A bar without one of its parts would look shorter. Without such a split the bar has one part.
+    A bar that lacks a part would look too short. If no split is known, the bar has a single part.
     """
     splits = _ON_CUDA if phrases.on_cuda(row) else () if _exceeds_call(row) else _ON_CPU
     known = (split for split in splits if None not in (row[column] for column in split.values()))
@@ -153,7 +150,7 @@ def _of_call(row: Row) -> Parts:
 
 
 def _exceeds_call(row: Row) -> bool:
-    """Whether an empty batch took longer than the whole call on a CPU, which cannot be split."""
+    """Whether an empty batch took longer than the whole call, which then cannot be split."""
     low = row["dispatch_share_ci_low"]
     return low is not None and low > 1 + summary.TOLERANCE
 
@@ -213,7 +210,6 @@ def _with_peak(section: pd.DataFrame) -> list[Row]:
 
 
 def _draw_memory(section: pd.DataFrame) -> Figure | None:
-    """Draws the parts of the peak memory, a bar per mode of a SECTION; None if no peak is known."""
     rows = _with_peak(section)
     if not rows:
         return None
@@ -225,7 +221,6 @@ def _draw_memory(section: pd.DataFrame) -> Figure | None:
 
 
 def _memory_table(section: pd.DataFrame) -> Table:
-    """A table of the parts of each row's peak; a part that no row has is left out."""
     rows = _with_peak(section)
     used = {name for row in rows for name, _ in memory.stack(row)}
     parts = [_of_peak(name, look.name) for name, look in _OF_MEMORY.items() if name in used]
@@ -262,7 +257,6 @@ _OF_STEP = {
 
 
 def _draw_step_parts(section: pd.DataFrame) -> Figure | None:
-    """Draws the parts of a training step, a bar per mode; None if no step was timed by parts."""
     rows = theme.charted(section)
     if all(row["parts_ratio"] is None for row in rows):
         return None

@@ -1,4 +1,4 @@
-"""Markers, one row per mode: the speedup (the answer), and the work and kernels beside eager's."""
+"""Figures of markers, a row per mode: speedup, and device work and kernels beside eager's."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ _ENDS = ("speedup", "speedup_ci_low", "speedup_ci_high")
 
 
 def _draw_speedup(section: pd.DataFrame) -> Figure | None:
-    """Draws speedups with intervals, a panel per precision of a SECTION; None if none counts."""
     rows = theme.charted(section)
     if not rows:
         return None
@@ -39,7 +38,7 @@ def _draw_speedup(section: pd.DataFrame) -> Figure | None:
 def _intervals(axes: Axes, rows: Sequence[Row]) -> None:
     """Draws a marker and an interval per row.
 
-    seaborn gets low, value and high as three points, and draws their median and their range.
+    Each row is three points for seaborn (low, value, high), which draws their median and range.
     """
     ends = [row[name] for row in rows for name in _ENDS]
     places = [place for place in range(len(rows)) for _ in _ENDS]
@@ -81,7 +80,7 @@ SPEEDUP = FigureKind(
 
 
 def pairs(section: pd.DataFrame) -> list[Pair]:
-    """A Pair for each mode of a SECTION whose fusion gain is known, in the order of figures."""
+    """Pairs each mode whose fusion gain is known with plain eager, in the order of figures."""
     references = references_of(phrases.as_rows(trusted(section)))
     return [
         Pair(row, references[work_of(row)], stored_ratio(row, "fusion_gain"))
@@ -91,7 +90,6 @@ def pairs(section: pd.DataFrame) -> list[Pair]:
 
 
 def _draw_fusion(section: pd.DataFrame) -> Figure | None:
-    """Draws the work and the kernels of modes beside eager's; None if no mode's gain is known."""
     known = {pair.row["run_id"]: pair for pair in pairs(section)}
     if not known:
         return None
@@ -121,7 +119,7 @@ def _kernels(pair: Pair) -> tuple[float | None, float | None]:
 def _dumbbells(
     axes: Axes, members: Sequence[Pair], ends: Sequence[tuple[float | None, float | None]]
 ) -> None:
-    """Draws a line per row from plain eager to the mode, unless one of the two is unknown."""
+    """Draws a line per row from plain eager to the mode, unless one of their values is unknown."""
     known = [place for place, both in enumerate(ends) if None not in both]
     frame = pd.DataFrame(
         [(ends[place][side], place, side) for place in known for side in (0, 1)],
@@ -142,7 +140,6 @@ def _dumbbells(
 
 
 def _fusion_table(section: pd.DataFrame) -> Table:
-    """The work of each mode and of eager."""
     titles = ("work", "eager's work", "kernels", "eager's kernels", "fusion gain [95 %]",
               "speedup from work", "launch gain")  # fmt: skip
     lines = [

@@ -1,6 +1,6 @@
-"""The table of figures, in the order of a report, and the folded tables beneath them.
+"""Lists the kinds of figures in a report, draws them, and builds the tables below them.
 
-Only this module and those of the figures import seaborn, which takes two seconds.
+Only this module and the modules of the figures import seaborn, which takes two seconds.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ OF_SERIES = (SCALING,)  # one work over one size
 
 @dataclass(frozen=True)
 class Picture:
-    """A drawn figure as a file and as part of a page, with its table."""
+    """A drawn figure, as an SVG file and as part of a page, with its caption and table."""
 
     kind: FigureKind
     file: str
@@ -41,9 +41,9 @@ class Picture:
 
 
 def pictures(kinds: Iterable[FigureKind], topic: Any, name: str) -> Iterator[Picture]:
-    """Draws figures of these kinds on a topic, each on demand, without those that are empty.
+    """Yields a picture of `topic` for each of `kinds`, drawn on demand; empty figures are left out.
 
-    `name` is a part of the names of their files.
+    `name` becomes part of the file names.
     """
     for kind in kinds:
         with theme.look():
@@ -57,7 +57,6 @@ def pictures(kinds: Iterable[FigureKind], topic: Any, name: str) -> Iterator[Pic
 
 
 def _caption(kind: FigureKind, topic: Any) -> str:
-    """How to read a figure, with what its colours mean if they are those of modes."""
     if kind.coloured is None:
         return kind.caption
     colours = style.colours({style.family(row) for row in kind.coloured(topic)})
@@ -65,9 +64,10 @@ def _caption(kind: FigureKind, topic: Any) -> str:
 
 
 def section_tables(section: pd.DataFrame) -> Iterator[Table]:
-    """Tables of what one call consists of: counts, and its heaviest kernels and operators.
+    """Yields tables of what a call consists of: counts, and its heaviest kernels and operators.
 
-    They include rows that ended ok without being in effect: their counts describe what ran.
+    Rows that ended ok are included even if their mode was not in effect, because their counts
+    describe what ran.
     """
     rows = phrases.as_rows(section)
     ok = [row for row in rows if row["status"] == "ok"]
@@ -79,14 +79,14 @@ def section_tables(section: pd.DataFrame) -> Iterator[Table]:
 
 
 def series_table(series: Series) -> Table:
-    """A table of the measured sizes, and of the sizes at which each mode is bound by overhead."""
+    """Returns a table of each mode's measured sizes, and of the sizes that overhead limits."""
     slope = (f"{series.overhead.name} per {series.unit} [95 %]",) if series.is_chain else ()
     titles = ("mode", f"{series.size} measured", *slope, "bound by overhead")
     return Table("Bound by overhead", titles, len(titles), tuple(_bound_lines(series)))
 
 
 def _bound_lines(series: Series) -> Iterator[tuple[str, ...]]:
-    """The lines of `series_table`, one per mode; for a chain of operators the cheapest first."""
+    """Yields the lines of `series_table`; for a chain of operators, the cheapest mode first."""
     known = [line for line, _ in by_slope(series)] if series.is_chain else []
     rest = sorted(series.lines, key=lambda line: style.order(line.rows[0]))
     for line in (*known, *(line for line in rest if line not in known)):
@@ -96,7 +96,7 @@ def _bound_lines(series: Series) -> Iterator[tuple[str, ...]]:
 
 
 def _bound(line: Line, overhead: Overhead, size: str) -> str:
-    """The sizes at which a mode is bound by overhead, in words: `up to about ops 49 (...)`."""
+    """Says at which sizes a mode is bound by overhead: `up to about ops 49 (...)`."""
     if (crossing := line.crossing) is not None:
         rounded = float(f"{crossing.size:.2g}")  # interpolation gives no more than two digits
         about = f"about {size} {rounded:g}"

@@ -1,4 +1,4 @@
-"""Figures over sizes: speedups, times and saved activations, and calls of different sizes."""
+"""Figures over sizes: speedups, times, saved activations, and calls of different sizes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,6 @@ STRONGEST = 3.0  # times faster or slower at which the colour saturates
 
 
 def _draw_heatmap(grids: Sequence[Grid]) -> Figure | None:
-    """Draws the speedups of one work by mode and size, a panel per grid; None without any grid."""
     if not grids:
         return None
     shown = _ordered_grids(grids)[:MOST_PANELS]
@@ -44,7 +43,6 @@ def _draw_heatmap(grids: Sequence[Grid]) -> Figure | None:
 
 
 def _ordered_grids(grids: Sequence[Grid]) -> list[Grid]:
-    """`grids`, with those of the baseline's precision first."""
     return sorted(grids, key=lambda grid: grid.first["dtype"] != grid.first["baseline_dtype"])
 
 
@@ -71,7 +69,6 @@ def _cells(axes: Axes, grid: Grid) -> None:
 
 
 def _heatmap_table(grids: Sequence[Grid]) -> Table:
-    """Speedups by mode and size, all grids of one work in one table."""
     sizes = sorted({size for grid in grids for size in grid.sizes})
     lines = []
     for grid in _ordered_grids(grids):
@@ -144,7 +141,6 @@ def _ordered_lines(series: Series) -> list[Line]:
 
 
 def _titles(series: Series) -> dict[str, str]:
-    """The columns that `_draw_scaling` may draw, each with the title of its panel."""
     overhead = series.overhead
     clock = f"{overhead.clock}_paired"
     return {"latency_paired": "Latency", clock: overhead.name.capitalize(), _SAVED: "Saved bytes"}
@@ -158,7 +154,7 @@ def _name(line: Line) -> str:
 def _points(lines: Iterable[Line], column: str) -> list[tuple[str, int, float]]:
     """The name of the line, the size and the value of each point of a panel.
 
-    A clock has three points at a size: its value and the ends of its interval.
+    A time has three points at each size: its value and the two ends of its interval.
     """
     values = [column] if column == _SAVED else [f"{column}{end}_s" for end in _ENDS]
     return [
@@ -173,7 +169,7 @@ def _points(lines: Iterable[Line], column: str) -> list[tuple[str, int, float]]:
 def _draw_lines(axes: Axes, lines: Sequence[Line], column: str) -> None:
     """Draws a line per mode.
 
-    seaborn gets low, value and high as three points, and draws their median and their range.
+    Each time is three points for seaborn (low, value, high), which draws their median and range.
     """
     frame = pd.DataFrame(_points(lines, column), columns=["line", "size", "value"])
     looks = _looks(lines)
@@ -191,7 +187,6 @@ def _draw_lines(axes: Axes, lines: Sequence[Line], column: str) -> None:
 
 
 def _looks(lines: Sequence[Line]) -> dict[str, dict[str, Any]]:
-    """The colour, marker and dashes of each line of a panel, by the line's name."""
     drawn: Counter[tuple[str, str]] = Counter()
     looks = {}
     for line in lines:
@@ -207,7 +202,7 @@ def _share_scale(
     unit_of: Callable[[float], tuple[float, str]],
     sets: Sequence[Sequence[float]],
 ) -> None:
-    """Gives these panels the same y axis, with ticks in the units of `unit_of`."""
+    """Gives `panels` the same y axis, with ticks in the units of `unit_of`."""
     limits = [end for axes in panels for end in axes.get_ylim()]
     for axes in panels:
         beyond = max(1.0, _LEAST * min(limits) / max(limits)) ** 0.5
@@ -216,7 +211,6 @@ def _share_scale(
 
 
 def _scaling_table(series: Series) -> Table:
-    """A table of the values that `_draw_scaling` draws, of each mode at each size."""
     sizes = sorted({size for line in series.lines for size in line.sizes})
     lines = []
     for line in _ordered_lines(series):
@@ -252,7 +246,6 @@ _UNITS = [1e-9, 1e-6, 1e-3, 1.0, 1e3]  # seconds: ticks of a panel that spans ma
 
 
 def _draw_first_pass(section: pd.DataFrame) -> Figure | None:
-    """Draws the calls of the first pass, a panel per mode; None where calls do not vary."""
     known = [(row, mix) for row in theme.charted(section) if (mix := mix_of(row)) and mix.first_s]
     if not known:
         return None

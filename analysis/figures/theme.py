@@ -1,7 +1,7 @@
-"""The look that all figures share: panels of named rows, round ticks, and reproducible SVG.
+"""The layout that all figures share: panels of named rows, round ticks, and reproducible SVG.
 
-The names of a panel's rows stand on its left and their numbers on its right, in columns that can be
-scanned. Needs matplotlib alone: importing seaborn takes two seconds.
+A panel has the names of its rows on the left and their numbers on the right. This module imports
+matplotlib only, because importing seaborn takes two seconds.
 """
 
 from __future__ import annotations
@@ -79,10 +79,10 @@ _RC: dict[Any, Any] = {
 
 @dataclass(frozen=True)
 class FigureKind:
-    """A kind of figure, whose topic is a SECTION, the grids of a FAMILY or a Series.
+    """A kind of figure: its texts, and the functions that draw it and make its table from a topic.
 
-    `draw` and `table` take the topic. Where there is nothing to show `draw` returns None, and
-    `table` is not called.
+    A topic is the rows of one model at one size, a list of Grid, or a Series. `draw` returns None
+    if there is nothing to show; `table` is then not called.
     """
 
     name: str  # prefix of its files
@@ -105,18 +105,18 @@ class Panel:
 
 
 def look() -> AbstractContextManager[None]:
-    """A context with the settings of matplotlib under which a figure is drawn and saved."""
+    """A context manager that applies the matplotlib settings for drawing and saving a figure."""
     return matplotlib.rc_context(_RC)
 
 
 def charted(section: pd.DataFrame) -> list[Row]:
-    """The trusted rows of a SECTION, in the order of figures: the baseline's precision first."""
+    """The rows of `section` that figures show, sorted: the baseline's precision comes first."""
     rows = phrases.as_rows(trusted(section))
     return sorted(rows, key=lambda row: (row["dtype"] != row["baseline_dtype"], style.order(row)))
 
 
 def charted_table(title: str, columns: Sequence[Column]) -> Callable[[pd.DataFrame], Table]:
-    """A function that makes a table of a SECTION: its charted rows, in these columns."""
+    """Returns a function that makes a table of a section's charted rows, with these columns."""
 
     def table(section: pd.DataFrame) -> Table:
         rows = charted(section)
@@ -128,9 +128,10 @@ def charted_table(title: str, columns: Sequence[Column]) -> Callable[[pd.DataFra
 def panels(
     title: str, rows: Sequence[Row], numbers: Callable[[Row], str], against: bool = False
 ) -> list[Panel]:
-    """A panel for each precision and baseline among the first MOST_ROWS `rows`.
+    """Makes a panel for each precision and baseline among the first MOST_ROWS `rows`.
 
-    `against`: name the baseline even if each precision has but one.
+    `numbers` returns the text on the right of a row. With `against`, titles always name the
+    baseline; otherwise only if a precision has several baselines.
     """
     groups = split_rows(rows[:MOST_ROWS], GROUP)
     groups.sort(key=lambda group: group[0]["dtype"] != group[0]["baseline_dtype"])
@@ -151,10 +152,10 @@ def panels(
 def sheet(
     panels: Sequence[Panel], work: str, rows: int, columns: int = 1, share: bool = False
 ) -> tuple[Figure, list[list[Axes]]]:
-    """A figure with a line of `columns` axes for each panel; row n of a panel lies at y = n.
+    """Makes a figure with a line of `columns` axes for each panel; row n of a panel lies at y = n.
 
-    `work`: the small print above, which names the work. `rows`: how many rows there are, although
-    the panels may have only some. `share`: all panels have one scale in a column.
+    `work` is the small print above the panels. `rows` is the number of all rows, of which the
+    panels may have only some. With `share`, the axes in a column share their x scale.
     """
     names = [[textwrap.fill(name, _LONGEST) for name in panel.names] for panel in panels]
     row = ROW + 0.145 * max(name.count("\n") for every in names for name in every)
@@ -189,7 +190,7 @@ def small_print(figure: Figure, text: str) -> None:
 
 
 def legend(figure: Figure, handles: Sequence[Any]) -> None:
-    """Adds a legend below the panels, in as many columns as fit."""
+    """Adds a legend below the panels, in as many columns as fit into the width."""
     names = [str(handle.get_label()) for handle in handles]
 
     def wide(columns: int) -> float:
@@ -201,7 +202,7 @@ def legend(figure: Figure, handles: Sequence[Any]) -> None:
 
 
 def room(panels: Sequence[Panel]) -> float:
-    """The width in inches that one axes has, between the names and the numbers of the panels."""
+    """The width in inches that is left for one axes between the names and numbers of the panels."""
     names = [[textwrap.fill(name, _LONGEST) for name in panel.names] for panel in panels]
     return WIDTH - _widest(names) - _widest([panel.numbers for panel in panels]) - 0.3
 
@@ -212,7 +213,7 @@ def _widest(texts: Iterable[Iterable[str]]) -> float:
 
 @cache
 def text_width(text: str) -> float:
-    """The width of a line of small print, in inches; about the same in the font of a page."""
+    """The width in inches of a line of small print; about the same in the font of a page."""
     font = FontProperties(family=_RC["font.sans-serif"], size=SMALL)
     width, _, _ = text_to_path.get_text_width_height_descent(text, font, ismath=False)
     return float(width) / 72
@@ -230,9 +231,9 @@ EVEN = [[round(step * n, 4) for n in range(1, 200)] for step in (0.01, 0.02, 0.0
 def log_ticks(
     axis: Any, inches: float, label: Callable[[float], str], sets: Iterable[Sequence[float]]
 ) -> None:
-    """Sets the ticks of a logarithmic axis that is `inches` long, out of `sets` of round numbers.
+    """Sets the ticks of a logarithmic axis of length `inches` to one of `sets` of round numbers.
 
-    It takes the set with most ticks whose labels (`label`) do not touch.
+    It takes the set with the most ticks whose labels, made by `label`, do not touch.
     """
     low, high = sorted(axis.get_view_interval())
 
@@ -258,9 +259,9 @@ def linear_ticks(axes: Axes, longest: float, unit: str, most: int = 7) -> None:
 
 
 def svg(figure: Figure, name: str) -> str:
-    """The figure as SVG without a background, byte for byte the same each time.
+    """Returns the figure as SVG without a background, byte for byte the same each time.
 
-    `name` makes its ids unique among the figures of a page.
+    `name` makes the ids in the SVG unique among the figures of a page.
     """
     nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
     with look(), matplotlib.rc_context({"svg.hashsalt": name}), io.StringIO() as buffer:
@@ -269,13 +270,13 @@ def svg(figure: Figure, name: str) -> str:
 
 
 def on_paper(text: str) -> str:
-    """The SVG as a file of its own, with a white background."""
+    """Adds a white background to an SVG, for a file of its own."""
     return re.sub(r"(<svg\b[^>]*>)", r'\1\n <rect width="100%" height="100%" fill="#ffffff"/>',
                   text, count=1)  # fmt: skip
 
 
 def inline(text: str) -> str:
-    """The SVG as part of a page: no prolog, no namespaces, the ink in the page's text colour."""
+    """Prepares an SVG for an HTML page: no prolog, no namespaces, ink in the page's text colour."""
     text = text[text.index("<svg") :]
     text = re.sub(r'\sxmlns(:\w+)?="[^"]*"', "", text)
     text = re.sub(r'<g id="[^"]*"', "<g", text)  # the same in every figure of a page

@@ -1,4 +1,5 @@
-"""Which mode to run a model in.
+"""Recommends the mode in which to run a model.
 
-`decide.recommend` decides, `advice.fold` says it in sentences, `code.code` in a program.
+`decide.recommend` decides, `advice.fold` writes the answers as sentences, and `code.code` as lines
+of a program.
 """

@@ -1,4 +1,4 @@
-"""Recommendations in sentences, by work: the best precision first, neighbouring sizes merged."""
+"""Writes recommendations as sentences, in which neighbouring sizes with one answer are merged."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ DOUBTS = {
 
 @dataclass(frozen=True)
 class Span:
-    """Neighbouring measured sizes with one answer."""
+    """Neighbouring measured sizes that have the same answer."""
 
     label: str  # `batch ≤ 16`, `batch 32 to 256`; empty where only one shape was measured
     recommendations: tuple[Recommendation, ...]  # in the order of the size
@@ -47,26 +47,26 @@ class Span:
 
     @property
     def lead(self) -> str:
-        """The mode with whose name the answer begins; empty if it begins with something else."""
+        """The name of the mode, if the answer begins with it; else empty."""
         first = self.recommendations[0]
         mode = first.choice.mode if first.choice else first.question.baseline_mode or ""
         return mode if self.text.startswith(mode) else ""
 
     @property
     def rest(self) -> str:
-        """The answer after `lead`."""
+        """The part of `text` after `lead`."""
         return self.text.removeprefix(self.lead)
 
     @property
     def row(self) -> Row | None:
-        """The row of the mode that `lead` names, if it was measured."""
+        """The row of the mode that `lead` names; None if `lead` is empty or no row exists."""
         choice = self.recommendations[0].choice
         return choice.row if choice and self.lead else None
 
 
 @dataclass(frozen=True)
 class Precision:
-    """All that is recommended for one work at one precision, over one of its sizes."""
+    """The recommendations for one model and phase at one precision, over one of its sizes."""
 
     name: str  # `bf16`, `fp32, warm compiler cache`
     spans: tuple[Span, ...]
@@ -85,13 +85,13 @@ class Precision:
 
     @property
     def programs(self) -> dict[str, str]:
-        """The code of each recommended mode, by the mode's name and dtype: `amp bf16`."""
+        """A dict from mode and dtype, such as `amp bf16`, to code that runs a recommended mode."""
         return {f"{one.mode} {one.dtype}": one.code for one in _modes(self.recommendations)}
 
 
 @dataclass(frozen=True)
 class Advice:
-    """All that is recommended for one work on one machine."""
+    """The recommendations for one model and phase on one machine."""
 
     work: str  # with the sizes that all answers share
     precisions: tuple[Precision, ...]  # that with the largest gain first
@@ -103,18 +103,18 @@ class Advice:
 
     @property
     def certainty(self) -> str:
-        """How sure the answers are, in a sentence; empty where there is none."""
+        """A sentence on how sure the answers are; empty if there is no answer."""
         answers = [one for one in self.recommendations if one.outcome != types.NOTHING]
         return f"How sure: {'; '.join(_certainty(answers))}." if answers else ""
 
 
 def fold(answers: Sequence[Recommendation]) -> tuple[Advice, ...]:
-    """One Advice per work and place, in which sizes with the same answer are merged.
+    """Groups answers into an Advice per model, phase and machine, and merges equal neighbours.
 
-    They are merged over the batch where it varies, else over a single other size that varies. A
-    span names only measured sizes; `batch ≤ 16` is used from batch 1 on, because there is no
-    smaller batch. The precision whose mode gains most comes first; without a gain, the baseline's
-    precision.
+    Sizes are merged over the batch if it varies, else over another size if no further size varies.
+    A span names only measured sizes. `batch ≤ 16` is written if the span begins at batch 1, because
+    there is no smaller batch. The precision whose mode gains most comes first; if no mode gains,
+    the baseline's precision.
     """
     places = len({(a.question.environment, a.question.device, a.question.threads) for a in answers})
     by_contest = phrases.grouped((astuple(replace(a.question, shape="")), a) for a in answers)
@@ -146,7 +146,10 @@ def _preference(precision: Precision) -> tuple[bool, bool, float, bool]:
 def _series(
     answers: Sequence[Recommendation],
 ) -> Iterable[tuple[tuple[str | None, str], list[Recommendation]]]:
-    """The size to merge over (None: none) and the values of the others -> answers, sorted by it."""
+    """Groups answers whose sizes can be merged; each group is in order of the size to merge.
+
+    The key is the name of that size (None: there is nothing to merge) and the other sizes as JSON.
+    """
     shapes = [json.loads(answer.question.shape) for answer in answers]
     names = dict.fromkeys(name for shape in shapes for name in shape)
     several = [n for n in names if len({shape[n] for shape in shapes if n in shape}) > 1]
@@ -172,7 +175,6 @@ def _precision(size: str | None, answers: Sequence[Recommendation]) -> Precision
 
 
 def _remarks_on(size: str | None, answers: Sequence[Recommendation]) -> Iterator[str]:
-    """The remarks on all answers; one that does not concern all of them names its sizes."""
     sizes_of = phrases.grouped(
         (remark, str(json.loads(answer.question.shape).get(size, "")))
         for answer in answers
@@ -184,7 +186,7 @@ def _remarks_on(size: str | None, answers: Sequence[Recommendation]) -> Iterator
 
 
 def _spans(size: str, answers: Sequence[Recommendation]) -> Iterator[Span]:
-    """Spans of neighbouring sizes whose answers have the same outcome, mode and doubts."""
+    """Merges neighbouring sizes whose answers have the same outcome, mode and doubts."""
 
     def alike(placed: tuple[int, Recommendation]) -> tuple[object, ...]:
         one = placed[1]
@@ -205,10 +207,10 @@ def _spans(size: str, answers: Sequence[Recommendation]) -> Iterator[Span]:
 
 
 def clause(same: Sequence[Recommendation]) -> str:
-    """The answer that one or several recommendations share, as a clause without the work's name.
+    """Writes the answer that all recommendations in `same` share, as a clause without a subject.
 
-    `reduce-overhead, 3.1× [3.0, 3.2] over eager, pays after 4,100 calls (first call 7.20 s), error
-    2.1e-7 (eager 1.9e-7), +180 MiB memory`. For several, figures are ranges.
+    An example is `reduce-overhead, 3.1× [3.0, 3.2] over eager, pays after 4,100 calls (first call
+    7.20 s), error 2.1e-7 (eager 1.9e-7), +180 MiB memory`. Figures that differ are ranges.
     """
     return _CLAUSES[same[0].outcome](same)
 
@@ -278,7 +280,7 @@ _CLAUSES: dict[str, Callable[[Sequence[Recommendation]], str]] = {
 
 
 def remarks(answer: Recommendation) -> Iterator[str]:
-    """Further sentences on one recommendation: ties, results that were not checked, and doubts."""
+    """Yields further sentences on one recommendation: ties, unchecked results, and doubts."""
     choice, outcome = answer.choice, answer.outcome
     if choice and answer.tied:
         ties = (f"{t.row.name} {numbers.ratio(t.row.speedup)} ({t.reason})" for t in answer.tied)
@@ -294,7 +296,7 @@ def remarks(answer: Recommendation) -> Iterator[str]:
 
 
 def _certainty(answers: Sequence[Recommendation]) -> Iterator[str]:
-    """What answers rest on, in clauses: processes, noise floor, and the least gain found."""
+    """Yields clauses on what the answers rest on: processes, noise floor, detectable gain."""
     again = dict.fromkeys(
         f"a second process measured {one.mode} {one.dtype} at {numbers.ratio(one.again)}"
         for one in _modes(answers)
@@ -323,12 +325,10 @@ def _certainty(answers: Sequence[Recommendation]) -> Iterator[str]:
 
 
 def _modes(answers: Iterable[Recommendation]) -> list[Choice]:
-    """The recommended modes of those `answers` that recommend one over the baseline."""
     return [one.choice for one in answers if one.choice and one.outcome == MODE]
 
 
 def _baseline(question: Question) -> str:
-    """`eager`, with its dtype where that differs from the question's."""
     mode, dtype = question.baseline_mode, question.baseline_dtype
     return f"{mode}" if dtype == question.dtype else f"{mode} {dtype}"
 
@@ -338,7 +338,6 @@ def _kept(answer: Recommendation) -> str:
 
 
 def _factors(ratios: Sequence[Estimate]) -> str:
-    """One ratio, or the range of several; the brackets hold all their intervals."""
     if len(ratios) == 1:
         return numbers.ratio(ratios[0])
     values = _range([one.value for one in ratios], lambda value: f"{value:.2f}")
@@ -367,7 +366,6 @@ def _known(chosen: Sequence[Choice], column: str) -> list[float]:
 
 
 def _error(chosen: Sequence[Choice], baseline: str) -> str:
-    """The error beside the baseline's: `relative error 4.0e-3 (eager 2.9e-7)`; or empty."""
     errors, theirs = _known(chosen, "error"), _known(chosen, "baseline_error")
     if not errors:
         return ""
@@ -391,6 +389,6 @@ def _more(size_bytes: float) -> str:
 
 
 def _range(values: Iterable[Any], name: Callable[[Any], str]) -> str:
-    """The least and the most of `values`, `2.8 to 3.4`; one text if both read the same."""
+    """Formats the range of `values`: `2.8 to 3.4`, or a single text if both ends read the same."""
     ordered = sorted(values)
     return " to ".join(dict.fromkeys((name(ordered[0]), name(ordered[-1])))) if ordered else "–"

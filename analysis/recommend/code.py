@@ -1,7 +1,8 @@
-"""The lines of a user's program that do what a row's mode does.
+"""Writes the lines of Python that make a user's program run in the mode of a row.
 
-They leave three names to the program: `model`, `inputs` (the tensors that it is called with: a
-tuple, or a dict by name) and, in training, `loss_of`, which makes the loss of the model's output.
+The program has to define three names: `model`, `inputs` (the tensors with which to call the model,
+as a tuple or as a dict by name) and, for training, `loss_of`, which computes the loss from the
+model's output.
 """
 
 from __future__ import annotations
@@ -42,9 +43,9 @@ _TORCH_MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-c
 
 
 def code(row: Row) -> str:
-    """The lines for a derived row: settings, what is made once, and a call or a training step.
+    """Returns the lines for a row: settings, one-time preparation, and a call or a training step.
 
-    They expect that torch is imported, and that `model` and `inputs` are on the device.
+    The lines expect that torch is imported, and that `model` and `inputs` are on the device.
     """
     trains = row["phase"] == "train"
     training = Training(**json.loads(row["training"] or "{}"))
@@ -93,7 +94,6 @@ def code(row: Row) -> str:
 
 
 def _cast(dtype: str | None, named: bool | None) -> str:
-    """The line that casts the floating inputs."""
     cast = f"x.to({dtype}) if x.is_floating_point() else x"
     if named:
         return f"inputs = {{name: {cast} for name, x in inputs.items()}}"
@@ -101,9 +101,9 @@ def _cast(dtype: str | None, named: bool | None) -> str:
 
 
 def _compile(row: Row) -> str:
-    """`torch.compile(model, mode="reduce-overhead", fullgraph=True)`: what differs from torch's.
+    """The call that compiles the model, with the arguments that differ from torch's defaults.
 
-    A backend of BACKENDS that is no mode of torch.compile is called by a name to be filled in.
+    For a backend that is no mode of torch.compile, the user has to fill in a function `build`.
     """
     if row["compile_mode"] not in _TORCH_MODES:
         return f"build(model)  # as compile: {row['compile_mode']} in bench/steps/backends.py"
@@ -114,7 +114,6 @@ def _compile(row: Row) -> str:
 
 
 def _optimizer(training: Training, mode: Mode) -> str:
-    """The call that makes the optimizer: `AdamW(model.parameters(), lr=0.001, capturable=True)`."""
     named = OPTIMIZERS[training.optimizer]
     options: dict[str, Any] = {"lr": training.lr, **IMPLEMENTATIONS[training.implementation]}
     asked, captured = training.capturable, training.captures_step(mode)

@@ -13,10 +13,10 @@ _SIZE = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(?:([KMGT])(I?))?B\s*", re.IGNOR
 
 @dataclass(frozen=True)
 class Wishes:
-    """What the user asks of a recommendation; None stands for no limit.
+    """The user's constraints on a recommendation; None stands for no constraint.
 
-    `calls`: over how many calls after it the first call is spread. `memory_limit_bytes`: the most
-    that a mode may need above an empty process.
+    `calls`: the number of further calls over which the time of the first call is spread.
+    `memory_limit_bytes`: the most memory that a mode may need in addition to an empty process.
     """
 
     calls: float | None = None
@@ -27,7 +27,7 @@ ANYTHING = Wishes()
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Adds --calls and --memory-limit."""
+    """Adds the options --calls and --memory-limit to `parser`."""
     parser.add_argument(
         "--calls", metavar="N", type=calls,
         help="include the first call in the recommendation, spread over N further calls",
@@ -40,12 +40,15 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def wishes(options: argparse.Namespace) -> Wishes:
-    """The constraints of a parsed command line."""
+    """Returns the constraints in a parsed command line."""
     return Wishes(options.calls, options.memory_limit)
 
 
 def calls(text: str) -> float:
-    """The number in `10000`, `10_000` or `1e6`; an error unless it is finite and at least 1."""
+    """Parses a number of calls, such as `10000`, `10_000` or `1e6`.
+
+    Raises ArgumentTypeError unless the number is finite and at least 1.
+    """
     with suppress(ValueError):
         if 1 <= (number := float(text)) < math.inf:
             return number
@@ -53,7 +56,10 @@ def calls(text: str) -> float:
 
 
 def size(text: str) -> int:
-    """The bytes of `8GB`, `8 GiB`, `1.5gib` or `1000B`; an error without a unit or below 1."""
+    """Parses a size in bytes, such as `8GB`, `8 GiB`, `1.5gib` or `1000B`.
+
+    Raises ArgumentTypeError if the size has no unit or is below 1 byte.
+    """
     match = _SIZE.fullmatch(text)
     number, letter, binary = match.groups() if match else ("0", None, None)
     power = " KMGT".index((letter or " ").upper())

@@ -1,4 +1,4 @@
-"""Recommends a mode for each model and shape, by intervals, never by point estimates alone."""
+"""Recommends a mode for each model and shape, by intervals and never by point estimates alone."""
 
 from __future__ import annotations
 
@@ -61,19 +61,19 @@ with it.
 
 
 def recommend(table: pd.DataFrame, wishes: Wishes = ANYTHING) -> tuple[Recommendation, ...]:
-    """The answer to each Question of a derived table, in the order of its sections.
+    """Answers each Question that a derived table contains, in the order of its sections.
 
-    Usable rows ended ok, were in effect and correct, had more than a smoke budget and a correct
-    baseline that was in effect, and have an interval. Results that could not be judged, and timing
-    flags, are reported and disqualify no row.
+    A row is usable if it ended ok, was in effect and correct, had more than a smoke budget and a
+    correct baseline that was in effect, and has an interval. Results that could not be checked, and
+    flags on timings, are reported but exclude no row.
 
     A mode is chosen if its interval lies above 1 + MARGIN, and above the noise floor (the baseline
-    against itself) where that excludes 1. Modes within NEAR of the best, whose intervals allow a
-    difference of less than MARGIN from it, are tied; the cheapest of those that were checked is
-    chosen: by first call, memory, then simplicity. With `wishes.calls` the first call is spread
-    over so many further ones (`gain`); rows not known to fit into `wishes.memory_limit_bytes` are
-    left out. Where a second process of the mode or of the next best contradicts the first, the
-    answer is undecided.
+    against itself) if the floor excludes 1. A mode is tied with the best mode if it is within NEAR
+    of it and their intervals allow a difference below MARGIN. Of tied modes, checked ones are
+    preferred; then the first call, memory and simplicity decide. With `wishes.calls`, the first
+    call is spread over that many further calls (`gain`). Rows that are not known to fit into
+    `wishes.memory_limit_bytes` are left out. If a second process of the chosen mode or of the next
+    best contradicts the first process, the answer is undecided.
     """
     return tuple(
         _confirmed(_answer(rows, _baseline(section, rows[0]), wishes))
@@ -83,10 +83,10 @@ def recommend(table: pd.DataFrame, wishes: Wishes = ANYTHING) -> tuple[Recommend
 
 
 def unconfirmed(answers: Iterable[Recommendation], run_ids: Collection[str]) -> list[str]:
-    """Those of these runs that a second process has to measure before one is recommended.
+    """The runs in `run_ids` that a second process has to repeat before a mode is recommended.
 
-    Intervals hold within a process. An answer that would switch to a mode that compiles or captures
-    therefore rests on two processes of that mode and of the next best (`bench.sweep.sweep`).
+    Intervals hold within a process. A recommendation of a mode that compiles or captures therefore
+    rests on two processes of that mode and of the next best mode (`bench.sweep.sweep`).
     """
     return [
         each.run_id
@@ -97,9 +97,10 @@ def unconfirmed(answers: Iterable[Recommendation], run_ids: Collection[str]) -> 
 
 
 def _confirmed(answer: Recommendation) -> Recommendation:
-    """The answer; undecided if the two processes of a mode contradict each other.
+    """Makes `answer` undecided if the two processes of one of its modes contradict each other.
 
-    The next best mode may, if even its better process stays below the recommended one.
+    Processes of the next best mode may do so if even the faster one stays below the recommended
+    mode.
     """
     for each in _pair(answer):
         if each.again is None or each.row["replicates"] > 1:  # several say more than one other
@@ -113,7 +114,7 @@ def _confirmed(answer: Recommendation) -> Recommendation:
 
 
 def _pair(answer: Recommendation) -> list[Choice]:
-    """The mode that is recommended and the next best, where the first compiles or captures."""
+    """The recommended mode and the next best mode; empty unless the former compiles or captures."""
     choice = answer.choice
     if answer.outcome != types.MODE or choice is None or not formulas.builds(choice.row):
         return []
@@ -121,7 +122,7 @@ def _pair(answer: Recommendation) -> list[Choice]:
 
 
 def _baseline(section: Sequence[Row], case: Row) -> Row | None:
-    """The run of the baseline itself in a section, preferably usable, and with the same cache."""
+    """The baseline's own run; a usable run with the same compiler cache is preferred."""
     named = (case["baseline_mode"], case["baseline_dtype"])
     runs = [r for r in section if r["status"] == "ok" and (r["mode"], r["dtype"]) == named]
 
@@ -187,31 +188,28 @@ def _choice(row: Row, gain: Estimate, baseline: Row | None) -> Choice:
 
 
 def _floor(baseline: Row | None) -> Estimate | None:
-    """The baseline's speedup over itself, the noise floor; None without a usable run of it."""
+    """The noise floor: the speedup of the baseline over itself; None without a usable run of it."""
     if baseline is None or not phrases.is_control(baseline) or refusal(baseline, ANYTHING):
         return None
     return estimates.stored_ratio(baseline, "speedup")
 
 
 def _mde(usable: Sequence[Choice]) -> float | None:
-    """The largest `mde` of the rows that are no clear loss: each of them detects such a change.
-
-    None where it is unknown for one of them.
-    """
+    """The largest detectable effect (`mde`) of rows but clear losses; None if one is unknown."""
     no_losses = [one for one in usable if high(one.gain) >= 1 / (1 + MARGIN)]
     known = [one.row["mde"] for one in no_losses if one.row["mde"] is not None]
     return max(known, default=None) if len(known) == len(no_losses) else None
 
 
 def gain(row: Row, calls: float | None, baseline: Row | None) -> Estimate | None:
-    """The baseline's total time ÷ this row's, over a first call and `calls` further ones.
+    """The baseline's total time ÷ the row's, over a first call and `calls` further calls.
 
-    If `calls` is None, it is the speedup itself, without first calls. The interval comes from the
-    paired speedup alone, because first calls are single readings. A first call shorter than the
-    baseline's counts as equal, and so does a difference that one reading cannot show
-    (`formulas.extra_s`); where that is undecided, the measured first call counts. None where a time
-    is unknown. A baseline that compiles has the first call of its own run (`baseline`), because in
-    this row's process the case's compilation has warmed its cache.
+    If `calls` is None, the result is the speedup, which ignores first calls. The interval comes
+    from the paired speedup alone, because first calls are single readings. A first call counts as
+    equal to the baseline's if it is shorter, or if a single reading cannot show the difference
+    (`formulas.extra_s`). If that is undecided, the measured first call counts. The result is None
+    if a time is unknown. If the baseline compiles, its first call is taken from its own run
+    (`baseline`), because in the row's process the compiler cache is already warm.
     """
     speedup = estimates.stored_ratio(row, "speedup")
     first_s, call_s = row["first_call_s"], row["baseline_latency_s"]
@@ -233,7 +231,7 @@ def gain(row: Row, calls: float | None, baseline: Row | None) -> Estimate | None
 
 
 def refusal(row: Row, wishes: Wishes) -> str | None:
-    """Why a row cannot be recommended, as the kind of a Refusal; None for one that can."""
+    """The reason why a row cannot be recommended (`Refusal.kind`); None if it can be."""
     for kind, holds in RULES:
         if holds(row):
             return kind
@@ -247,10 +245,11 @@ def _exceeds_its_limit(row: Row) -> bool:
 
 
 def fits_into(row: Row | None, limit_bytes: int | None) -> bool | None:
-    """Whether a row needs no more than the limit, above an empty process; None if unknown.
+    """Whether a row needs at most `limit_bytes` in addition to an empty process; None if unknown.
 
-    Weights and inputs, allocated earlier, are added to the first call's peak. On a CPU that peak is
-    the growth of the process, compiler included, which has to fit as well.
+    Weights and inputs are added to the peak of the first call, because they were allocated before
+    it. On a CPU this peak is the growth of the process including the compiler, which has to fit,
+    too.
     """
     if limit_bytes is None:
         return True
@@ -263,15 +262,14 @@ def fits_into(row: Row | None, limit_bytes: int | None) -> bool | None:
 
 
 def _is_equal(one: Estimate, best: Estimate) -> bool:
-    """Whether `one` is as good as `best`: not below it by more than MARGIN, and within NEAR of it.
+    """Whether `one` ties with `best`: not surely lower by more than MARGIN, and within NEAR of it.
 
-    MARGIN also covers most differences of one mode's paired speedup between processes.
+    MARGIN also covers most differences between two processes of one mode.
     """
     return not _is_less(one, best) and abs(math.log(one.value / best.value)) < math.log1p(NEAR)
 
 
 def _is_less(one: Estimate, best: Estimate) -> bool:
-    """Whether `one` is below `best` by more than MARGIN, even at the nearest interval ends."""
     apart = estimates.quotient(best, one)
     return apart is not None and low(apart) > 1 + MARGIN
 
@@ -294,9 +292,9 @@ def _outcome(
 
 
 def _lost(one: Choice, best: Choice | None, least_gain: float, wishes: Wishes) -> Refusal:
-    """Why a usable row is neither chosen nor tied, as a Refusal.
+    """Says why the usable row `one` is neither chosen nor tied.
 
-    `best` is the best of the winners if the row is a winner, else None.
+    `best` is the best winner if `one` is a winner, too; else it is None.
     """
     if best:
         kind = "less" if _is_less(one.gain, best.gain) else "open"

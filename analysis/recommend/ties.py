@@ -1,4 +1,4 @@
-"""The cheapest of several rows that are equally fast within their intervals."""
+"""Chooses the cheapest of several modes that are equally fast within their intervals."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _GRAD = ("enabled", "no_grad", "inference_mode")
 
 
 def cheapest(rows: Sequence[Choice]) -> tuple[Choice, tuple[Tie, ...]]:
-    """The preferred row, and the others as ties, each with the reason why it is not preferred.
+    """Returns the preferred row, and the other rows as ties, each with the reason against it.
 
-    Results that were checked come first; then by first call, memory and simplicity. An unknown
-    value loses to a known one.
+    Checked results are preferred, then a short first call, little memory, and simplicity. An
+    unknown value loses to a known value.
     """
     left, gone = list(rows), list[Tie]()
     for reason, stay in _STAGES:
@@ -36,7 +36,7 @@ def _checked(rows: Sequence[Row]) -> list[Row]:
 
 
 def _least(rows: Sequence[Row], name: str, factor: float, slack: float) -> list[Row]:
-    """The rows with about the least value in column `name`; all rows if none is known."""
+    """The rows whose value in column `name` is about the least; all rows if no value is known."""
     known = [row[name] for row in rows if row[name] is not None]
     if not known:
         return list(rows)
@@ -50,7 +50,6 @@ def _simplest(rows: Sequence[Row]) -> list[Row]:
 
 
 def _complexity(row: Row) -> tuple[object, ...]:
-    """A sorting key with the simplest row first: by manual graph, compile mode, autocast, grad."""
     compiled, grad = (
         order.index(row[name]) if row[name] in order else len(order)
         for order, name in ((_COMPILE, "compile_mode"), (_GRAD, "grad"))

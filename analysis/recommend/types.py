@@ -1,4 +1,4 @@
-"""The records of a recommendation: question, choice, ties, refusals, outcome."""
+"""Dataclasses of a recommendation: question, choice, ties, refusals and answer."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ NOTHING = "nothing"  # there is no usable run to compare
 
 @dataclass(frozen=True)
 class Question:
-    """One work at one size and output precision, on one machine, against one baseline.
+    """What a recommendation is for: model, size, precision, machine and baseline.
 
-    The precision is part of the question because the data does not say which error is acceptable;
-    the baseline, because speedups over different baselines cannot be ranked; the compiler cache,
-    because whether it was emptied is not a property of a mode.
+    Modes are ranked within one question only. The precision is part of it because the data does not
+    say which error is acceptable, the baseline because speedups over different baselines cannot be
+    ranked, and the compiler cache because emptying it is no property of a mode.
     """
 
     environment: str
@@ -48,7 +48,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Choice:
-    """A row that may be recommended, and what is said of it; None where it is unknown."""
+    """A mode that may be recommended, and the figures to report on it (None: unknown)."""
 
     run_id: str
     mode: str
@@ -61,18 +61,18 @@ class Choice:
 
     @property
     def code(self) -> str:
-        """The lines of a user's program that run this mode."""
+        """Lines of Python that make a user's program run in this mode."""
         return code(self.row)
 
     @property
     def name(self) -> str:
-        """The mode, with a remark if its results could not be judged."""
+        """The mode's name, with a remark if its results could not be checked."""
         return name_with_remark(self.mode, phrases.unchecked(self.row))
 
 
 @dataclass(frozen=True)
 class Tie:
-    """A row that is as fast as the chosen one by intervals, and why the other is preferred."""
+    """A mode that is as fast as the chosen mode by their intervals, and why it is not preferred."""
 
     row: Choice
     reason: str
@@ -80,7 +80,7 @@ class Tie:
 
 @dataclass(frozen=True)
 class Refusal:
-    """A row that is not chosen."""
+    """A mode that is not chosen, and why."""
 
     run_id: str
     mode: str
@@ -91,8 +91,8 @@ class Refusal:
 class Recommendation:
     """The answer to one question.
 
-    `choice` is the row to use: a mode (outcome MODE), or the baseline (BASELINE, if there is a
-    usable run of it against itself); else None.
+    `choice` is what to use: a mode if the outcome is MODE, or the baseline if the outcome is
+    BASELINE and the baseline has a usable run against itself; else None.
     """
 
     question: Question
@@ -112,10 +112,10 @@ class Recommendation:
 
     @property
     def detectable(self) -> float | None:
-        """The least true gain (0.02: 2 %) that 80 % of such runs would have recommended.
+        """The smallest true gain (0.02: 2 %) that would be recommended in 80 % of such runs.
 
-        For that the whole interval must lie above `hurdle`; it is not enough that it excludes 1.
-        None if it is unknown.
+        A recommendation needs an interval that lies above `hurdle`, not only above 1. None if
+        unknown.
         """
         return None if self.mde is None else self.mde + hurdle(self.floor) - 1
 
@@ -138,9 +138,9 @@ def high(estimate: Estimate) -> float:
 
 
 def hurdle(floor: Estimate | None) -> float:
-    """The speedup above which the interval of a recommended mode lies.
+    """The speedup above which the whole interval of a mode must lie for a recommendation.
 
-    It is 1 + MARGIN, or more where the noise floor (the baseline against itself) excludes 1.
+    It is 1 + MARGIN, or more if the noise floor (the baseline against itself) excludes 1.
     """
     if floor is None or low(floor) <= 1 <= high(floor):
         return 1 + MARGIN

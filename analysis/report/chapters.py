@@ -1,4 +1,4 @@
-"""The chapters of figures of a report: each work over its sizes, then at each size."""
+"""The chapters of figures in a report: each model over its sizes, then at each size."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MOST_FIGURES, MOST_OF_LARGE = 60, 24
 
 @dataclass(frozen=True)
 class Chapter:
-    """Figures of one FAMILY under one heading; `note` says why there are none."""
+    """Figures of one model and phase under one heading; `note` says why there are none."""
 
     title: str
     place: str | None = None
@@ -41,9 +41,9 @@ class Chapter:
 
 
 def chapters(study: Study) -> list[Chapter]:
-    """The chapters on works over their sizes, then those at each size, up to a number of figures.
+    """Returns the chapters of a study, which together have a limited number of figures.
 
-    A chapter without figures is there only if it has a note.
+    A chapter without figures is kept only if it has a note.
     """
     most = left = MOST_OF_LARGE if study.unlisted else MOST_FIGURES
     chosen = []
@@ -60,7 +60,7 @@ def chapters(study: Study) -> list[Chapter]:
 
 
 def _chapters(study: Study) -> Iterator[Chapter]:
-    """All chapters; their pictures are drawn on demand."""
+    """Yields all chapters, whose pictures are drawn only when they are iterated over."""
     families = list(split_table(study.rows, FAMILY))
     for number, family in enumerate(families, start=1):
         yield from _over_sizes(study, family, f"{number}")

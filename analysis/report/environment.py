@@ -1,4 +1,4 @@
-"""Where and when a study was measured: devices, their ceilings, environments."""
+"""Describes where and when a study was measured."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _OF_MODEL = "model_source_id"  # differs between models, in one environment too
 
 
 def places(study: Study) -> str:
-    """Where the rows were measured: `AMD EPYC, 1 thread, torch 2.13.0+cpu`."""
+    """Names the machines and torch versions of a study: `AMD EPYC, 1 thread, torch 2.13.0+cpu`."""
     named = [*phrases.PLACE, "torch_version"]
     rows = phrases.as_rows(study.rows[named].drop_duplicates())
     texts = dict.fromkeys(
@@ -34,7 +34,7 @@ def places(study: Study) -> str:
 
 
 def period(rows: pd.DataFrame) -> str:
-    """The start of the first and of the last row: `2026-11-20 10:33 to 10:36 UTC`."""
+    """The start of the first run and of the last run: `2026-11-20 10:33 to 10:36 UTC`."""
     first, last = (datetime.fromisoformat(rows["started_at"].agg(end)) for end in ("min", "max"))
     start, end = f"{first:%Y-%m-%d %H:%M}", f"{last:%Y-%m-%d %H:%M}"
     if start == end:
@@ -43,9 +43,10 @@ def period(rows: pd.DataFrame) -> str:
 
 
 def environments(rows: pd.DataFrame) -> dict[str, Any]:
-    """The contents of the part on environments: `letters`, `facts` and a `sentence`.
+    """Returns the template variables on environments: `letters`, `facts` and a `sentence`.
 
-    A fact is a field of Environment: its name, doc, a value per letter, and whether values differ.
+    A letter names an environment. A fact is a field of Environment: its name, its description, a
+    value per letter, and whether the values differ.
     """
     letters = sorted(rows["environment"].unique())
     facts = list[dict[str, Any]]()

@@ -1,4 +1,4 @@
-"""The first screen of a report: which mode, its price, why, why not another, and how sure."""
+"""Builds the first screen of a report: which mode to use, why, why no other, and how sure."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Reason:
 
 @dataclass(frozen=True)
 class Block:
-    """The answers at one precision (its spans), with reasons; the page folds those in `more`."""
+    """The answers at one precision, with reasons; the page folds the reasons in `more`."""
 
     precision: Precision
     why: Sequence[Reason]
@@ -71,7 +71,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Card:
-    """One work on the first screen: a Block per precision, the one to prefer first."""
+    """What the first screen shows of one model and phase: a Block per precision, the best first."""
 
     advice: Advice
     blocks: Sequence[Block]
@@ -80,7 +80,11 @@ class Card:
 
 
 def answer_cards(study: Study, chapters: Sequence[Chapter]) -> dict[str, Any]:
-    """What the first screen shows: `works`, folded `others`, `wishes` and a `banner`."""
+    """Returns the template variables of the first screen.
+
+    `works` and the folded `others` are Cards. `wishes` names the user's constraints, and `banner`
+    is a warning on the whole study.
+    """
     pictures = {
         chapter.family: picture
         for chapter in reversed(chapters)
@@ -100,7 +104,6 @@ def answer_cards(study: Study, chapters: Sequence[Chapter]) -> dict[str, Any]:
 
 
 def _wishes(wishes: Wishes) -> str:
-    """The command-line options that changed the answers."""
     limit = wishes.memory_limit_bytes
     options = (
         "" if wishes.calls is None else f"--calls {numbers.calls(wishes.calls)}",
@@ -126,9 +129,10 @@ def _card(study: Study, advice: Advice, picture: Picture | None) -> Card:
 def _block(
     study: Study, precision: Precision, is_first: bool = False, further: Iterable[Reason] = ()
 ) -> Block:
-    """The Block of one precision.
+    """Builds the Block of one precision.
 
-    The first one also says why the mode that a reader would expect is not recommended.
+    The first Block, or one without other reasons, also says why the mode that a reader would expect
+    is not recommended.
     """
     answers = precision.recommendations
     several = len({one.question.shape for one in answers}) > 1
@@ -148,7 +152,7 @@ def _block(
 
 
 def _why(study: Study, answers: Sequence[Recommendation], several: bool) -> Iterator[Reason]:
-    """For each recommended mode, the cause of its gain, or why it gains little."""
+    """Yields for each recommended mode the cause of its gain, or why it does not gain more."""
     chosen = (row for one in answers if (row := _recommended(one)))
     of_mode = phrases.grouped((phrases.mode(row), row) for row in chosen)
     for row in (max(members, key=_size) for members in of_mode.values()):
@@ -163,9 +167,9 @@ def _why(study: Study, answers: Sequence[Recommendation], several: bool) -> Iter
 
 @dataclass(frozen=True)
 class _OtherMode:
-    """A mode that ran and is not recommended (`row`), and the one that is (`best`).
+    """A mode that ran and is not recommended (`row`), and the recommended mode (`best`).
 
-    `best` is None where the baseline is recommended.
+    `best` is None if the baseline is recommended.
     """
 
     row: Row
@@ -179,19 +183,18 @@ class _OtherMode:
 
     @property
     def times_slower(self) -> float:
-        """How many times slower it is than the recommended mode."""
         of_best = self.best["speedup"] if self.best else 1.0
         return float(of_best / self.row["speedup"])
 
     @property
     def key(self) -> tuple[object, ...]:
-        """A key that modes share which stand on one line."""
+        """A key that is equal for modes that share a line on the page."""
         code = self.cause.code if self.cause else ""
         return code, self.is_open, None if self.best else outcome(self.row)
 
 
 def _others(study: Study, answers: Sequence[Recommendation]) -> list[_OtherMode]:
-    """Each mode that ran and is not recommended, with the row that differs most; fastest first."""
+    """The modes that ran and are not recommended, each by its most extreme row; fastest first."""
     every = []
     for answer in answers:
         best = _recommended(answer)
@@ -207,10 +210,10 @@ def _others(study: Study, answers: Sequence[Recommendation]) -> list[_OtherMode]
 
 
 def _cause(study: Study, row: Row, best: Row | None) -> Finding | None:
-    """Why a row is slower than the best, or no faster than the baseline; None where undecided.
+    """Why a row is slower than `best`, or no faster than the baseline; None if undecided.
 
-    A cause that the best mode has as well explains no difference, and neither does one that takes a
-    small part of it. Nor does `near_floor`, as all modes have the same floor.
+    A cause that `best` shares explains no difference, nor does a cause that takes a small part of
+    the difference, nor `near_floor`, because all modes have the same floor.
     """
     found = study.causes.get(row["run_id"], ())
     if best is None:
@@ -222,13 +225,13 @@ def _cause(study: Study, row: Row, best: Row | None) -> Finding | None:
 
 
 def _expected_mode(others: Sequence[_OtherMode]) -> _OtherMode | None:
-    """The mode that a reader would expect: plain torch.compile, or else the next best."""
+    """The mode that a reader would expect: plain torch.compile, or else the fastest of `others`."""
     plain = [one for one in others if one.row["compile_mode"] == "default" and not one.row["graph"]]
     return next(iter((*plain, *others)), None)
 
 
 def _reason_of_group(group: Sequence[_OtherMode], asked: _OtherMode | None, size: str) -> Reason:
-    """The reason for modes that share a cause; the figures are those of one mode."""
+    """Writes the reason for modes that share a cause, with the figures of one of them."""
     one = asked or max(group, key=lambda each: _size(each.row))
     compared = _comparison(group)
     if asked and one.best and len(group) == 1:
@@ -246,7 +249,6 @@ def _reason_of_group(group: Sequence[_OtherMode], asked: _OtherMode | None, size
 
 
 def _comparison(group: Sequence[_OtherMode]) -> str:
-    """`compile is 7.6 % slower than no_grad`; than the baseline where no mode is recommended."""
     rows, best = [one.row for one in group], group[0].best
     if best is None:
         return comparison(rows[0]) if len(rows) == 1 else comparison_of(rows)
@@ -260,7 +262,7 @@ def _comparison(group: Sequence[_OtherMode]) -> str:
 
 
 def _compiles(rows: Iterable[Row]) -> Iterator[Reason]:
-    """If calls vary: how many calls compile in each mode, and how many run in eager afterwards."""
+    """Yields how many calls compile in each mode, and how many run in eager; if calls vary."""
     texts, calls = list[str](), 0
     for row in rows:
         mix = mix_of(row) if phrases.why_left_out(row) is None and is_compiled(row) else None
@@ -276,7 +278,6 @@ def _compiles(rows: Iterable[Row]) -> Iterator[Reason]:
 
 
 def _left_out(rows: Iterable[Row]) -> Iterator[Reason]:
-    """Modes without a result that counts, with a short reason; the part `Left out` has more."""
     by_label = phrases.grouped(
         (label, (_CLAUSE.split(why, maxsplit=1)[0].strip()[:MOST_LETTERS], row))
         for row in rows
@@ -291,7 +292,6 @@ def _left_out(rows: Iterable[Row]) -> Iterator[Reason]:
 
 
 def _why_not_counted(row: Row) -> Iterator[tuple[str, str]]:
-    """Why a row does not count, with the label for such reasons; nothing if it counts."""
     if row["status"] in ("skipped", "failed"):
         yield "Not run here" if row["status"] == "skipped" else "Failed", phrases.reason(row)
     elif row["status"] != "ok":
@@ -303,7 +303,6 @@ def _why_not_counted(row: Row) -> Iterator[tuple[str, str]]:
 
 
 def _recommended(answer: Recommendation) -> Row | None:
-    """The row of the mode that is better than the baseline; None if there is none."""
     return answer.choice.row if answer.choice and answer.outcome == MODE else None
 
 

@@ -1,4 +1,4 @@
-"""The rows of a report: the table of all, and the lists of those that are flagged or left out."""
+"""Builds the tables of a report: all rows, flagged rows, rows left out, and raw data."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Columns:
 
 
 def listing(study: Study) -> dict[str, Any]:
-    """The contents of the part `rows`: columns, what all rows share, and what its marks mean."""
+    """Returns the template variables of the table of all rows: `columns`, `shared`, `legend`."""
     rows = [*chain.from_iterable(study.sections)]
     by_work = (
         Column("model", lambda row: row["model"]),
@@ -67,7 +67,6 @@ def _varying(candidates: Iterable[Column], rows: Sequence[Row]) -> list[Column]:
 
 
 def _shared(rows: Sequence[Row]) -> str:
-    """What is equal in all rows: `against eager fp32, budget=standard, compile_cache=cold`."""
     texts = {column: {column.cell(row) for row in rows} for column in _OPTIONAL}
     same = {column: min(values) for column, values in texts.items() if len(values) == 1}
     return ", ".join(
@@ -76,7 +75,7 @@ def _shared(rows: Sequence[Row]) -> str:
 
 
 def sort_key(column: Column, row: Row, text: str) -> str | None:
-    """The number, as text, by which a browser sorts a cell; None if its `text` shows no number."""
+    """The number by which a browser sorts a cell, as text; None if `text` shows no number."""
     value = None if column.key is None else phrases.shown_value(row, column.key)
     if value is None or text == numbers.UNKNOWN:
         return None
@@ -84,7 +83,7 @@ def sort_key(column: Column, row: Row, text: str) -> str | None:
 
 
 def flagged(study: Study) -> list[tuple[str, str, list[Row]]]:
-    """Each flag that was raised, in the order of FLAGS: its name, its meaning, and its rows."""
+    """Returns the name, the meaning and the rows of each raised flag, in the order of FLAGS."""
     raised = phrases.grouped(
         (flag, row) for row in study.by_id.values() for flag in phrases.flags(row)
     )
@@ -92,7 +91,7 @@ def flagged(study: Study) -> list[tuple[str, str, list[Row]]]:
 
 
 def left_out(study: Study) -> dict[str, list[Row]]:
-    """The rows that do not count, grouped by the reason; errors come first."""
+    """Groups the rows that do not count by the reason; errors come first."""
     reasons = phrases.grouped(
         (why, row) for row in study.by_id.values() if (why := phrases.why_left_out(row))
     )
@@ -100,7 +99,7 @@ def left_out(study: Study) -> dict[str, list[Row]]:
 
 
 def runs(study: Study) -> dict[str, Any]:
-    """The contents of the part `runs`, by run_id: `causes` of each listed row, and its `files`."""
+    """Returns template variables on the listed runs: `causes` and `files`, dicts by run_id."""
     rows = [*chain.from_iterable(study.sections)]
     return {
         "causes": {row["run_id"]: _causes(study, row) for row in rows},
@@ -114,7 +113,7 @@ def _causes(study: Study, row: Row) -> list[str]:
 
 
 def _files(study: Study, row: Row) -> Iterator[tuple[str, str]]:
-    """The kind and path of the row's trace and memory snapshot, where these files exist.
+    """The kind and path of the row's trace and memory snapshot, if these files exist.
 
     A study may be passed on without them.
     """

@@ -1,4 +1,4 @@
-"""Fills the templates; every value is escaped for HTML or for Markdown."""
+"""Fills the templates of a report, with every value escaped for HTML or for Markdown."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _CODES = {Path.MOVETO: "M", Path.LINETO: "L", Path.CURVE3: "Q", Path.CURVE4: "C"
 
 @dataclass(frozen=True)
 class Glyph:
-    """The symbol of a mode on a page, the CSS class of its colour, and a similar character."""
+    """How a page shows a mode: its symbol, the CSS class of its colour, and a similar character."""
 
     symbol: str
     colour: str
@@ -38,19 +38,19 @@ class Glyph:
 
 
 def glyph(row: Row) -> Glyph:
-    """The glyph of a row's mode."""
+    """Returns the Glyph of a row's mode."""
     place = style.FAMILIES.index(style.family(row))
     marker = style.marker(row)
     return Glyph(_symbol(marker), f"family-{place}", style.CHARACTERS[marker])
 
 
 def symbols() -> dict[str, str]:
-    """The outlines of all symbols by their names, as SVG paths in a box from -1 to 1."""
+    """A dict from the name of a symbol to its outline, an SVG path in a box from -1 to 1."""
     return {_symbol(marker): _outline(marker) for marker in style.CHARACTERS}
 
 
 def colours() -> dict[str, str]:
-    """The colour of each family of modes, by its CSS class."""
+    """A dict from the CSS class of a family of modes to its colour."""
     return {f"family-{place}": family.colour for place, family in enumerate(style.FAMILIES)}
 
 
@@ -72,7 +72,7 @@ def _outline(marker: str) -> str:
 
 
 def render(page: str, context: dict[str, Any]) -> str:
-    """The text of one of PAGES, made of the variables in `context`."""
+    """Fills the template of `page`, which is one of PAGES, with the variables in `context`."""
     engine = _markdown() if page == "report.md" else _html()
     engine.globals |= {
         "colours": colours(),

@@ -49,7 +49,7 @@ def write(study: Folder, wanted: Wishes = ANYTHING, condition: str | None = None
 
     The report of a remote study, such as s3://bucket/main, is written to results/s3-main/report/.
 
-    `wanted` limits what it recommends. `condition` selects its rows (`analysis.where`; None: all).
+    `wanted` constrains the recommendations. `condition` selects rows (`analysis.where`; None: all).
 
     Returns the path of index.html. Raises UsageError if the study is missing or has no run, if
     `condition` is invalid or keeps no row, or if the report cannot be written.
@@ -95,7 +95,7 @@ def write(study: Folder, wanted: Wishes = ANYTHING, condition: str | None = None
 
 
 def context(study: Study, drawn: Sequence[Chapter]) -> dict[str, Any]:
-    """The variables of the templates for a study, whose figures are drawn (`drawn`)."""
+    """Returns the variables of the templates; `drawn` has the study's chapters of figures."""
     counts = study.rows["status"].value_counts()
     answers = answer_cards(study, drawn)
     shown = [card.picture.file for card in answers["works"] + answers["others"] if card.picture]
@@ -130,17 +130,13 @@ def context(study: Study, drawn: Sequence[Chapter]) -> dict[str, Any]:
 
 
 def _folder(study: Folder) -> Path:
-    """The folder that the report is written to."""
     if isinstance(study, RemotePath):
         return RESULTS / f"{study.scheme}-{study.name}" / "report"
     return study / "report"
 
 
 def _command_argument(study: Folder) -> str:
-    """The study as an argument of a command that is started here.
-
-    A study outside this folder is named without its path.
-    """
+    """How commands typed in this folder name the study: without its path if it lies elsewhere."""
     if isinstance(study, RemotePath):
         return str(study)
     path = os.path.relpath(study)
@@ -155,7 +151,7 @@ def _guide(study: Folder) -> str | None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line; prints the report's path and returns the exit status."""
+    """Runs the command line: prints the report's path and returns the exit status."""
     parser = cli.parser("analysis.report", __doc__)
     where.add_option(parser)
     constraints.add_options(parser)

@@ -1,4 +1,4 @@
-"""The study and its recommendations, as all parts of a report read them."""
+"""The study that a report shows: its rows, their causes, and the recommendations."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _NEEDED = tuple(
 
 @dataclass(frozen=True)
 class Study:
-    """A study's derived rows, in reading order, and the recommendations for them."""
+    """A study's rows in reading order, their causes, and the recommendations based on them."""
 
     name: str  # of its folder
     folder: str  # as an argument of a command
@@ -53,14 +53,14 @@ class Study:
 
     @cached_property
     def by_id(self) -> Mapping[str, Row]:
-        """All rows by run_id, with only the columns that name a row and say whether it counts."""
+        """A dict from run_id to row, with the columns that name a row and say whether it counts."""
         return {row["run_id"]: row for row in phrases.as_rows(self.rows[list(_NEEDED)])}
 
     @cached_property
     def sections(self) -> Sequence[Sequence[Row]]:
-        """The rows that a page lists, by SECTION: all, or MOST_LISTED with the best ones of each.
+        """The rows that a page lists, with all columns, in groups of one model and size (SECTION).
 
-        They have every column.
+        If the study has more than MOST_LISTED rows, the best rows of each group are kept.
         """
         kept = self.rows
         if len(kept) > MOST_LISTED:
@@ -78,20 +78,20 @@ class Study:
         return len(self.rows) - len(self._listed)
 
     def anchor(self, row: Row) -> str | None:
-        """The id of a row's command and raw data on a page; None if the page does not list it."""
+        """The HTML id of a row's command and raw data; None if the page does not list the row."""
         return f"run-{row['run_id']}" if row["run_id"] in self._listed else None
 
     def place(self, row: Row) -> str:
-        """Where a row was measured; with its environment's letter if there are several."""
+        """The machine that measured a row; with its environment's letter if there are several."""
         return phrases.place(row, self.has_letters)
 
     def variant(self, row: Row) -> str:
-        """The row's mode and precision: `compile fp32`; with its cache if rows differ in it."""
+        """The row's mode and precision, `compile fp32`; with its cache if rows differ in that."""
         cache = f" ({row['compile_cache']} cache)" if self.has_caches else ""
         return phrases.variant(row) + cache
 
     def by_work(self, rows: Sequence[Row]) -> dict[str, list[Row]]:
-        """Rows under the names of their works; with their place if there are several."""
+        """Groups rows by a text with their model, size and phase, and the machine if several."""
         places = [f" on {self.place(row)}" if self.has_letters else "" for row in rows]
         pairs = zip(rows, places, strict=True)
         return phrases.grouped((phrases.work(row) + place, row) for row, place in pairs)
