@@ -33,7 +33,7 @@ OVERRIDE = re.compile(r"~|[+~]*\w[\w./@$-]*=")
 GROUPS = sorted(folder.name for folder in CONF.iterdir() if folder.is_dir())
 """The config groups: the folders of conf/."""
 
-ENGINES = ("hydra/launcher", "hydra/sweeper")
+HYDRA_ENGINES = ("hydra/launcher", "hydra/sweeper")
 """Groups of Hydra that allow only `basic`, because Hydra measures nothing here."""
 
 
@@ -92,8 +92,8 @@ def _check(words: Sequence[str]) -> None:
             raise usage_error(word, "a value is missing")
         if key == "experiment" and "," in value:
             raise usage_error(word, "takes one name")
-        if key in ENGINES and value != "basic":
-            raise usage_error(word, "cases are only collected here; use cluster=slurm, ray or gpus")
+        if key in HYDRA_ENGINES and value != "basic":
+            raise usage_error(word, "Hydra runs no case here; use cluster=slurm, ray or gpus")
         if key == "study" and value:  # before Hydra makes a folder elsewhere
             check_study_name(value.strip("'\""))
         seen[key] = word

@@ -43,7 +43,11 @@ States = Mapping[str, str | None]
 
 
 class Engine(Protocol):
-    """The interface to a scheduler that runs chunks as jobs; each job calls `measure_chunk`."""
+    """The interface to a scheduler that runs chunks as jobs; each job calls `measure_chunk`.
+
+    A new engine is a class like this, a function that submits with it, a line of `ENGINES` in
+    bench/sweep/sweep.py, and a file in conf/cluster/.
+    """
 
     name: str  # as in cluster=NAME
     detaches: bool  # whether jobs go on when the command ends

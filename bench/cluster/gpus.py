@@ -66,7 +66,7 @@ def submit(requests: Sequence[Request]) -> Submission | None:
     """Measures a sweep on the GPUs of this machine; see `bench.sweep.sweep.ENGINES`."""
     gpus = visible_gpus()
     if not gpus:
-        raise UsageError("cluster=gpus: nvidia-smi names no GPU here; leave it out")
+        raise UsageError("cluster=gpus: nvidia-smi names no GPU; leave out cluster=gpus")
     return distribute(require_gpus(requests), Gpus(gpus), len(gpus))
 
 

@@ -153,7 +153,7 @@ def submit(requests: Sequence[Request]) -> Submission | None:
     """Measures a sweep in Slurm jobs; see `bench.sweep.sweep.ENGINES`."""
     options = requests[0].settings.cluster
     if shutil.which("sbatch") is None:
-        raise UsageError("cluster=slurm: sbatch is not here; start it on a login node")
+        raise UsageError("cluster=slurm: sbatch was not found; run this command on a login node")
     workers = options["workers"] or options["array_parallelism"]
     asked = require_gpus(requests) if asks_for_gpus(options) else requests
     return distribute(asked, Slurm(options, *largest_needs(requests)), workers)

@@ -101,7 +101,7 @@ def _measure(typed: Mapping[str, str], requests: Sequence[Request]) -> list[Path
             side.ask("prepare", side.state, [_side_request(each, name) for each in requests])
         (jobs, blocks), (others, other_blocks) = [side.answer() for side in sides.values()]
         if [job.case.case_id for job in jobs] != [job.case.case_id for job in others]:
-            raise UsageError("these are other cases on each side; set the device: device=cpu")
+            raise UsageError("old and new are different cases; set the device: device=cpu")
         folders = [of_side[0].plan.study_folder for of_side in (jobs, others)]
         machines = [of_side[0].environment for of_side in (jobs, others)]
         for one, machine, folder in zip(states, machines, folders, strict=True):
