@@ -2,6 +2,8 @@
 
 With `calls=`, a case calls the model with inputs of different sizes, each of which may compile,
 fall back to eager, or be padded.
+
+A rule returns evidence if what its docstring says holds for the row of the context, else None.
 """
 
 from __future__ import annotations
@@ -26,7 +28,10 @@ FOR_SIZES = "Compile once for all sizes (mode=compile-dynamic), or pad to fewer 
 
 
 def eager_fallback(context: Context) -> Evidence | None:
-    """Torch reached its limit of compilations, and runs some of the later calls in eager."""
+    """Torch reached its limit of compilations, and runs some of the later calls in eager.
+
+    `share` of the evidence: the part of the time of a pass over the inputs that such calls take.
+    """
     mix = mix_of(context.row)
     if mix is None or mix.gave_up_at is None or not mix.eager or not is_compiled(context.row):
         return None
@@ -67,7 +72,10 @@ def padding(context: Context) -> Evidence | None:
 
 
 def recompiles(context: Context) -> Evidence | None:
-    """Torch compiled again while calls were timed, or gave reasons for compiling again."""
+    """Torch compiled again while calls were timed, or gave reasons for compiling again.
+
+    `share` of the evidence: 1 if it compiled while calls were timed, else unknown.
+    """
     row, reasons = context.row, evidence.texts(context.row, "recompile_reasons")
     timed = row["recompiles"] or 0
     if row["calls"] and not timed:  # new sizes compile, as `size_compiles` says
@@ -111,11 +119,11 @@ def fallbacks(context: Context) -> Evidence | None:
 
 
 def _share_of_breaks(context: Context, in_eager: bool) -> float | None:
-    """The largest share of a call that compiling it in one piece could save; None if unknown.
+    """Returns the most that a model without graph breaks would save, as a share of a call, or None.
 
-    It is the time of guards and of Python around the pieces. If functions run in eager, their
-    kernels are added, except matrix products, for which compiled code calls the same library. On
-    CUDA no kernels are added, because they run while the host works.
+    That is the time of guards and of Python around the compiled pieces. `in_eager`: whether
+    functions run in eager between them; on a CPU the time of their kernels is then added, except of
+    matrix products, for which compiled code calls the same library.
     """
     row = context.row
     call = profile.compiled_call(row)

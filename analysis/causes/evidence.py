@@ -42,7 +42,10 @@ _MOST_NAMED = 2
 
 @dataclass(frozen=True)
 class Kernel:
-    """One of the ten heaviest kernels in the profile of a call; on a CPU, an operator."""
+    """All runs of one kernel in a profiled call, for one of the ten kernels with the most time.
+
+    On a CPU, a kernel is an operator. `count`: its runs in the call. `seconds`: their total time.
+    """
 
     name: str
     count: float
@@ -55,7 +58,10 @@ class Kernel:
 
     @property
     def is_product(self) -> bool:
-        """Whether the kernel computes matrix products, convolutions or attention."""
+        """Whether the kernel computes matrix products, convolutions or attention.
+
+        Of the kernels that Inductor generated, only Triton templates do.
+        """
         is_fused = self.is_generated and not self.name.startswith("triton_tem_")
         return not is_fused and _PRODUCT.search(self.name) is not None
 
@@ -86,7 +92,7 @@ def seconds(of: Iterable[Kernel]) -> float:
 
 
 def share_of_call(row: Row, part_s: float | None) -> float | None:
-    """`part_s` as a share of the profiled call of `row`; None if it is unknown or exceeds 1."""
+    """Returns `part_s` seconds as a share of `row`'s profiled call; None if unknown or above 1."""
     span_s = row["profiled_span_s"]
     if part_s is None or not span_s:
         return None
@@ -121,12 +127,12 @@ def pace_ratio(row: Row, other: Row) -> float | None:
 
 
 def overhead_share(row: Row) -> Estimate | None:
-    """The share of a call in which no kernel runs, with an interval; None if it is unknown.
+    """Returns the share of a call in which no kernel runs, with an interval; None if unknown.
 
-    On CUDA it is the time in which the device waits for the host. On a CPU it is the share of
-    dispatch that was timed, or the profile's share if dispatch was not timed. For compiled code,
-    timing covers guards and Python but no launches. The timed share is then the lower end of the
-    interval, and the profile's share the upper end.
+    On CUDA it is the share in which the device waits for the host. On a CPU it is the timed time of
+    dispatch (the same call on an empty batch) ÷ that of the call; if dispatch was not timed, the
+    share in the profile. For compiled code, timed dispatch contains guards and Python but no
+    launches, so it only limits the interval from below; value and upper end are the profile's.
     """
     if phrases.on_cuda(row):
         busy = _within_a_call(stored_ratio(row, "device_share"))
@@ -195,12 +201,13 @@ class Change:
 
 
 def change(row: Row, plain: Row | None) -> Change | None:
-    """Compares a row with plain eager; None if the overhead or the work of one row is unknown.
+    """Returns what `row` saves relative to `plain`, the row of plain eager.
 
-    The two rows were measured in separate processes, so each is first compared with the baseline
-    that was timed in the rounds of the same process. The intervals of the result are the worst case
-    of all intervals. If the row's overhead comes from its profile, plain eager's does, too, because
-    a profile counts more time as overhead than direct timing does.
+    None if there is no such row, or if the overhead or the work of one of the two is unknown. They
+    were measured in separate processes, so each is first divided by the baseline that was timed in
+    its own process. The intervals of the result are the worst case of all intervals. If the
+    overhead of `row` comes from its profile, that of `plain` does, too, because a profile counts
+    more time as overhead than direct timing does.
     """
     if plain is None:
         return None
@@ -230,10 +237,10 @@ def _with_profile(clocked: Estimate | None, profiled: Estimate | None) -> Estima
 
 
 def _parts(row: Row, share: Estimate | None) -> tuple[Estimate | None, Estimate | None] | None:
-    """Overhead and work of a call, as shares of the baseline's call in the same process.
+    """Returns a call's time outside and inside kernels, as shares of the baseline's call.
 
-    `share` is the overhead as a share of the row's own call. The result is None if `share` or the
-    speedup is unknown.
+    `share`: the part of the row's own call in which no kernel runs. The result is None if `share`
+    or the speedup is unknown.
     """
     if share is None or row["speedup_ci_low"] is None:
         return None

@@ -74,7 +74,10 @@ def findings_by_run(table: pd.DataFrame) -> dict[str, tuple[Finding, ...]]:
 
 
 def findings_column(table: pd.DataFrame) -> pd.Series:
-    """Returns `findings` as a column; `table` needs all derived columns except those on causes."""
+    """Returns the causes of each row of `table`, the most important first, as a column of tuples.
+
+    `table` needs all derived columns except those on causes.
+    """
     return per_row(table, findings(phrases.as_rows(table)), "object")
 
 
@@ -121,10 +124,10 @@ def _of_row(
 
 
 def find_causes(context: Context, causes: Sequence[Cause] = CAUSES) -> tuple[Finding, ...]:
-    """Returns the causes of one row, the most important cause first.
+    """Returns those of `causes` that apply to the row of `context`, the most important first.
 
-    If the row's mode was not in effect, only DECISIVE causes and hints are kept, because other
-    causes would describe a mode that did not run.
+    If the row's mode was not in effect, only causes of the kinds DECISIVE and HINT are returned,
+    because others would describe a mode that did not run.
     """
     evidence = [(entry, entry.rule(context)) for entry in causes]
     held = [(entry, each) for entry, each in evidence if each is not None]
@@ -150,10 +153,11 @@ def _make_finding(row: Row, entry: Cause, evidence: Evidence, parts_explain: boo
 
 
 def _parts_explain(row: Row, shares: Sequence[tuple[str, float | None]]) -> bool:
-    """Whether the causes of kinds LOSS and PART explain the speedup of a row.
+    """Whether the causes of the kinds LOSS and PART that apply to `row` explain its speedup.
 
-    `shares` has the code of each such cause and its share of a call. Such causes never explain a
-    gain, nor a loss that is much larger than all of them together.
+    `shares` has the code of each such cause, and its share of a call (None: unknown). They explain
+    no gain, and a loss of more than a tenth only if together they take LEAST_OF_A_LOSS of the added
+    time, or if a share is unknown.
     """
     known = [(code, share) for code, share in shares if share is not None]
     if is_gain(row) or not is_loser(row) or len(known) < len(shares):
@@ -165,10 +169,10 @@ def _parts_explain(row: Row, shares: Sequence[tuple[str, float | None]]) -> bool
 
 
 def _before(row: Row, kind: int) -> str:
-    """The text that stands before a cause's sentence.
+    """Says how `row` compares with its baseline, to stand before the sentence of a cause of `kind`.
 
-    It ends in ":" if the cause explains the speedup, else in ";". Before a COST it leaves out the
-    first call, because the first call is such a cost itself.
+    The text ends in ":" if the cause explains the speedup, else in ";". Before a COST it does not
+    mention the first call, because the first call is such a cost itself.
     """
     if kind in EXPLAINING:
         return f"{lead(row)}:"
@@ -191,10 +195,11 @@ def _plain(row: Row, members: Sequence[Row]) -> Row | None:
 
 
 def most_important(rows: Iterable[Row], count: int) -> list[Row]:
-    """Picks the `count` rows that a reader asks about first, no two with the same first cause.
+    """Returns up to `count` rows that a reader asks about first, no two with the same first cause.
 
-    Modes that are slower by more than a tenth come first, the slowest first. Compiled, captured and
-    autocast modes without gain follow, then gains, the largest first, then modes that were not in
+    Rows without a cause are left out. Modes that are slower by more than a tenth come first, the
+    slowest first. Compiled, captured and autocast modes without a gain of a tenth follow, then the
+    other modes with a speedup, the largest difference from 1 first, then modes that were not in
     effect, then the rest.
     """
     with_cause = sorted((row for row in rows if row["cause"]), key=_importance)

@@ -1,4 +1,7 @@
-"""Rules on CUDA graphs, and on modes that torch did not run as named."""
+"""Rules on CUDA graphs, and on modes that torch did not run as named.
+
+A rule returns evidence if what its docstring says holds for the row of the context, else None.
+"""
 
 from __future__ import annotations
 
@@ -46,8 +49,8 @@ def not_in_effect(context: Context) -> Evidence | None:
 def partly_graphed(context: Context) -> Evidence | None:
     """CUDA graphs were launched, but torch left out a part of the call.
 
-    The share of the evidence is the time in which the device waits, because a replayed graph keeps
-    the device busy.
+    `share` of the evidence: the part of a call in which the device waits for the host, which it
+    does not do while a graph is replayed.
     """
     row, reasons = context.row, evidence.texts(context.row, "cudagraph_skip_reasons")
     if phrases.not_in_effect(row) or not reasons or not _captures(row):
@@ -59,9 +62,9 @@ def partly_graphed(context: Context) -> Evidence | None:
 def graph_per_size(context: Context) -> Evidence | None:
     """A CUDA graph is recorded for each of several input sizes.
 
-    Torch's reasons for compiling again do not count the sizes: one reason may stand for several
-    sizes, and one size may give several reasons. The share of the evidence is the time in which the
-    device waits.
+    The number of sizes is not that of torch's reasons for compiling again, because one reason may
+    stand for several sizes, and one size may give several reasons. `share` of the evidence: the
+    part of a call in which the device waits for the host.
     """
     row = context.row
     if phrases.not_in_effect(row) or not phrases.on_cuda(row) or not _captures(row):

@@ -1,4 +1,7 @@
-"""Rules on kernels: unchanged, fused or slower ones, their least possible time, and threads."""
+"""Rules on kernels: unchanged, fused or slower ones, their least possible time, and threads.
+
+A rule returns evidence if what its docstring says holds for the row of the context, else None.
+"""
 
 from __future__ import annotations
 
@@ -104,8 +107,8 @@ def slower_kernels(context: Context) -> Evidence | None:
 def near_floor(context: Context) -> Evidence | None:
     """The mode gains little, and its kernels run close to the limit of the device.
 
-    The limit (`floor_s`) is 70 % or more of the kernels' time, even at the upper end of the
-    interval of that time.
+    That limit is `floor_s`, the least possible time of the work on this device. It is 70 % or more
+    of the kernels' time, even at the upper end of the interval of that time.
     """
     row = context.row
     if not is_no_gain(row) or flags.BEATEN in phrases.flags(row) or not row["floor_s"]:
@@ -136,7 +139,10 @@ def _longest_work_s(row: Row) -> float | None:
 
 
 def _unchanged(row: Row, plain: Row | None) -> list[Kernel]:
-    """The kernels that plain eager runs, too; on a CPU, those that Inductor did not generate."""
+    """Returns the row's kernels that plain eager runs, too.
+
+    On a CPU, those that Inductor did not generate are taken for them.
+    """
     mine = [one for one in kernels(row) if not one.is_generated]
     if not phrases.on_cuda(row):
         return mine
@@ -160,9 +166,9 @@ def _fewer(context: Context) -> str:
 def threads(context: Context) -> Evidence | None:
     """The same case is faster by more than a tenth with another number of threads.
 
-    The intervals of the two latencies have to show this. Because the latencies come from separate
-    processes, they are compared at equal speed (pace) of the machine if that is known. Two
-    processes of the same code differ by less than a tenth.
+    The intervals of the two latencies have to show this. The latencies come from separate
+    processes, so they are compared at equal speed of the machine (pace) if that is known. A tenth
+    is asked for because processes of the same code differ by less.
     """
     row = context.row
     compared = ((one, pace.latencies(row, one)) for one in context.threads)

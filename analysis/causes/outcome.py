@@ -43,7 +43,10 @@ def is_slower(row: Row) -> bool:
 
 
 def is_no_gain(row: Row) -> bool:
-    """Whether the speedup's interval excludes a gain of a tenth, but shows no loss of a tenth."""
+    """Whether the upper end of the speedup's interval lies between 1 ÷ 1.1 and 1.1.
+
+    The mode then surely gains less than a tenth, and is not shown to lose a tenth.
+    """
     return (
         is_compared(row)
         and bool(row["speedup_ci_high"] < 1 + LITTLE)
@@ -57,7 +60,7 @@ def is_gain(row: Row) -> bool:
 
 
 def is_loser(row: Row) -> bool:
-    """Whether the whole interval of the speedup shows a loss of more than a tenth."""
+    """Whether the interval of the speedup lies below 1 ÷ 1.1: the mode loses more than a tenth."""
     return is_compared(row) and bool(row["speedup_ci_high"] < 1 / (1 + LITTLE))
 
 
@@ -72,7 +75,10 @@ def is_same_precision(row: Row) -> bool:
 
 
 def long_first_call(row: Row) -> float | None:
-    """The length of the first call, counted in calls of the baseline; None if it is below LONG."""
+    """Returns the time of the first call in calls of the baseline; None if below LONG or unknown.
+
+    None also for a mode that neither compiles nor captures, and for a row that is not compared.
+    """
     first_s, call_s = row["first_call_s"], row["baseline_latency_s"]
     if not is_compared(row) or not (is_compiled(row) or row["graph"]):
         return None
@@ -82,7 +88,11 @@ def long_first_call(row: Row) -> float | None:
 
 
 def lead(row: Row) -> str:
-    """The text of `comparison`, followed by the cost of the first call if that matters."""
+    """Returns the text of `comparison`, followed by a clause on the first call where it matters.
+
+    For a faster mode the clause says after how many calls its compiling or capturing pays; for
+    another mode it is there only if the first call is long (LONG).
+    """
     return f"{comparison(row)}{_first_call(row)}"
 
 
@@ -130,7 +140,10 @@ def outcome(row: Row) -> str:
 
 
 def name(row: Row) -> str:
-    """The row's mode; with its dtype if that differs from the baseline's without autocast."""
+    """Returns the row's mode, followed by its dtype if that is not the baseline's: `eager bf16`.
+
+    The dtype of autocast is left out: `amp`.
+    """
     mode = phrases.mode(row)
     is_cast = row["dtype"] != row["baseline_dtype"] and not row["autocast"]
     return f"{mode} {row['dtype']}" if is_cast else mode
@@ -142,7 +155,10 @@ def _baseline(row: Row) -> str:
 
 
 def times(ratio: float) -> str:
-    """Formats a ratio to stand before `slower`: `5.3 times`, or `6.1 %` if it is below 1.1."""
+    """Formats a ratio from 1 on to stand before `faster` or `slower`.
+
+    For example `5.3 times`, or `6.1 %` if the ratio is below 1.1.
+    """
     if ratio < 1 + LITTLE:
         return numbers.percent(ratio - 1)
     return f"{numbers.times(ratio).removesuffix('×')} times"

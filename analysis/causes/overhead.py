@@ -1,4 +1,7 @@
-"""Rules on the time of a call outside its kernels: Python, dispatcher, guards, autograd."""
+"""Rules on the time of a call outside its kernels: Python, dispatcher, guards, autograd.
+
+A rule returns evidence if what its docstring says holds for the row of the context, else None.
+"""
 
 from __future__ import annotations
 

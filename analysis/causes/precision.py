@@ -1,4 +1,7 @@
-"""Rules on precision: casts, faster or slower matrix products, and missing hardware support."""
+"""Rules on precision: casts, faster or slower matrix products, and missing hardware support.
+
+A rule returns evidence if what its docstring says holds for the row of the context, else None.
+"""
 
 from __future__ import annotations
 
@@ -102,7 +105,12 @@ def no_tensor_cores(context: Context) -> Evidence | None:
 
 
 class _Products:
-    """Times of a row's matrix products and of plain eager's, at the same speed of the machine."""
+    """Times of a row's matrix products and of plain eager's, at the same speed of the machine.
+
+    `before_s` is plain eager's time, `after_s` the row's, `ratio` after ÷ before, and `name` the
+    row's heaviest product. `added_share`: the time added, as a share of the row's call.
+    `saved_share`: the time saved, as a share of plain eager's call. Both are at least 0.
+    """
 
     def __init__(self, row: Row, plain: Row, mine: list[Kernel], theirs: list[Kernel], pace: float):
         self.before_s = evidence.seconds(theirs)
@@ -115,9 +123,11 @@ class _Products:
 
 
 def _products(context: Context) -> _Products | None:
-    """Compares the matrix products of a row in low precision with plain eager's.
+    """Compares the matrix products of the row, if it is in bf16 or fp16, with plain eager's.
 
-    None for a row at the baseline's precision, or if one of the two profiles has no such products.
+    If plain eager was not measured, eager in a CUDA graph stands for it. On a CPU only products
+    that run equally often in both profiles count. None for a row in another precision, or if
+    one profile has no such products, or if the relative speed of the machine is unknown.
     """
     row, plain = context.row, context.plain or _eager_in_graph(context)
     if plain is None or row["dtype"] not in LOW or plain["dtype"] == row["dtype"]:
@@ -132,7 +142,10 @@ def _products(context: Context) -> _Products | None:
 
 
 def _eager_in_graph(context: Context) -> Row | None:
-    """Eager in a CUDA graph at the baseline's dtype, which runs plain eager's kernels."""
+    """Returns the row of eager in a CUDA graph at the baseline's dtype; None if not measured.
+
+    It runs the same kernels as plain eager.
+    """
     same = {"grad": context.row["grad"], "dtype": context.row["baseline_dtype"], "autocast": False}
     others = (one for one in context.siblings if one["graph"] and one["compile_mode"] == "none")
     return next((one for one in others if all(one[k] == v for k, v in same.items())), None)
@@ -166,14 +179,20 @@ def _missing_support(row: Row) -> str | None:
 
 
 def _rate_ratio(context: Context) -> float | None:
-    """The highest rate of matrix products at the row's precision ÷ at plain eager's."""
+    """Returns the highest rate of matrix products measured at the row's precision ÷ plain eager's.
+
+    None if one of them is unknown.
+    """
     mine = context.row["ceiling_flops_per_s"]
     theirs = None if context.plain is None else context.plain["ceiling_flops_per_s"]
     return float(mine / theirs) if mine and theirs else None
 
 
 def _other_size(row: Row, rates: float | None) -> str:
-    """The remedy for slow matrix products of a precision that the device supports."""
+    """Returns the remedy for slow matrix products in a precision that the device supports.
+
+    `rates`: the highest rate of products at this precision ÷ at the baseline's; None: unknown.
+    """
     if rates is not None and rates < 1 / DIFFERS:
         return (
             f"Stay with fp32: the highest rate measured for {row['dtype']} products here is "

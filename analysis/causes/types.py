@@ -27,7 +27,9 @@ EXPLAINING = (DECISIVE, GAIN, LOSS, PART, SMALL_GAIN)
 class Context:
     """A row to explain, and the trusted rows of the study with which a rule may compare it.
 
-    A trusted row ended ok, was in effect, had more than a smoke budget and has an interval.
+    A trusted row ended ok, was in effect, had more than a smoke budget and has an interval. `plain`
+    is None if it was not measured, or if `row` itself is plain eager at the baseline's dtype. Rows
+    of the same work have equal model, sizes and phase (inference or training).
     """
 
     row: Row
@@ -70,7 +72,11 @@ class Cause:
 
 @dataclass(frozen=True)
 class Finding:
-    """A cause that was found for a row, as readers see it."""
+    """A cause that applies to a row, with its texts filled in.
+
+    `code` and `share` are those of its Cause and its Evidence. `kind` is the Cause's kind, or
+    SMALL_GAIN or REST, depending on the row's speedup. `sentence` begins with a small letter.
+    """
 
     code: str
     kind: int

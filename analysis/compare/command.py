@@ -91,7 +91,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def check(options: Sequence[str]) -> None:
-    """Raises UsageError for a mistake in `options`, before there are two studies to compare."""
+    """Raises UsageError for a mistake in `options`, a command line without OLD and NEW.
+
+    So a program that measures the two studies first can reject the options before that.
+    """
     _options(["OLD", "NEW", *options])
 
 

@@ -42,7 +42,10 @@ COLUMNS = tuple(dict.fromkeys([STATE, *FINGERPRINT, "model_source_id", "seed", *
 
 @dataclass(frozen=True)
 class Difference:
-    """A column whose value differs between the old and the new study, in `rows` rows."""
+    """A column whose value differs between the old and the new study, in `rows` rows.
+
+    `refusal`: the name that --allow takes to compare nevertheless; None if this is never refused.
+    """
 
     column: str
     old: str

@@ -21,7 +21,10 @@ Processes = Sequence[Row]
 
 @dataclass(frozen=True)
 class ExactChange:
-    """A change of a quantity without noise, which fails a comparison only if `kind` is WORSE."""
+    """A change of a quantity without noise, such as a count of kernels.
+
+    It can fail a comparison only if `kind` is WORSE. `text` says what changed: `kernels 5 → 7`.
+    """
 
     quantity: str
     kind: str  # WORSE | BETTER | REPORTED
@@ -84,7 +87,10 @@ def _in_effect(old: Processes, new: Processes) -> tuple[str, str] | None:
 
 
 def _graphs_lost(old: Processes, new: Processes) -> tuple[str, str] | None:
-    """Finds a compiled mode that no longer makes any graph, so that it has no breaks to count."""
+    """Compares as `Exact.compare`: WORSE if a compiled mode makes no graph any more, else None.
+
+    Such a mode has no graph breaks, so their count does not show it.
+    """
     before, after = (_counts(rows, "graphs") for rows in (old, new))
     if new[0]["compile_mode"] == "none" or after != {0}:
         return None
@@ -97,7 +103,10 @@ def _count(
     text: Callable[[float], str] = numbers.count,
     always: bool = False,
 ) -> Exact:
-    """Makes the Exact of column `name`, a count or a size of which more is worse."""
+    """Returns the Exact of column `name`, a count or a size of which more is worse.
+
+    `title` names it in texts, and `text` formats a value. `always` is as in Exact.
+    """
 
     def compare(old: Processes, new: Processes) -> tuple[str, str] | None:
         before, after = _counts(old, name), _counts(new, name)

@@ -30,7 +30,13 @@ GATES = (EXACT, *TIMED, *exact.ON_REQUEST)
 
 @dataclass(frozen=True)
 class Request:
-    """The arguments of a comparison, as typed; `gates` is None for the default gates."""
+    """The arguments of a comparison.
+
+    `gates` are names in GATES; None stands for the default gates. `margin` is for the time relative
+    to eager and `latency_margin` for the latency, both relative (0.01: 1 %). `where` is a condition
+    on rows. `allowed` are names of differences that do not forbid the comparison. If `strict`,
+    undecided timings give an exit status of their own.
+    """
 
     old: Folder
     new: Folder
@@ -44,7 +50,11 @@ class Request:
 
 @dataclass(frozen=True)
 class ComparedRow:
-    """A row with its changes; each text in `failures` names a change that fails the comparison."""
+    """A row of the comparison, with its changes.
+
+    `findings` are the changes of exact quantities, such as counts. Each text in `failures` names a
+    change that fails the comparison.
+    """
 
     pair: Pair
     timing: Timing
@@ -53,14 +63,22 @@ class ComparedRow:
 
     @property
     def changed(self) -> bool:
-        """Whether something changed, or may have changed, by more than noise."""
+        """Whether an exact quantity changed, or the verdict on the timing reports a change.
+
+        Such verdicts are SLOWER, LOST, EAGER_MAYBE and FASTER.
+        """
         verdict = self.timing.verdict
         return bool(self.findings) or verdict not in (None, verdicts.NO_WORSE, verdicts.UNDECIDED)
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """The result of a comparison: an exit status, a sentence, and the data behind them."""
+    """The result of a comparison: an exit status, a sentence, and the data behind them.
+
+    `gates` are those that were applied. `interleaved`: whether both studies were measured in turns.
+    `differences` are those of the conditions of measurement. `eager` has the change of each eager
+    baseline. `notes` are further sentences to print.
+    """
 
     request: Request
     status: int
@@ -80,7 +98,10 @@ def compare(request: Request) -> Comparison:
 
 
 def judge(request: Request, pairs: Sequence[Pair], notes: Sequence[str] = ()) -> Comparison:
-    """Compares rows that are already paired; raises UsageError in the same cases as `compare`."""
+    """Compares rows that are already paired; `notes` come first among the notes of the result.
+
+    Raises UsageError if the studies are not comparable or nothing is compared.
+    """
     differing = differences.find_differences(pairs)
     differences.check(differing, request.allowed)
     margins = Margins(log_margin(request.margin), log_margin(request.latency_margin))

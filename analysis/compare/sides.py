@@ -31,7 +31,10 @@ UNREADABLE = "unreadable_files"
 
 @dataclass(frozen=True)
 class Side:
-    """One of the compared studies: a row per process, and notes on what was left out."""
+    """One of the compared studies.
+
+    `processes` has a row per process, and `notes` say what was left out.
+    """
 
     label: str  # OLD | NEW
     folder: str  # as typed
@@ -41,7 +44,10 @@ class Side:
 
 @dataclass(frozen=True)
 class Pair:
-    """A row with its old and its new processes; a study that lacks the row contributes none."""
+    """A row of the comparison: one case, with its processes in the old and in the new study.
+
+    `old` or `new` is empty if that study lacks the case.
+    """
 
     row: Row  # describes it: of the new side if it is there
     old: tuple[Row, ...]
@@ -73,8 +79,9 @@ def read(
 ) -> tuple[Side, Side]:
     """Reads both studies; with a `condition`, only the rows that match it in at least one study.
 
-    Raises UsageError if a study is missing or unreadable, if both hold the same runs, or if no row
-    matches.
+    Processes are left out as `keep_latest_state` and `keep_shared_blocks` say. Raises UsageError if
+    a study is missing, if both hold the same runs, if no row matches, or if a file is unreadable
+    and `allowed`, the names given to --allow, lacks UNREADABLE.
     """
     first, second = keep_shared_blocks(*read_all({"OLD": old, "NEW": new}, condition, allowed))
     return first, second
@@ -103,7 +110,10 @@ def _keys(side: Side, *further: str) -> list[tuple[object, ...]]:
 
 
 def _kept(side: Side, which: Sequence[bool], why: str | None = None) -> Side:
-    """Returns `side` with only the processes that `which` marks; a note gives the reason `why`."""
+    """Returns `side` with only the processes that `which` marks, one mark per process.
+
+    A note says how many are left out and `why`; None: no note.
+    """
     out = len(which) - sum(which)
     if not out:
         return side
@@ -118,8 +128,8 @@ def read_all(
 ) -> list[Side]:
     """Reads several studies (`folders`: a dict from label to folder) into a Side each.
 
-    With a `condition`, only the rows that match it in at least one study are kept. Raises
-    UsageError as `read` does.
+    With a `condition`, only the rows that match it in at least one study are kept. `allowed` and
+    UsageError are as in `read`, but all blocks of versus are kept.
     """
     sides = [_read(label, folder, allowed) for label, folder in folders.items()]
     for one, another in combinations(sides, 2):
@@ -148,10 +158,10 @@ def _read(label: str, folder: Folder, allowed: Collection[str]) -> Side:
 
 
 def keep_latest_state(side: Side) -> Side:
-    """Keeps the processes of each row that share the environment and code of its latest process.
+    """Drops the processes of each row that differ from its latest one in environment or code.
 
-    The code is named by the state that versus was asked to measure. All Git revisions count as one
-    state, because revisions whose files differ have different environments.
+    Code differs if `versus` was asked to measure another state, except that two Git revisions never
+    differ as states: revisions whose files differ already have different environments.
     """
     places = []
     for *key, started_at, environment, state in _keys(
@@ -209,7 +219,7 @@ def group_by_row(processes: pd.DataFrame) -> dict[tuple[object, ...], list[Row]]
 
 
 def distinguish(rows: Sequence[Row]) -> list[Row]:
-    """Returns copies of `rows` whose column `apart` tells rows of equal names apart.
+    """Returns copies of `rows` with the column `apart`: options in which rows of equal name differ.
 
     The column `environment` is emptied: the studies may differ in it, so it is no part of a name.
     """

@@ -34,9 +34,12 @@ NORMAL = 1.96  # half-widths of a 95 % interval, in standard errors
 class Timing:
     """The timing of a row in both studies, its changes, and the verdict.
 
-    Changes are relative changes of time (0.02: 2 % longer). They have no interval if a study has
-    fewer than LEAST_PROCESSES processes. `why` says why the verdict is undecided, or why it is
-    None.
+    `against_eager` is the change of the time relative to eager (None without a baseline), `latency`
+    that of the latency. Changes are relative (0.02: 2 % longer), and have no interval if a study
+    has fewer than LEAST_PROCESSES processes. `old` and `new` are the numbers of processes whose
+    timing counts. `why` says why the verdict is undecided, or why it is None. The last three fields
+    are known for undecided rows at most: `replicates` is the number of processes per study that
+    would show a change of `target`.
     """
 
     verdict: str | None
@@ -56,7 +59,11 @@ class Timing:
 
 @dataclass(frozen=True)
 class EagerChange:
-    """How the time of one eager baseline changed, over all processes that measured it."""
+    """How the time of one eager baseline changed, over all processes that measured it.
+
+    `work` says what was measured and where. `change` is relative (0.02: 2 % longer). `old` and
+    `new` count the readings: one per process of each row with this baseline.
+    """
 
     work: str
     change: Estimate
@@ -99,10 +106,10 @@ def timings(pairs: Sequence[Pair], margins: Margins) -> tuple[list[Timing], list
 
 
 def is_interleaved(pairs: Sequence[Pair]) -> bool:
-    """Whether `versus` measured both studies in turns: every timed pair in the same blocks.
+    """Whether `versus` measured both studies in turns, block by block.
 
-    Failed processes count, too, because they took their turn. If no pair is timed, all pairs that
-    both studies have count.
+    Each timed pair must have as many old as new processes in every block; failed processes count,
+    too, because they took their turn. If no pair is timed, all pairs that both studies have count.
     """
     timed = [one.pair for one in map(_times, pairs) if isinstance(one, _Times)]
     counted = timed or [pair for pair in pairs if pair.old and pair.new]
@@ -114,7 +121,11 @@ def is_interleaved(pairs: Sequence[Pair]) -> bool:
 
 
 def against_eager(rows: Sequence[Row]) -> LogTimes | None:
-    """The log times relative to eager of a row's processes; None if the timing of none counts."""
+    """Returns ln(time ÷ eager's time), which is −ln(speedup), of each of a row's processes `rows`.
+
+    Only those that ended ok, were in effect and had more than a smoke budget count; None if there
+    are none.
+    """
     counted = [row for row in rows if _counts(row) and row["_speedup"] is not None]
     return _against(counted) if counted else None
 
@@ -229,12 +240,12 @@ def _judge(times: _Times, eager: Change | None, broken: bool, margins: Margins) 
 
 
 def _changes(times: _Times, eager: Change | None) -> tuple[Change | None, Change]:
-    """The changes of a row's time relative to eager (None without a baseline) and of its latency.
+    """Returns two changes: of a row's time relative to eager, and of its latency.
 
-    With a baseline, the change of the latency is the sum of the first change and `eager`, the
-    change of eager's own time, which all rows of one model and size have measured. Noise of eager
-    within a process lengthens one of the two and shortens the other, so their sum is more certain
-    than its interval says.
+    `eager`: the change of eager's own time, averaged over all rows that share the baseline. The
+    change of the latency is the sum of `eager` and the first change. Noise of eager within a
+    process lengthens one of the two and shortens the other, so the sum is more certain than its
+    interval says. Without a baseline, the first change is None and the second measured directly.
     """
     if eager is None or times.against is None:
         return None, changes.change(*times.latency)

@@ -65,18 +65,23 @@ def eager_kept_its_pace(eager: Change, margins: Margins) -> Booleans:
 
 
 def is_broken(control: Change, margins: Margins) -> Booleans:
-    """Whether eager's time relative to itself changed by more than the margin.
+    """Whether the whole interval of `control` lies beyond the margin, above or below.
 
-    The true ratio is 1 in both studies, so such a change means that the measurement was disturbed.
+    `control` is the change of eager's time relative to itself. The true ratio is 1 in both studies,
+    so such a change means that the measurement was disturbed.
     """
     return is_behind_eager(control, margins) | (control.high < -margins.against_eager)
 
 
 def verdict(against: Change | None, eager: Change | None, latency: Change, margins: Margins) -> str:
-    """The verdict on one row: SLOWER, LOST, EAGER_MAYBE, FASTER, NO_WORSE or UNDECIDED.
+    """Returns the verdict on one row: the first of the following that holds.
 
-    `against` is the change relative to eager, `eager` the change of eager itself. Both are None for
-    a row without a baseline, which is judged by its latency alone.
+    SLOWER: the latency rose by more than its margin. LOST: the time relative to eager did, and
+    eager did not become faster; EAGER_MAYBE: it may have. FASTER: the latency fell by more than the
+    margin, and the time relative to eager did not rise by more. NO_WORSE: neither rose by more.
+    UNDECIDED: the intervals, which decide all this, are too wide. `against` is the change relative
+    to eager, `eager` the change of eager itself. Both are None for a row without a baseline, which
+    is judged by its latency alone.
     """
     if is_slower(latency, margins):
         return SLOWER
@@ -89,11 +94,11 @@ def verdict(against: Change | None, eager: Change | None, latency: Change, margi
 
 
 def detectable(one: Change, margin: float, alpha: float = ALPHA) -> Numbers:
-    """The true change (a logarithm) that 80 % of such comparisons would show to exceed `margin`.
+    """Returns the true change that 80 % of comparisons like `one` would show to exceed `margin`.
 
-    `alpha` is one minus the confidence of the interval. The formula is the normal approximation of
-    the noncentral t distribution (Johnson, Kotz and Balakrishnan, Continuous Univariate
-    Distributions, vol. 2, 2nd ed., section 31.5).
+    Both are logarithms. `alpha` is one minus the confidence of the interval. The formula is the
+    normal approximation of the noncentral t distribution (Johnson, Kotz and Balakrishnan,
+    Continuous Univariate Distributions, vol. 2, 2nd ed., section 31.5).
     """
     limit, freedom = quantile(one.freedom, alpha), one.freedom
     spread = np.sqrt(1 + limit**2 / (2 * freedom))  # the error is an estimate, too

@@ -66,7 +66,10 @@ class Span:
 
 @dataclass(frozen=True)
 class Precision:
-    """The recommendations for one model and phase at one precision, over one of its sizes."""
+    """The recommendations for one model and phase at one precision.
+
+    They are ordered and merged along one size, such as the batch; other sizes are fixed.
+    """
 
     name: str  # `bf16`, `fp32, warm compiler cache`
     spans: tuple[Span, ...]
@@ -91,7 +94,10 @@ class Precision:
 
 @dataclass(frozen=True)
 class Advice:
-    """The recommendations for one model and phase on one machine."""
+    """The recommendations for one model and phase on one machine.
+
+    `work` is the heading: it names model, sizes and phase, and the machine if there are several.
+    """
 
     work: str  # with the sizes that all answers share
     precisions: tuple[Precision, ...]  # that with the largest gain first
@@ -109,12 +115,13 @@ class Advice:
 
 
 def fold(answers: Sequence[Recommendation]) -> tuple[Advice, ...]:
-    """Groups answers into an Advice per model, phase and machine, and merges equal neighbours.
+    """Groups `answers` into an Advice per model, phase and machine, and per fixed sizes.
 
-    Sizes are merged over the batch if it varies, else over another size if no further size varies.
-    A span names only measured sizes. `batch ≤ 16` is written if the span begins at batch 1, because
-    there is no smaller batch. The precision whose mode gains most comes first; if no mode gains,
-    the baseline's precision.
+    Within it, neighbouring sizes with the same answer are merged into a Span. They are merged along
+    the only size that varies, or along the batch if several vary; all other sizes are fixed. A span
+    names only measured sizes. `batch ≤ 16` is written if the span begins at batch 1, because there
+    is no smaller batch. The precision whose mode gains most comes first; if no mode gains, the
+    baseline's precision.
     """
     places = len({(a.question.environment, a.question.device, a.question.threads) for a in answers})
     by_contest = phrases.grouped((astuple(replace(a.question, shape="")), a) for a in answers)
@@ -146,9 +153,10 @@ def _preference(precision: Precision) -> tuple[bool, bool, float, bool]:
 def _series(
     answers: Sequence[Recommendation],
 ) -> Iterable[tuple[tuple[str | None, str], list[Recommendation]]]:
-    """Groups answers whose sizes can be merged; each group is in order of the size to merge.
+    """Yields groups of `answers` that differ in one size only, in the order of that size.
 
-    The key is the name of that size (None: there is nothing to merge) and the other sizes as JSON.
+    The key of a group is the name of that size, such as `batch`, and the other sizes as JSON. The
+    name is None if answers are not to be merged.
     """
     shapes = [json.loads(answer.question.shape) for answer in answers]
     names = dict.fromkeys(name for shape in shapes for name in shape)
@@ -186,7 +194,11 @@ def _remarks_on(size: str | None, answers: Sequence[Recommendation]) -> Iterator
 
 
 def _spans(size: str, answers: Sequence[Recommendation]) -> Iterator[Span]:
-    """Merges neighbouring sizes whose answers have the same outcome, mode and doubts."""
+    """Merges neighbours among `answers`, which are in the order of `size`, into spans.
+
+    Neighbours are merged if they agree in outcome and mode, in whether results were checked and the
+    baseline fits into the memory limit, and in the mode whose processes contradict each other.
+    """
 
     def alike(placed: tuple[int, Recommendation]) -> tuple[object, ...]:
         one = placed[1]
@@ -389,6 +401,9 @@ def _more(size_bytes: float) -> str:
 
 
 def _range(values: Iterable[Any], name: Callable[[Any], str]) -> str:
-    """Formats the range of `values`: `2.8 to 3.4`, or a single text if both ends read the same."""
+    """Formats the range of `values`: `2.8 to 3.4`, or a single text if both ends read the same.
+
+    `name` formats one value. Without values the text is `–`.
+    """
     ordered = sorted(values)
     return " to ".join(dict.fromkeys((name(ordered[0]), name(ordered[-1])))) if ordered else "–"

@@ -45,7 +45,8 @@ _TORCH_MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-c
 def code(row: Row) -> str:
     """Returns the lines for a row: settings, one-time preparation, and a call or a training step.
 
-    The lines expect that torch is imported, and that `model` and `inputs` are on the device.
+    The lines expect that torch is imported, that `model` and `inputs` are on the device and, for
+    training, that `loss_of` computes the loss from the output.
     """
     trains = row["phase"] == "train"
     training = Training(**json.loads(row["training"] or "{}"))

@@ -61,7 +61,9 @@ with it.
 
 
 def recommend(table: pd.DataFrame, wishes: Wishes = ANYTHING) -> tuple[Recommendation, ...]:
-    """Answers each Question that a derived table contains, in the order of its sections.
+    """Returns a Recommendation for each Question in `table`, which needs all derived columns.
+
+    They are sorted by machine, model and size, then by precision, baseline and compiler cache.
 
     A row is usable if it ended ok, was in effect and correct, had more than a smoke budget and a
     correct baseline that was in effect, and has an interval. Results that could not be checked, and
@@ -83,7 +85,7 @@ def recommend(table: pd.DataFrame, wishes: Wishes = ANYTHING) -> tuple[Recommend
 
 
 def unconfirmed(answers: Iterable[Recommendation], run_ids: Collection[str]) -> list[str]:
-    """The runs in `run_ids` that a second process has to repeat before a mode is recommended.
+    """Returns those of `run_ids` that a second process has to repeat to confirm `answers`.
 
     Intervals hold within a process. A recommendation of a mode that compiles or captures therefore
     rests on two processes of that mode and of the next best mode (`bench.sweep.sweep`).
@@ -97,10 +99,10 @@ def unconfirmed(answers: Iterable[Recommendation], run_ids: Collection[str]) -> 
 
 
 def _confirmed(answer: Recommendation) -> Recommendation:
-    """Makes `answer` undecided if the two processes of one of its modes contradict each other.
+    """Returns `answer`, with outcome BETWEEN if two processes of one mode contradict each other.
 
-    Processes of the next best mode may do so if even the faster one stays below the recommended
-    mode.
+    The mode is the recommended or the next best one (`_pair`). Of the next best, a contradiction
+    does not matter if even its faster process stays below the recommended mode.
     """
     for each in _pair(answer):
         if each.again is None or each.row["replicates"] > 1:  # several say more than one other
@@ -122,7 +124,12 @@ def _pair(answer: Recommendation) -> list[Choice]:
 
 
 def _baseline(section: Sequence[Row], case: Row) -> Row | None:
-    """The baseline's own run; a usable run with the same compiler cache is preferred."""
+    """Returns the run that measured the baseline of the row `case` as a mode; None without one.
+
+    `section`: the rows of the same model and size on the same machine. A run that is timed against
+    itself is preferred, then a usable one, then one with the compiler cache (cold or warm) of
+    `case`.
+    """
     named = (case["baseline_mode"], case["baseline_dtype"])
     runs = [r for r in section if r["status"] == "ok" and (r["mode"], r["dtype"]) == named]
 
@@ -195,21 +202,24 @@ def _floor(baseline: Row | None) -> Estimate | None:
 
 
 def _mde(usable: Sequence[Choice]) -> float | None:
-    """The largest detectable effect (`mde`) of rows but clear losses; None if one is unknown."""
+    """Returns the largest `mde` of `usable` rows except clear losses; None if one is unknown.
+
+    `mde` is the smallest true change (0.02: 2 %) that a row's interval shows in 80 % of such runs.
+    """
     no_losses = [one for one in usable if high(one.gain) >= 1 / (1 + MARGIN)]
     known = [one.row["mde"] for one in no_losses if one.row["mde"] is not None]
     return max(known, default=None) if len(known) == len(no_losses) else None
 
 
 def gain(row: Row, calls: float | None, baseline: Row | None) -> Estimate | None:
-    """The baseline's total time ÷ the row's, over a first call and `calls` further calls.
+    """Returns the baseline's total time ÷ the row's, over a first call and `calls` further calls.
 
-    If `calls` is None, the result is the speedup, which ignores first calls. The interval comes
-    from the paired speedup alone, because first calls are single readings. A first call counts as
+    If `calls` is None, the result is the speedup, which ignores first calls. None if a time is
+    unknown. `baseline`: the baseline's own run, from which its first call is taken if it compiles,
+    because in the row's process the compiler cache is already warm. The interval comes from the
+    paired speedup alone, because first calls are single readings. The row's first call counts as
     equal to the baseline's if it is shorter, or if a single reading cannot show the difference
-    (`formulas.extra_s`). If that is undecided, the measured first call counts. The result is None
-    if a time is unknown. If the baseline compiles, its first call is taken from its own run
-    (`baseline`), because in the row's process the compiler cache is already warm.
+    (`formulas.extra_s`); if that is undecided, it counts as measured.
     """
     speedup = estimates.stored_ratio(row, "speedup")
     first_s, call_s = row["first_call_s"], row["baseline_latency_s"]
@@ -231,7 +241,10 @@ def gain(row: Row, calls: float | None, baseline: Row | None) -> Estimate | None
 
 
 def refusal(row: Row, wishes: Wishes) -> str | None:
-    """The reason why a row cannot be recommended (`Refusal.kind`); None if it can be."""
+    """Returns why a row cannot be recommended, whatever its speedup, as the code of a Refusal.
+
+    None if it can be: it is then usable and fits into the memory limit of `wishes`.
+    """
     for kind, holds in RULES:
         if holds(row):
             return kind
@@ -247,9 +260,9 @@ def _exceeds_its_limit(row: Row) -> bool:
 def fits_into(row: Row | None, limit_bytes: int | None) -> bool | None:
     """Whether a row needs at most `limit_bytes` in addition to an empty process; None if unknown.
 
-    Weights and inputs are added to the peak of the first call, because they were allocated before
-    it. On a CPU this peak is the growth of the process including the compiler, which has to fit,
-    too.
+    A limit of None is no limit. Weights and inputs are added to the peak of the first call, because
+    they were allocated before it. On a CPU this peak is the growth of the process including the
+    compiler, which has to fit, too.
     """
     if limit_bytes is None:
         return True
@@ -262,8 +275,9 @@ def fits_into(row: Row | None, limit_bytes: int | None) -> bool | None:
 
 
 def _is_equal(one: Estimate, best: Estimate) -> bool:
-    """Whether `one` ties with `best`: not surely lower by more than MARGIN, and within NEAR of it.
+    """Whether the gain `one` ties with the gain `best`.
 
+    It does if it is not surely lower by more than MARGIN, and within NEAR of it.
     MARGIN also covers most differences between two processes of one mode.
     """
     return not _is_less(one, best) and abs(math.log(one.value / best.value)) < math.log1p(NEAR)
@@ -294,7 +308,8 @@ def _outcome(
 def _lost(one: Choice, best: Choice | None, least_gain: float, wishes: Wishes) -> Refusal:
     """Says why the usable row `one` is neither chosen nor tied.
 
-    `best` is the best winner if `one` is a winner, too; else it is None.
+    `least_gain`: the gain above which a row's interval must lie to win. `best`: the best such
+    winner if `one` is a winner, too, else None.
     """
     if best:
         kind = "less" if _is_less(one.gain, best.gain) else "open"

@@ -17,10 +17,10 @@ _GRAD = ("enabled", "no_grad", "inference_mode")
 
 
 def cheapest(rows: Sequence[Choice]) -> tuple[Choice, tuple[Tie, ...]]:
-    """Returns the preferred row, and the other rows as ties, each with the reason against it.
+    """Returns the preferred one of `rows`, which are equally fast, and the others as ties.
 
-    Checked results are preferred, then a short first call, little memory, and simplicity. An
-    unknown value loses to a known value.
+    Each tie has the reason against it. Checked results are preferred, then a short first call,
+    little memory, and simplicity. An unknown value loses to a known value.
     """
     left, gone = list(rows), list[Tie]()
     for reason, stay in _STAGES:
@@ -36,7 +36,11 @@ def _checked(rows: Sequence[Row]) -> list[Row]:
 
 
 def _least(rows: Sequence[Row], name: str, factor: float, slack: float) -> list[Row]:
-    """The rows whose value in column `name` is about the least; all rows if no value is known."""
+    """Returns the rows whose value in column `name` is about the least one.
+
+    That is at most `factor` times the least value, or at most `slack` above it. Returns all rows if
+    no value is known.
+    """
     known = [row[name] for row in rows if row[name] is not None]
     if not known:
         return list(rows)

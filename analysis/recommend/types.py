@@ -92,7 +92,9 @@ class Recommendation:
     """The answer to one question.
 
     `choice` is what to use: a mode if the outcome is MODE, or the baseline if the outcome is
-    BASELINE and the baseline has a usable run against itself; else None.
+    BASELINE and the baseline has a usable run against itself; else None. `processes` is the least
+    number of processes of a usable row. `process_spread` is the largest relative standard deviation
+    of a row's speedup between its processes (0.02: 2 %); `mde` is relative, too.
     """
 
     question: Question
