@@ -99,7 +99,10 @@ def negative(one: Change) -> Change:
 
 
 def _of_side(rows: Sequence[LogTimes]) -> tuple[Numbers, Numbers]:
-    """Returns the variance of the average of the rows' means, and its degrees of freedom."""
+    """Returns the variance of the average of the rows' means, and its degrees of freedom.
+
+    `rows` has a LogTimes per row, all of old or all of new processes.
+    """
     freedom = sum(row.processes - 1 for row in rows)
     deviations = [row.values - row.values.mean(-1, keepdims=True) for row in rows]
     spread = sum((each**2).sum(-1) for each in deviations) / freedom

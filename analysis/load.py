@@ -79,14 +79,18 @@ def located(folder: str | Folder) -> Folder:
 
 @dataclass(frozen=True)
 class Runs:
-    """The rows of a study, and the files that were left out, each with the reason."""
+    """The rows of a study, and the files that were left out.
+
+    `table` has each estimate as an Estimate, in one column such as `_latency`. `left_out` maps a
+    file to the reason.
+    """
 
     table: pd.DataFrame  # in order of their start; an estimate is one column, such as `_latency`
     left_out: dict[str, str]
 
 
 def read(study_folder: str | Folder) -> Runs:
-    """Reads every row of a study, with its summary.
+    """Reads every row of a study: what is stored except raw samples, and its estimates.
 
     Files that cannot be read, or have rows of another schema version, are left out with a warning.
     Raises UsageError if there is no such study, or if none of its rows can be read.

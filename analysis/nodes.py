@@ -66,7 +66,10 @@ def names(processes: pd.DataFrame) -> str:
 
 
 def _eager(processes: pd.DataFrame) -> pd.DataFrame:
-    """Returns eager's times: node or GPU (`name`), a number for the work (`work`), `seconds`."""
+    """Returns a table of eager's times, with a line per process that counts.
+
+    Columns: the node or GPU (`name`), a number that is equal for the same work (`work`), `seconds`.
+    """
     rows = processes.assign(seconds=values(processes, "_baseline_latency"))
     known = rows["status"].eq("ok") & (rows["budget_rank"] > 0) & rows["baseline_mode"].eq("eager")
     rows = rows[known & rows["node"].notna()]

@@ -46,7 +46,10 @@ def text(rows: pd.DataFrame) -> str:
 
 
 def table_lines(frame: pd.DataFrame) -> list[str]:
-    """Returns the lines of the table: column titles, a block per section, and notes."""
+    """Returns the lines of the table: column titles, a block per section, and notes.
+
+    `frame` has derived rows. A section is a model at one size, in one phase.
+    """
     blocks = split_rows(phrases.as_rows(ordered(frame)), SECTION)
     every = [row for block in blocks for row in block]
     marks = _marks(every)
@@ -99,8 +102,9 @@ def _join(cells: Sequence[str], columns: Sequence[Column], widths: Sequence[int]
 def _with_reason(row: Row, line: str, alone: bool) -> list[str]:
     """Returns the lines of a row; a row that is not ok has its reason in place of numbers.
 
-    A long reason goes on lines below. Only the reason of a skipped case is shortened, and only in a
-    table of several rows.
+    `line` has the cells of the row, and `alone` says whether the table has no other row. A long
+    reason goes on lines below. Only the reason of a skipped case is shortened, and only in a table
+    of several rows.
     """
     if row["status"] == "ok":
         return [line]

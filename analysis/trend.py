@@ -42,7 +42,11 @@ _SEED = 1
 
 @dataclass(frozen=True)
 class Series:
-    """The times of a row relative to eager (logarithms) in the sets that timed the row."""
+    """The times of a row relative to eager's in several studies, here called sets.
+
+    `values` are ln(time ÷ eager's time). There is one for each set that timed the row, and `places`
+    are the positions of these sets on the command line, from 0.
+    """
 
     pair: Pair
     places: tuple[int, ...]  # of the sets
@@ -52,7 +56,11 @@ class Series:
 
 @dataclass(frozen=True)
 class Step:
-    """The best split of a series, if it exceeds both the margin and what chance explains."""
+    """The best split of a series, if it exceeds both the margin and what chance explains.
+
+    `since` is the position, from 0, of the first set after it. `change` is relative: 0.02 if times
+    became 2 % longer.
+    """
 
     series: Series
     since: int  # place of the first set after it
@@ -61,7 +69,10 @@ class Step:
 
 @dataclass(frozen=True)
 class Splits:
-    """The best split of each series; the arrays have an element per series."""
+    """The best split of each series; the arrays have an element per series.
+
+    `before` is the number of values before the split.
+    """
 
     before: Numbers  # sets before it
     change: Change
@@ -69,7 +80,7 @@ class Splits:
 
 
 def best_split(series: Numbers, floor: float = 0.0) -> Splits:
-    """Splits each series into the two levels that differ most (largest |t|).
+    """Splits each series in two, where the levels before and after differ most (largest |t|).
 
     A series lies along the last axis and has SHORTEST or more values. The spread is pooled over
     both levels; `floor` is the least variance of a value.
@@ -108,7 +119,10 @@ def _of_chance(count: int) -> Numbers:
 
 
 def every_series(sets: Sequence[Side]) -> Iterator[Series]:
-    """Yields the Series of each timed row, in the order in which the rows first appear."""
+    """Yields the Series of each row that was timed, in the order in which the rows first appear.
+
+    `sets` are the studies, in the order of the code that they measured.
+    """
     tables = [sides.group_by_row(one.processes) for one in sets]
     keys = list(dict.fromkeys(key for table in tables for key in table))
     shown = [next(table[key][0] for table in tables if key in table) for key in keys]
@@ -144,7 +158,9 @@ def text(
 ) -> str:
     """Returns the report: a sentence, a line per row with a step, and what differs at each step.
 
-    Raises UsageError if neighbouring sets are not comparable, or no row was timed in enough sets.
+    `sets` are the studies, with their `names`. A change within `margin` (0.01: 1 %) is no step.
+    `allowed` names the differences between neighbouring sets that do not forbid to compare them.
+    Raises UsageError for other such differences, or if no row was timed in enough sets.
     """
     differing = [
         differences.find_differences(sides.pair_rows(old, new)) for old, new in pairwise(sets)

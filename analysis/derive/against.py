@@ -98,7 +98,7 @@ def ratio(row: Row, other: Row) -> Estimate | None:
 
 
 def processes(row: Row, other: Row) -> int:
-    """Returns how many processes measured a speedup, in whichever row has fewer of them."""
+    """Returns the smaller of both rows' numbers of processes that measured a speedup."""
     return int(min(row["speedup_processes"], other["speedup_processes"]))
 
 
@@ -120,11 +120,12 @@ def _mean(row: Row) -> Change:
 
 
 def same_grad(rows: pd.DataFrame) -> pd.Series:
-    """Returns for each row an Estimate of what its mode gains beyond its grad axis.
+    """Returns for each row an Estimate of its speedup over plain eager with the same grad axis.
 
-    This is the speedup of the row over plain eager with the same grad axis (no_grad, ...), at the
-    baseline's precision. If several rows are plain eager, the one with this row's other options is
-    used. Null for the plain eager row itself.
+    The grad axis is how gradients are switched off, if at all (no_grad, ...), so the rest of the
+    mode gains this. Plain eager is at the baseline's precision. If several rows are plain eager,
+    the one with this row's other options is used. Null for the plain eager row itself, and if it is
+    unknown.
     """
     key = (*SAME_BASELINE, "grad")
     options = (*key, *(name for name in OPTIONS if name not in {*key, *_OF_MODE}))
@@ -215,8 +216,9 @@ def _names(row: Row) -> set[str]:
 def _reference(row: Row, usable: Sequence[Row], wanted: str) -> Row | None:
     """Returns the row of mode `wanted` with which `row` is compared; None if there is none.
 
-    It is one of `usable`. But if `wanted` names the baseline, it is a copy of `row` with the
-    baseline's mode and first call. Raises UsageError if several rows remain.
+    `usable` has the candidates. Those with the compiler cache of `row` are preferred, then those
+    with the baseline's dtype; raises UsageError if several remain. If `wanted` names the baseline,
+    the result is instead a copy of `row` with the baseline's mode, dtype and first call.
     """
     if wanted in (row["baseline_mode"], phrases.baseline(row)):
         return {

@@ -44,7 +44,11 @@ SLOW = "slow_pace"
 
 
 class Figure(StrEnum):
-    """The figures of a row that a flag can make doubtful."""
+    """The kinds of numbers in a row that a flag can make doubtful.
+
+    DEVICE: the device's time. ROOFLINE: the least possible time of the work, and the share that it
+    is of the measured time. PROFILE: what the profiler recorded, such as kernels and idle time.
+    """
 
     SPEEDUP = "speedup"  # the paired ratio; without a baseline, the latency
     LATENCY = "latency"  # absolute times alone: the ratio withstands what slows both sides
@@ -254,7 +258,12 @@ _SAME_KERNELS = (*SAME_BASELINE, "dtype", "grad")
 
 
 def flags(rows: pd.DataFrame) -> pd.Series:
-    """Returns the flags of each row: the flags raised when it was measured, GATE and SLOW."""
+    """Returns for each row a list of its flags.
+
+    These are the flags raised when it was measured, and two that need other rows: GATE if device
+    times contradict each other (`_contradicted`), and SLOW if the machine was far slower than at
+    its best in this environment.
+    """
     slow = rows.index[(rows["pace"] < 1 / SLOW_PACE) & (rows["budget_rank"] > 0)]
     at_places = {GATE: set(_contradicted(rows)), SLOW: set(slow)}
     lists = (
@@ -270,7 +279,11 @@ def flags_touch(rows: pd.DataFrame) -> pd.Series:
 
 
 def _contradicted(rows: pd.DataFrame) -> Iterator[Hashable]:
-    """Yields the index labels of eager rows, in a graph or not, whose device times disagree."""
+    """Yields the index labels of eager rows whose device times contradict each other.
+
+    Two rows run the same kernels, one in a CUDA graph and one not, but differ in device time by
+    more than a tolerance. Both labels are yielded.
+    """
     good = trusted(rows)
     needed = [*_SAME_KERNELS, *PLAIN_EAGER, "_device_gain"]
     candidates = zip(good.index, phrases.as_rows(good[needed]), strict=True)

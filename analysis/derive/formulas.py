@@ -38,7 +38,10 @@ def verdict(rows: pd.DataFrame) -> pd.Series:
 
 
 def mde(rows: pd.DataFrame) -> pd.Series:
-    """Returns the smallest change of the speedup that one process can detect; null for several."""
+    """Returns the smallest change of the speedup that one process can detect, such as 0.02 for 2 %.
+
+    Null for a row that combines several processes.
+    """
     return per_row(rows, map(stats.mde, rows["_speedup"])).where(rows["replicates"] <= 1)
 
 
@@ -70,9 +73,9 @@ def builds(row: Row) -> bool:
 def extra_s(row: Row, baseline_s: float | None) -> float | None:
     """Returns how many seconds longer the first call takes than the baseline's; at least 0.
 
-    A mode that builds nothing has 0, or None if its first call exceeds the baseline's by both
-    FACTOR and SECONDS: one reading cannot tell the mode from the machine. None if a time is
-    unknown.
+    It is 0 for a mode that builds nothing, as any difference is then the machine's. But if such a
+    mode's first call exceeds both FACTOR × the baseline's and the baseline's + SECONDS, one reading
+    cannot tell the mode from the machine, and the result is None. None also if a time is unknown.
     """
     first_s = row["first_call_s"]
     if first_s is None or baseline_s is None:

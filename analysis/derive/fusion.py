@@ -35,7 +35,11 @@ _NEEDED = (
 
 @dataclass(frozen=True)
 class Pair:
-    """A row, plain eager with its grad axis and dtype (`reference`), and the fusion `gain`."""
+    """A row, and the plain eager row with its grad axis and dtype (`reference`).
+
+    `gain` is the fusion gain: time of plain eager's work ÷ time of the row's work, without
+    overhead; above 1 if the row's work takes less time.
+    """
 
     row: Row
     reference: Row
@@ -63,7 +67,7 @@ class Pair:
 
 
 def pairs(rows: pd.DataFrame) -> pd.Series:
-    """Returns for each row a Pair of the row and plain eager; None if the gain is unknown.
+    """Returns for each row its Pair with plain eager; None if the fusion gain is unknown.
 
     Both rows must be trusted, and on a CPU the intervals of both rows' work must exclude 0. The
     interval of the gain is the worst case of the intervals of its inputs.
@@ -72,12 +76,15 @@ def pairs(rows: pd.DataFrame) -> pd.Series:
 
 
 def fusion_gain(rows: pd.DataFrame) -> pd.Series:
-    """Returns the fusion gain of each row as an Estimate."""
+    """Returns each row's fusion gain (an Estimate): time of plain eager's work ÷ of the row's."""
     return per_row(rows, (pair and pair.gain for pair in rows["_fusion"]), "object")
 
 
 def fusion_speedup(rows: pd.DataFrame) -> pd.Series:
-    """Returns how many times faster plain eager would be with each row's work."""
+    """Returns how many times faster plain eager would be with each row's work.
+
+    Plain eager's own overhead stays (`Pair.speedup`).
+    """
     return per_row(rows, (pair and pair.speedup for pair in rows["_fusion"]))
 
 
@@ -123,11 +130,11 @@ def _share(row: Row) -> Estimate | None:
 
 
 def _on_cuda(row: Row, before: float, gain: float) -> float:
-    """Returns a call's time, as a share of its time now, if its device work were divided by `gain`.
+    """Returns the factor by which a call gets longer if its device work is divided by `gain`.
 
-    `before` is the share of the call that the work takes now. The host works in parallel: more work
-    adds only what exceeds the host's time, and less work cannot bring the call below the host's
-    time plus a synchronise that does not wait.
+    It is below 1 if the call gets shorter. `before` is the share of the call that the work takes
+    now. The host works in parallel: more work adds only what exceeds the host's time, and less work
+    cannot bring the call below the host's time plus a synchronise that does not wait.
     """
     host, after = float(row["host_share"]), before / gain
     if after > before:

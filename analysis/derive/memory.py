@@ -45,14 +45,17 @@ def stack(row: Row) -> Parts:
 
 
 def unlisted_bytes(row: Row, part: str) -> float | None:
-    """Returns the bytes of a `part` that is missing in `stack(row)`: 0, or None if unknown."""
+    """Returns the bytes of a `part` that `stack(row)` does not list.
+
+    0 if the row has no such memory; None if its size is unknown.
+    """
     if part == "gradients" and drops_gradients(row):
         return None  # some exist at the peak, as part of the rest
     return 0 if part not in _COLUMNS or row[_COLUMNS[part]] is not None else None
 
 
 def drops_gradients(row: Row) -> bool:
-    """Whether forward can use the memory of the gradients that the step dropped.
+    """Whether the forward of a row's training step can reuse the memory of dropped gradients.
 
     It cannot if the gradients are in the pool of a CUDA graph, which stays reserved for the graph.
     """

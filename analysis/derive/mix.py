@@ -19,7 +19,10 @@ MIX_COLUMNS = (
 
 @dataclass(frozen=True)
 class Compile:
-    """A call in which torch compiled something."""
+    """A call in which torch compiled something.
+
+    `reason` is why torch compiled the same code again, in its words; None if it gave no reason.
+    """
 
     number: int  # of the call, from 1
     seconds: float  # of the call
@@ -28,7 +31,11 @@ class Compile:
 
 @dataclass(frozen=True)
 class Mix:
-    """One pass over calls of different sizes, as a row recorded it."""
+    """What a row recorded of a pass: calls of different sizes that are timed together.
+
+    `latencies_s` maps the text of a call's size (`names`) to its seconds in later passes: first the
+    case's, then the baseline's if there is one.
+    """
 
     calls: tuple[dict[str, int], ...]  # the sizes of each, before padding
     padded: tuple[dict[str, int], ...]

@@ -32,10 +32,11 @@ _NEEDED = (
 
 
 def latency_at_full_pace_s(rows: pd.DataFrame) -> pd.Series:
-    """Returns for each row an Estimate of the latency if each round had run at the best pace.
+    """Returns for each row an Estimate of its latency if every round had run at the best pace.
 
-    The best pace is the environment's. None on CUDA: the pace is the host's, and the time of a call
-    may be the device's.
+    The pace of a round is the speed at which the machine ran a fixed piece of code in it; the best
+    is that of any row in the environment. None on CUDA: the pace is the host's, and the time of a
+    call may be the device's.
     """
     every = zip(rows["_on_cuda"], rows["_paced_latency"], rows["_best_pace_s"], strict=True)
     paced = (
@@ -51,7 +52,10 @@ def pace(rows: pd.DataFrame) -> pd.Series:
 
 
 def best_pace_s(rows: pd.DataFrame) -> pd.Series:
-    """Returns the least time (s) that the fixed code took in any row of the same environment."""
+    """Returns the least time (s) of the fixed code in any row of the same environment.
+
+    The fixed code is timed beside the modes of every row, only to tell how fast the machine is.
+    """
     paces_s = values(rows, "_pace_fastest")
     return paces_s.groupby(rows["environment_id"]).transform("min")
 

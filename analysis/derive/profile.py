@@ -39,7 +39,7 @@ def _reliable(rows: pd.DataFrame, share: str) -> pd.Series:
 
 @dataclass(frozen=True)
 class CompiledCall:
-    """The time of one profiled call of compiled code, and of two parts of its overhead.
+    """The time of one profiled call of compiled code (`span_s`), and of two parts of its overhead.
 
     The profiler records all three in the same call, so no call on an empty batch is needed.
     Profiling lengthens short ranges most, so lookup and wrapper are too long rather than too short.
@@ -73,7 +73,8 @@ def compiled_call(row: Row) -> CompiledCall | None:
 class Kind:
     """A table of the heaviest kernels or operators.
 
-    `column` is the column with their JSON. Shares are shown of the time in column `whole`.
+    `column` is the column with their JSON. Each one's share is shown of the time in column `whole`.
+    `titles` are the titles of the table's columns.
     """
 
     title: str
@@ -105,7 +106,10 @@ def heaviest(rows: Iterable[Row], kind: Kind) -> Iterator[tuple[str, ...]]:
 
 
 def _share(part_s: float, whole_s: float | None) -> str:
-    """Returns UNKNOWN if the part exceeds the whole, because it is then from another call."""
+    """Formats `part_s` ÷ `whole_s` in percent.
+
+    UNKNOWN without a whole, or if the part exceeds it, because it is then from another call.
+    """
     if not whole_s or round(part_s / whole_s, 2) > 1:
         return numbers.UNKNOWN
     return numbers.share(part_s, whole_s)

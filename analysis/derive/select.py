@@ -176,7 +176,10 @@ def _rank(row: Row) -> tuple[Any, ...]:
 
 
 def _combined_columns(table: pd.DataFrame, cases: Sequence[Sequence[int]]) -> pd.DataFrame:
-    """Returns the combined columns; `cases` has the positions of each case's processes."""
+    """Returns a row per case, with the columns that combine its processes: estimates, flags, ...
+
+    `cases` has for each case the positions of its processes in `table`.
+    """
     each = {
         name: table[name].tolist() for name in (*_ESTIMATES, "flags", "rounds", "run_id", "node")
     }
@@ -284,7 +287,11 @@ def ordered(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def distinguishing_options(rows: pd.DataFrame) -> pd.Series:
-    """Returns the column `apart`: options that tell a row from others of the same name, or None."""
+    """Returns the column `apart`: what tells a row from others of the same name, or None.
+
+    It is a text of the options that differ, `fullgraph=false`; where they do not suffice, the
+    case's id.
+    """
     names = (*FAMILY, *_NAME)
     every = as_rows(rows[[*names, *OPTIONS, "shape", "case_id"]])
     varying = [name for name in OPTIONS if len({row[name] for row in every}) > 1]

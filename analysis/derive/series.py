@@ -75,7 +75,11 @@ class Series:
 
 
 def series(rows: pd.DataFrame) -> list[Series]:
-    """Returns every series in `rows`, which agree in the columns FAMILY; uses only trusted rows."""
+    """Returns every Series that the trusted ones of `rows` form.
+
+    All `rows` have equal values in the columns FAMILY: the same model and phase on the same
+    machine.
+    """
     return [
         Series(size, others, lines)
         for (size, others), members in _by_varying(phrases.as_rows(trusted(rows))).items()
@@ -179,7 +183,10 @@ class Grid:
 
 
 def grids(family: pd.DataFrame) -> list[Grid]:
-    """Returns the grids of `family` (rows equal in FAMILY) over the size that varies, if any."""
+    """Returns the grids of `family`, rows with equal values in FAMILY, over one size that varies.
+
+    If several sizes vary, it is FIRST, or else the one with the most values. Empty if none varies.
+    """
     size = _varying(family["shape"])
     if size is None:
         return []

@@ -17,7 +17,11 @@ HALF = 0.5  # of a call: on a CPU a call is bound by overhead if dispatch takes 
 
 @dataclass(frozen=True)
 class Overhead:
-    """What counts as overhead on one kind of device, and the time that it is compared with."""
+    """What counts as overhead on one kind of device, and the time that it is compared with.
+
+    A clock is the name of what is timed: `host` or `dispatch` as overhead, compared with `device`
+    or `latency`.
+    """
 
     clock: str  # of the overhead
     against: str  # the clock that it is compared with
@@ -52,7 +56,10 @@ def overhead_s(row: Row) -> float | None:
 
 
 def excess(row: Row) -> float | None:
-    """Returns ln(overhead ratio ÷ threshold), above 0 if bound by overhead; None if unknown."""
+    """Returns ln(ratio ÷ threshold) of the row's overhead (see Overhead); None if it is unknown.
+
+    It is above 0 if the call is bound by overhead.
+    """
     kind = overhead(row)
     ratio = row[kind.ratio]
     return math.log(ratio / kind.threshold) if ratio is not None and ratio > 0 else None
@@ -73,17 +80,20 @@ def side(row: Row) -> str | None:
 
 
 def clock_paired_s(clock: str) -> Formula:
-    """Returns the formula of `<clock>_paired_s`: `latency_paired_s` × `<clock>_share`."""
+    """Returns the formula of the column `<clock>_paired_s`, seconds of a call, such as the host's.
+
+    The formula is `latency_paired_s` × `<clock>_share`.
+    """
     return lambda rows: rows["latency_paired_s"] * rows[f"{clock}_share"]
 
 
 def launch_s(rows: pd.DataFrame) -> pd.Series:
-    """Returns the host's seconds in a call without dispatch, for launching; null on a CPU."""
+    """Returns the host's seconds in a call less those of dispatch: for launching; null on a CPU."""
     return _of_latency(rows, rows["host_share"] - rows["dispatch_share"]).where(rows["_on_cuda"])
 
 
 def work_s(rows: pd.DataFrame) -> pd.Series:
-    """Returns the seconds of work in a call: device time, or on a CPU latency without dispatch."""
+    """Returns the seconds of work in a call: device time, or on a CPU latency less dispatch."""
     share = rows["device_share"].where(rows["_on_cuda"], 1 - rows["dispatch_share"])
     return _of_latency(rows, share)
 
@@ -100,5 +110,8 @@ def bound_by(rows: pd.DataFrame) -> pd.Series:
 
 
 def _of_latency(rows: pd.DataFrame, share: pd.Series) -> pd.Series:
-    """Returns `share` of a call in seconds, at least 0, so that parts of a call add up to it."""
+    """Returns `share` × `latency_paired_s`, in seconds, with negative shares as 0.
+
+    `share` is that of a part of the call. With one base for all parts, they add up to the call.
+    """
     return rows["latency_paired_s"] * share.clip(lower=0)

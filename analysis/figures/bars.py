@@ -54,9 +54,12 @@ def _stacked(
 ) -> tuple[Figure, list[tuple[Axes, float]]]:
     """Draws a bar per row; returns the figure, and the axes and the scale of each panel.
 
-    The scale is the amount, in seconds or bytes, that the axis shows as 1. `rows`: all rows,
-    although the panels may have only some. `size`: amounts are bytes, all on one scale; else
-    seconds, with a scale per panel. `further`: further handles of the legend.
+    The scale is the amount, in seconds or bytes, that the axis shows as 1.
+
+    `parts` has for each panel the Parts of each bar. `looks` has the Look of each part, in the
+    order of the legend. `rows`: all rows, although the panels may have only some. `size`: amounts
+    are bytes, all on one scale; else seconds, with a scale per panel. `further`: further handles of
+    the legend.
     """
     used = {name for panel in parts for bar in panel for name, amount in bar.items() if amount}
     named = [look for name, look in looks.items() if name in used]
@@ -139,9 +142,10 @@ def _draw_overhead(section: pd.DataFrame) -> Figure | None:
 
 
 def _of_call(row: Row) -> Parts:
-    """The parts of a row's bar, by the first split of which all parts are known.
+    """Returns the parts of a row's call, in seconds, that its bar shows.
 
-    A bar that lacks a part would look too short. If no split is known, the bar has a single part.
+    A call can be split more or less finely. The finest split whose parts are all known is used,
+    because a bar that lacks a part would look too short. Without one, the bar has a single part.
     """
     splits = _ON_CUDA if phrases.on_cuda(row) else () if _exceeds_call(row) else _ON_CPU
     known = (split for split in splits if None not in (row[column] for column in split.values()))

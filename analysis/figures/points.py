@@ -80,7 +80,10 @@ SPEEDUP = FigureKind(
 
 
 def pairs(section: pd.DataFrame) -> list[Pair]:
-    """Pairs each mode whose fusion gain is known with plain eager, in the order of figures."""
+    """Returns a Pair of each charted row and plain eager, in the order of figures.
+
+    Rows whose fusion gain (time of plain eager's work ÷ time of the row's) is unknown are left out.
+    """
     references = references_of(phrases.as_rows(trusted(section)))
     return [
         Pair(row, references[work_of(row)], stored_ratio(row, "fusion_gain"))
@@ -119,7 +122,10 @@ def _kernels(pair: Pair) -> tuple[float | None, float | None]:
 def _dumbbells(
     axes: Axes, members: Sequence[Pair], ends: Sequence[tuple[float | None, float | None]]
 ) -> None:
-    """Draws a line per row from plain eager to the mode, unless one of their values is unknown."""
+    """Draws a line for each of `members`, from plain eager's value to the mode's.
+
+    `ends` has both values of each member. There is no line if one of them is None.
+    """
     known = [place for place, both in enumerate(ends) if None not in both]
     frame = pd.DataFrame(
         [(ends[place][side], place, side) for place in known for side in (0, 1)],

@@ -30,7 +30,11 @@ OF_SERIES = (SCALING,)  # one work over one size
 
 @dataclass(frozen=True)
 class Picture:
-    """A drawn figure, as an SVG file and as part of a page, with its caption and table."""
+    """A drawn figure with its caption and table.
+
+    `svg` is the content of `file`, the name of an SVG file; `inline` is the same drawing as a part
+    of an HTML page.
+    """
 
     kind: FigureKind
     file: str
@@ -43,7 +47,8 @@ class Picture:
 def pictures(kinds: Iterable[FigureKind], topic: Any, name: str) -> Iterator[Picture]:
     """Yields a picture of `topic` for each of `kinds`, drawn on demand; empty figures are left out.
 
-    `name` becomes part of the file names.
+    `topic` is what these kinds draw (see FigureKind): rows, a list of Grid, or a Series. File names
+    are `<kind>-<name>.svg`.
     """
     for kind in kinds:
         with theme.look():
@@ -79,7 +84,12 @@ def section_tables(section: pd.DataFrame) -> Iterator[Table]:
 
 
 def series_table(series: Series) -> Table:
-    """Returns a table of each mode's measured sizes, and of the sizes that overhead limits."""
+    """Returns a table with a line per mode of `series`.
+
+    It says at which sizes the mode was measured, and at which of them overhead, not work,
+    determines the time of a call. If the size counts operators, it also has the overhead per
+    operator.
+    """
     slope = (f"{series.overhead.name} per {series.unit} [95 %]",) if series.is_chain else ()
     titles = ("mode", f"{series.size} measured", *slope, "bound by overhead")
     return Table("Bound by overhead", titles, len(titles), tuple(_bound_lines(series)))

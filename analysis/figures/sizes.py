@@ -152,7 +152,7 @@ def _name(line: Line) -> str:
 
 
 def _points(lines: Iterable[Line], column: str) -> list[tuple[str, int, float]]:
-    """The name of the line, the size and the value of each point of a panel.
+    """Returns the points of a panel that shows `column`: the name of the line, the size, the value.
 
     A time has three points at each size: its value and the two ends of its interval.
     """
@@ -202,7 +202,11 @@ def _share_scale(
     unit_of: Callable[[float], tuple[float, str]],
     sets: Sequence[Sequence[float]],
 ) -> None:
-    """Gives `panels` the same y axis, with ticks in the units of `unit_of`."""
+    """Gives `panels` the same logarithmic y axis.
+
+    `unit_of` returns the scale and the name of the unit for a value. `sets` are candidate sets of
+    round tick values.
+    """
     limits = [end for axes in panels for end in axes.get_ylim()]
     for axes in panels:
         beyond = max(1.0, _LEAST * min(limits) / max(limits)) ** 0.5

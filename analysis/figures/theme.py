@@ -130,8 +130,8 @@ def panels(
 ) -> list[Panel]:
     """Makes a panel for each precision and baseline among the first MOST_ROWS `rows`.
 
-    `numbers` returns the text on the right of a row. With `against`, titles always name the
-    baseline; otherwise only if a precision has several baselines.
+    Each panel's title begins with `title`. `numbers` returns the text on the right of a row. With
+    `against`, titles always name the baseline; otherwise only if a precision has several baselines.
     """
     groups = split_rows(rows[:MOST_ROWS], GROUP)
     groups.sort(key=lambda group: group[0]["dtype"] != group[0]["baseline_dtype"])
@@ -152,10 +152,11 @@ def panels(
 def sheet(
     panels: Sequence[Panel], work: str, rows: int, columns: int = 1, share: bool = False
 ) -> tuple[Figure, list[list[Axes]]]:
-    """Makes a figure with a line of `columns` axes for each panel; row n of a panel lies at y = n.
+    """Returns a figure, and its axes: for each panel a list of `columns` axes side by side.
 
-    `work` is the small print above the panels. `rows` is the number of all rows, of which the
-    panels may have only some. With `share`, the axes in a column share their x scale.
+    Row n of a panel, counted from 0, lies at y = n. `work` is the small print above the panels.
+    `rows` is the number of all rows, of which the panels may have only some. With `share`, the axes
+    in a column share their x scale.
     """
     names = [[textwrap.fill(name, _LONGEST) for name in panel.names] for panel in panels]
     row = ROW + 0.145 * max(name.count("\n") for every in names for name in every)

@@ -29,7 +29,10 @@ def latency(row: Row) -> str:
 
 
 def approximate(text: str, row: Row, *figures: str) -> str:
-    """Returns `text`, preceded by `~` if a flag makes one of `figures` doubtful."""
+    """Returns `text`, preceded by `~` if a flag of the row makes one of `figures` doubtful.
+
+    `figures` are values of `derive.flags.Figure`, such as `latency`. UNKNOWN stays as it is.
+    """
     return f"~{text}" if text != UNKNOWN and phrases.flags(row, *figures) else text
 
 
@@ -63,7 +66,10 @@ def launches(row: Row) -> str:
 
 
 def roofline(row: Row) -> str:
-    """Returns floor time ÷ measured time, and the limit that sets the floor: `62 % (compute)`."""
+    """Returns the work's least possible time ÷ its measured time, and the limit: `62 % (compute)`.
+
+    The limit is the device's arithmetic (`compute`) or its memory bandwidth (`memory`).
+    """
     text = numbers.share(row["roofline_fraction"], 1)
     return text if text == UNKNOWN else f"{text} ({row['floor_bound']})"
 

@@ -186,7 +186,10 @@ CACHE = Column("cache", lambda row: row["compile_cache"])
 
 
 def distinguishing(rows: Sequence[Row]) -> tuple[Column, ...]:
-    """Returns BUDGET and CACHE, each only if `rows` differ in it; BUDGET ignores smoke runs."""
+    """Returns the columns BUDGET and CACHE, each only if its values differ between `rows`.
+
+    For BUDGET, rows with a smoke budget do not count.
+    """
     measured = [row for row in rows if not phrases.is_smoke(row)]
     groups = ((BUDGET, measured), (CACHE, rows))
     return tuple(column for column, group in groups if len({*map(column.cell, group)}) > 1)
@@ -198,7 +201,7 @@ def naming(rows: Sequence[Row]) -> tuple[Column, ...]:
 
 
 def measured(rows: Sequence[Row]) -> list[Column]:
-    """Returns the columns of MEASURED that `wanted` keeps for `rows`.
+    """Returns the columns of MEASURED, without optional ones that `rows` leave empty or unknown.
 
     If rows differ in compiler cache, the cache has a column of its own. The first call then has no
     note about the cache, and its column is never dropped.
@@ -217,7 +220,10 @@ def wanted(columns: Iterable[Column], rows: Iterable[Row]) -> list[Column]:
 def table_of(
     title: str, rows: Sequence[Row], naming: Sequence[Column], columns: Sequence[Column]
 ) -> Table:
-    """Returns a Table with a line per row, of the naming columns and the `wanted` others."""
+    """Returns a Table with a line per row.
+
+    It has all columns of `naming`, and those of `columns` that `wanted` keeps.
+    """
     kept = (*naming, *wanted(columns, rows))
     lines = tuple(tuple(column.cell(row) for column in kept) for row in rows)
     return Table(title, tuple(column.title for column in kept), len(naming), lines)

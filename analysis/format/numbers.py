@@ -147,6 +147,9 @@ def _digits(value: float, count_: int) -> str:
 
 
 def _interval(value: float, low: float, high: float, unit: str, least: int) -> str:
-    """Uses `least` decimals, or one more if an end would look like the value."""
+    """Formats `value unit [low, high]` with `least` decimals.
+
+    There is one decimal more if an end of the interval would look like the value.
+    """
     places = least if min(value - low, high - value) >= 10.0**-least else least + 1
     return f"{value:.{places}f}{unit} [{low:.{places}f}, {high:.{places}f}]"

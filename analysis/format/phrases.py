@@ -39,7 +39,8 @@ OF_ROUNDS = estimate_columns("speedup")
 def shown_value(row: Any, name: str) -> Any:
     """Returns the value of column `name` in a row, or its values in a table, as shown to readers.
 
-    The columns OF_ROUNDS are unknown for a smoke budget.
+    A value of a column in OF_ROUNDS is shown as unknown (None; null in a table) if the row has a
+    smoke budget.
     """
     if name not in OF_ROUNDS:
         return row[name]
@@ -76,7 +77,11 @@ def work_at(row: Row, shape: str) -> str:
 
 
 def calls(row: Row) -> dict[str, list[int]]:
-    """Returns size name -> its value in each call of a pass; empty if all calls are equal."""
+    """Returns, for a row whose calls vary in size, the values of each size that varies.
+
+    The dict has the name of the size -> its value in each call of a pass, which is the sequence of
+    calls that is timed as a whole. It is empty if all calls are equal.
+    """
     return json.loads(row["calls"]) if row["calls"] else {}
 
 
@@ -91,7 +96,10 @@ def calls_of_a_step(row: Row) -> int:
 
 
 def _pass(varied: Mapping[str, Sequence[int]]) -> str | None:
-    """Returns the calls of a pass in short: `passes of 200 calls, seq 16 to 512 (median 70)`."""
+    """Describes a sequence of calls: `passes of 200 calls, seq 16 to 512 (median 70)`.
+
+    `varied` is the result of `calls`; None if it is empty.
+    """
     count = len(next(iter(varied.values()), ()))
     ranges = [
         f"{name} {min(each)} to {max(each)} (median {median_low(each)})"

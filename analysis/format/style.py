@@ -13,7 +13,11 @@ FADED = "#8c959f"
 
 @dataclass(frozen=True)
 class Family:
-    """Modes that save time by the same means. FAMILIES has the order of rows in figures."""
+    """A group of modes that save time by the same means, and so are drawn in the same colour.
+
+    `name` is the name of the colour and `modes` describes the modes, as in `grey: eager code`.
+    FAMILIES has the order of rows in figures.
+    """
 
     name: str  # of its colour
     modes: str  # which modes it has
@@ -61,7 +65,10 @@ CHARACTERS = {
 
 
 def family(row: Row) -> Family:
-    """Returns the family that a row's axes belong to, which may differ from its preset's."""
+    """Returns the Family of a row, by its options `compile_mode`, `graph` and `autocast`.
+
+    Where one of these was overridden, the name of the mode may suggest another family.
+    """
     if row["compile_mode"] == "none":
         return CUDA_GRAPH if row["graph"] else AMP if row["autocast"] else EAGER
     graphs = row["graph"] or row["compile_mode"] in ("reduce-overhead", "max-autotune")
@@ -74,14 +81,18 @@ def colours(families: Collection[Family] = FAMILIES) -> str:
 
 
 def order(row: Row) -> tuple[int, int]:
-    """Returns a sorting key: the place of the row's family, then of its preset in MARKERS."""
+    """Returns a sorting key for the order of rows in figures.
+
+    It has the position of the row's family in FAMILIES, then of its mode in MARKERS. The mode is
+    named without the options that were overridden.
+    """
     preset, presets = _preset(row), list(MARKERS)
     place = presets.index(preset) if preset in MARKERS else len(presets)
     return FAMILIES.index(family(row)), place
 
 
 def marker(row: Row) -> str:
-    """Returns the marker of a row's preset, also if the row overrides an axis of the preset."""
+    """Returns the marker of a row's mode in figures; overridden options do not change it."""
     return MARKERS.get(_preset(row), OTHER_MARKER)
 
 

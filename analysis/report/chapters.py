@@ -30,7 +30,11 @@ MOST_FIGURES, MOST_OF_LARGE = 60, 24
 
 @dataclass(frozen=True)
 class Chapter:
-    """Figures of one model and phase under one heading; `note` says why there are none."""
+    """Figures and tables of one model and phase under one heading.
+
+    `place` names the machine. `note` says why there are no figures. `family` holds the values of
+    the columns FAMILY, by which the first screen finds a figure of its model and phase.
+    """
 
     title: str
     place: str | None = None

@@ -62,7 +62,10 @@ class Reason:
 
 @dataclass(frozen=True)
 class Block:
-    """The answers at one precision, with reasons; the page folds the reasons in `more`."""
+    """The recommendations at one precision (`precision`), with reasons.
+
+    `why` is shown; `more` has further reasons, which the page folds.
+    """
 
     precision: Precision
     why: Sequence[Reason]
@@ -71,7 +74,12 @@ class Block:
 
 @dataclass(frozen=True)
 class Card:
-    """What the first screen shows of one model and phase: a Block per precision, the best first."""
+    """What the first screen shows of one model and phase on one machine.
+
+    `blocks` has a Block per precision of `advice`, that with the largest gain first. `left_out`
+    says which modes lack a result that counts, and why. `picture` is a heatmap or a figure of
+    speedups; None if there is none, or if an earlier Card has it.
+    """
 
     advice: Advice
     blocks: Sequence[Block]
@@ -82,8 +90,9 @@ class Card:
 def answer_cards(study: Study, chapters: Sequence[Chapter]) -> dict[str, Any]:
     """Returns the template variables of the first screen.
 
-    `works` and the folded `others` are Cards. `wishes` names the user's constraints, and `banner`
-    is a warning on the whole study.
+    `chapters` provide the pictures of the Cards. `works` is a list of the first MOST_WORKS Cards,
+    and `others` of the rest, which the page folds. `wishes` names the user's constraints, and
+    `banner` is a warning on the whole study.
     """
     pictures = {
         chapter.family: picture
@@ -131,8 +140,9 @@ def _block(
 ) -> Block:
     """Builds the Block of one precision.
 
-    The first Block, or one without other reasons, also says why the mode that a reader would expect
-    is not recommended.
+    `is_first`: whether it is the first of its Card. The first Block, or one in which only the
+    baseline is recommended, also says why the mode that a reader would expect is not recommended.
+    `further` reasons are added to those that are shown.
     """
     answers = precision.recommendations
     several = len({one.question.shape for one in answers}) > 1
@@ -152,7 +162,10 @@ def _block(
 
 
 def _why(study: Study, answers: Sequence[Recommendation], several: bool) -> Iterator[Reason]:
-    """Yields for each recommended mode the cause of its gain, or why it does not gain more."""
+    """Yields a Reason per recommended mode: the cause of its gain, or why it does not gain more.
+
+    `several`: whether the `answers` are for several sizes, so that each reason names its size.
+    """
     chosen = (row for one in answers if (row := _recommended(one)))
     of_mode = phrases.grouped((phrases.mode(row), row) for row in chosen)
     for row in (max(members, key=_size) for members in of_mode.values()):
@@ -194,7 +207,10 @@ class _OtherMode:
 
 
 def _others(study: Study, answers: Sequence[Recommendation]) -> list[_OtherMode]:
-    """The modes that ran and are not recommended, each by its most extreme row; fastest first."""
+    """Returns the modes that ran and are not recommended, the fastest first.
+
+    A mode with rows at several sizes is represented by the row whose speedup is furthest from 1.
+    """
     every = []
     for answer in answers:
         best = _recommended(answer)
@@ -231,7 +247,12 @@ def _expected_mode(others: Sequence[_OtherMode]) -> _OtherMode | None:
 
 
 def _reason_of_group(group: Sequence[_OtherMode], asked: _OtherMode | None, size: str) -> Reason:
-    """Writes the reason for modes that share a cause, with the figures of one of them."""
+    """Writes the Reason why the modes in `group`, which share a cause, are not recommended.
+
+    `asked` is the mode in the group that a reader would expect, if any; the reason then has its
+    figures. Otherwise it has those of the mode whose speedup is furthest from 1. `size` is the text
+    that comes first, or empty.
+    """
     one = asked or max(group, key=lambda each: _size(each.row))
     compared = _comparison(group)
     if asked and one.best and len(group) == 1:
@@ -262,7 +283,11 @@ def _comparison(group: Sequence[_OtherMode]) -> str:
 
 
 def _compiles(rows: Iterable[Row]) -> Iterator[Reason]:
-    """Yields how many calls compile in each mode, and how many run in eager; if calls vary."""
+    """Yields one Reason if the calls of `rows` differ in size, else nothing.
+
+    For each compiled mode it says how many calls of a pass compile, and how many run in eager
+    because torch reached its limit of compilations.
+    """
     texts, calls = list[str](), 0
     for row in rows:
         mix = mix_of(row) if phrases.why_left_out(row) is None and is_compiled(row) else None

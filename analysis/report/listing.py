@@ -34,7 +34,11 @@ _ORDER = ("wrong_result", "crashed", "oom", "timeout", "failed", "ok", "skipped"
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns of the table of all rows."""
+    """The columns of the table of all rows.
+
+    `filters` are those columns of model, sizes, phase and machine that vary: a reader can filter by
+    them, but they are not shown, because the heading above a group of rows says the same.
+    """
 
     leading: Sequence[Column]  # of every row
     measured: Sequence[Column]  # of rows that ended ok
@@ -43,7 +47,11 @@ class Columns:
 
 
 def listing(study: Study) -> dict[str, Any]:
-    """Returns the template variables of the table of all rows: `columns`, `shared`, `legend`."""
+    """Returns the template variables of the table of all rows.
+
+    `columns` is a Columns. `shared` is a text with the values of the optional columns in which all
+    rows are equal. `legend` says what `~` before a number means.
+    """
     rows = [*chain.from_iterable(study.sections)]
     by_work = (
         Column("model", lambda row: row["model"]),
@@ -99,7 +107,11 @@ def left_out(study: Study) -> dict[str, list[Row]]:
 
 
 def runs(study: Study) -> dict[str, Any]:
-    """Returns template variables on the listed runs: `causes` and `files`, dicts by run_id."""
+    """Returns template variables on the rows that a page lists: two dicts by run_id.
+
+    `causes` has the texts of a row's causes; `files` has kind and path of its trace and of its
+    memory snapshot, if these exist.
+    """
     rows = [*chain.from_iterable(study.sections)]
     return {
         "causes": {row["run_id"]: _causes(study, row) for row in rows},

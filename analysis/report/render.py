@@ -30,7 +30,11 @@ _CODES = {Path.MOVETO: "M", Path.LINETO: "L", Path.CURVE3: "Q", Path.CURVE4: "C"
 
 @dataclass(frozen=True)
 class Glyph:
-    """How a page shows a mode: its symbol, the CSS class of its colour, and a similar character."""
+    """How a page shows a mode.
+
+    `symbol` is a key of `symbols()`, `colour` is a CSS class, and `character` is a similar
+    character, for Markdown.
+    """
 
     symbol: str
     colour: str

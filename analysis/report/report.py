@@ -144,7 +144,10 @@ def _command_argument(study: Folder) -> str:
 
 
 def _guide(study: Folder) -> str | None:
-    """The path from the report to the guide; None unless both are in this checkout."""
+    """Returns the relative path from the report's folder to GUIDE, which explains reports.
+
+    None unless both are in this checkout.
+    """
     report = _folder(study).resolve()
     inside = report.is_relative_to(ROOT) and GUIDE.exists()
     return os.path.relpath(GUIDE, report) if inside else None
