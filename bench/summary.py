@@ -68,7 +68,10 @@ def summary(row: Row) -> dict[str, Any]:
 
 
 def all_estimates(row: Row) -> Found:
-    """Returns every estimate of a row whose status is ok."""
+    """Returns every estimate of a row by name, None where it is unknown.
+
+    The row's status must be ok.
+    """
     found: Found = {name: estimates.median_interval(row[f"{name}_rounds_s"]) for name in CLOCKS}
     for name, (top, bottom) in RATIOS.items():
         found[name] = estimates.ratio(row[f"{top}_rounds_s"], row[f"{bottom}_rounds_s"])
@@ -91,9 +94,10 @@ def all_estimates(row: Row) -> Found:
 
 
 def parts_of(row: Row, scaler: str = "scaler_s") -> tuple[str, ...]:
-    """Returns the parts of the row's training step; without `scaler` if it has no GradScaler.
+    """Returns the names of the parts of the row's training step, in order.
 
-    A step has a GradScaler if its loss scale or the column named by `scaler` is known.
+    The last part, GradScaler's operations, is left out if the step has no GradScaler: if both the
+    row's loss scale and its column named `scaler` are null.
     """
     has_scaler = row["loss_scale"] is not None or row[scaler] is not None
     return STEP_PARTS if has_scaler else STEP_PARTS[:-1]
@@ -192,7 +196,10 @@ def _profiled_share(row: Row, found: Found) -> Estimate | None:
 
 
 def own_flags(row: Row, found: Found) -> list[str]:
-    """Returns the flags that the row's rounds, timers and counts raise; none for a smoke budget."""
+    """Returns the flags that the row's rounds, timers and counts raise; none for a smoke budget.
+
+    `found`: the row's estimates (`all_estimates`).
+    """
     if is_smoke(row):
         return []  # a smoke run has no warm-up, so its rounds and clocks are not comparable
     rounds = (row["latency_rounds_s"], row["baseline_latency_rounds_s"], row["case_ran_first"])
@@ -225,7 +232,10 @@ def _contradicts_itself(row: Row, found: Found) -> bool:
 
 
 def _cpu_contradictions(row: Row, found: Found) -> Iterator[bool]:
-    """On a CPU nothing is queued, so each clock should equal the latency."""
+    """Yields for host and pipelined time whether they contradict the latency of a row on a CPU.
+
+    They should equal it, because nothing is queued there.
+    """
     for share in (found["host_share"], found["pipelined_share"]):
         yield share is not None and differ(share, ONE)
 

@@ -201,7 +201,11 @@ def compare(
 
 
 def _submit(*words: str) -> sweep.Submission:
-    """Starts to measure the cases of `python run.py -m` with the arguments `words`."""
+    """Returns the submission of the cases of `python run.py -m` with the arguments `words`.
+
+    They are measured while its `finished` is iterated. Raises UsageError if the arguments are wrong
+    or ask for no measurement.
+    """
     # a child, because this process may be an application of Hydra itself
     outcome = isolation.call(
         "modescope.bench.command_line:collect_in_child", ["-m", *words],

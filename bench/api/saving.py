@@ -38,10 +38,10 @@ hashing."""
 
 
 class _MainNames(dict[str, Any]):
-    """A stand-in for the globals of `__main__`, unpickled as `pickled_model.names_of_main()`.
+    """A stand-in for the globals of `__main__`, which unpickling replaces by those of a module.
 
-    A notebook's functions thus get the globals of an importable module, which torch's compiler
-    needs.
+    The module is importable (`pickled_model.names_of_main`), which torch's compiler needs. So the
+    functions of a notebook can be compiled.
     """
 
     def __reduce__(self) -> tuple[Callable[..., dict[str, Any]], tuple[dict[str, Any]]]:
@@ -92,7 +92,10 @@ def save(model: Any, inputs: Any, name: str, study: Path) -> str:
 
 
 def _file_name(folder: Path, name: str, content: str) -> str:
-    """Returns `Net.<content>`, or `Net-2.<content>` if `folder` has another model called `Net`."""
+    """Returns the name `<name>.<content>`, without suffix, for a file with this hash `content`.
+
+    It is `<name>-2.<content>` and so on if `folder` has a model called `<name>` with another hash.
+    """
     files = (path.stem.partition(".") for path in folder.glob(f"*{PICKLE_SUFFIX}"))
     known = {taken: its_content for taken, _, its_content in files}
     numbered = (f"{name}-{number}" for number in itertools.count(2))

@@ -98,7 +98,10 @@ class PhaseOptions:
         return {}
 
     def model_options(self) -> PhaseOptions:
-        """Returns a copy with only the options that a model may fail to support."""
+        """Returns a copy that keeps only the options on which it depends whether the model can run.
+
+        By default none; `Training` keeps the loss. All others are at their defaults.
+        """
         return type(self)()
 
 
@@ -207,7 +210,10 @@ class Case:
 
     @property
     def largest_shape(self) -> dict[str, int]:
-        """The sizes that the model is built with. A varying size has its largest padded value."""
+        """The sizes that the model is built with.
+
+        A size that varies between calls has its largest value, after padding.
+        """
         calls = self.options.calls(padded=True) if isinstance(self.options, Inference) else []
         largest = {name: max(each[name] for each in calls) for name in (calls or [{}])[0]}
         return {**self.shape, **largest}
@@ -324,7 +330,10 @@ class Plan:
 
 @dataclass(frozen=True)
 class Optimizer:
-    """A torch.optim optimizer whose state begins as zeros, which `Trainer.restore` writes back."""
+    """An optimizer of torch.optim. Its state must begin as zeros: `Trainer.restore` writes zeros.
+
+    `counts_steps`: whether its state contains a count of steps.
+    """
 
     torch_name: str
     counts_steps: bool  # in its state, which is on the host unless it is capturable
@@ -381,7 +390,11 @@ When rounding switched ReLUs, eager steps had at most 1.1 × that error."""
 
 
 def eager_is_sane(error: float, dtype: str) -> bool:
-    """Whether plain eager's relative RMS `error` is small enough to judge other modes by."""
+    """Whether plain eager computes accurately enough for other modes to be compared with it.
+
+    `error`: relative RMS difference of its results from float64; `dtype`: its precision, which sets
+    the limit (EAGER_LIMIT × TOLERANCE).
+    """
     return math.isfinite(error) and error <= EAGER_LIMIT * TOLERANCE[dtype]
 
 

@@ -12,7 +12,10 @@ from typing import Any
 
 
 def column(doc: str, **default: Any) -> Any:
-    """Returns a dataclass field for a column; `doc` is its text in results/README.md."""
+    """Returns a dataclass field for a column; `doc` is its text in results/README.md.
+
+    `default` goes to `dataclasses.field`: the column's default value, if it has one.
+    """
     return field(metadata={"doc": doc}, **default)
 
 
@@ -305,11 +308,12 @@ class GeneratedCode:
 
 @dataclass(frozen=True)
 class Profiled:
-    """One steady call under the profiler: the call of median duration, among several at equal pace.
+    """One steady call under the profiler: of several, the one of median duration.
 
-    Operators are those that torch's dispatcher calls. Kernels are the GPU's; on a CPU a kernel is
-    the outermost operator that does work of its own, or a fused C++ kernel (which shows in the
-    profile after the case was compiled once more).
+    The durations are first related to the machine's speed beside each call. Operators are those
+    that torch's dispatcher calls. Kernels are the GPU's; on a CPU a kernel is the outermost
+    operator that does work of its own, or a fused C++ kernel (which shows in the profile after the
+    case was compiled once more).
     """
 
     ops_dispatched: int | None = nullable("operators that no other operator called")

@@ -16,10 +16,11 @@ def which_cores() -> list[int]:
 
 
 def physical_cores(cores: Iterable[int], root: Path = Path("/")) -> list[list[int]]:
-    """Groups the logical `cores` into a list for each physical core.
+    """Groups logical cores by the physical core that they share; returns a list for each of these.
 
-    Linux often numbers the second threads of all cores after the first ones. If the system does not
-    say which cores belong together, each logical core counts as a physical one.
+    `cores`: numbers of logical cores. `root`: folder that contains /sys. If the system does not say
+    which cores belong together, each logical core counts as a physical one. Numbers alone do not
+    say it: Linux often numbers the second threads of all cores after the first ones.
     """
     together: dict[int, list[int]] = {}
     for core in sorted(cores):
@@ -35,9 +36,10 @@ def usable_cores() -> int:
 
 
 def quota_cores(root: Path = Path("/")) -> float | None:
-    """Returns the CPU time per second that the smallest quota allows, in cores; None if unlimited.
+    """Returns the smallest quota of CPU time that applies to this process; None if unlimited.
 
-    Reads this process's cgroup and its parents (kernel documents cgroup-v2, sched-bwc).
+    The unit is cores: 1.5 allows 1.5 s of CPU time per second. Reads the files below `root` of this
+    process's cgroup and its parents (kernel documents cgroup-v2, sched-bwc).
     """
     quotas = [quota for folder in cgroups(root) for quota in _quota(folder)]
     return min(quotas, default=None)
@@ -52,7 +54,10 @@ def _quota(folder: Path) -> Iterator[float]:
 
 
 def cgroups(root: Path) -> list[Path]:
-    """Returns the folders of this process's cgroup and its ancestors, which may limit CPU time."""
+    """Returns the folders of this process's cgroup and its ancestors, which may limit CPU time.
+
+    `root`: folder that contains /proc and /sys. Some of the folders may not exist.
+    """
     folders = []
     for line in lines_of(root / "proc/self/cgroup"):
         number, controllers, path = line.split(":", 2)
@@ -95,12 +100,18 @@ names them (arch/*/include/asm/cpufeatures.h, hwcap.h)."""
 
 
 def instruction_sets(flags: Iterable[str]) -> str:
-    """Returns CPU `flags` (as in /proc/cpuinfo) that are in MATTERING, sorted, as one text."""
+    """Returns the instruction sets that matter to torch (MATTERING) among a CPU's `flags`.
+
+    `flags` are as in /proc/cpuinfo. The result is one text: sorted names, separated by spaces.
+    """
     return " ".join(sorted(MATTERING & set(flags)))
 
 
 def instructions_text(capability: str | None, instructions: str | None) -> str | None:
-    """Returns a text such as `AVX2, no bf16 instructions`; None if both arguments are None."""
+    """Returns a text such as `AVX2, no bf16 instructions`; None if both arguments are None.
+
+    The arguments are values of the columns `cpu_capability` and `cpu_instructions`.
+    """
     named = [capability.upper()] if capability else []
     if instructions is not None:
         has = not BF16.isdisjoint(instructions.split())

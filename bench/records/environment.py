@@ -62,7 +62,12 @@ class Processor:
 
 
 def describe_machine(processor: Processor, device_name: str | None, threads: int) -> str:
-    """Describes a machine, a GPU first: `AMD EPYC (AVX2, no bf16 instructions), 1 of 2 cores`."""
+    """Describes the machine, and how many of its cores are used.
+
+    On a CPU: `AMD EPYC (AVX2, no bf16 instructions), 1 of 2 cores`. A GPU comes first:
+    `NVIDIA H100, 1 of 8 cores of AMD EPYC (AVX2)`. `device_name`: name of the GPU, or else of the
+    CPU. `threads`: the number of cores that are used.
+    """
     instructions = instructions_text(processor.cpu_capability, processor.cpu_instructions)
     cpu = f"{processor.cpu_name or '–'}{f' ({instructions})' if instructions else ''}"
     cores = f"{threads} of {processor.cpu_cores} cores"
@@ -151,10 +156,11 @@ def scheduling(
     job: str | None = None,
     variables: Mapping[str, str] = os.environ,
 ) -> Scheduling:
-    """Returns the columns of runs that this process starts.
+    """Returns node and scheduler of this process, as columns of the rows that it measures.
 
-    If `scheduler` is None, it is Slurm within a Slurm job, else null. Slurm's `variables` name its
-    job and count restarts; for another scheduler, `job` is the job's name.
+    `scheduler`: slurm, ray or gpus; None means slurm if this is a job of Slurm, else no scheduler.
+    `job`: the scheduler's name of the job; None: for Slurm it is found in `variables`, as is the
+    number of restarts. `variables`: the environment variables.
     """
     scheduler = scheduler or ("slurm" if "SLURM_JOB_ID" in variables else None)
     by_slurm = scheduler == "slurm"

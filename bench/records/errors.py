@@ -20,7 +20,10 @@ def os_error_text(error: OSError) -> str:
 
 
 def terminate(number: int, frame: object) -> NoReturn:
-    """Handles SIGTERM: ends a sweep as cleanly as Ctrl-C does."""
+    """Handles a signal (SIGTERM): raises KeyboardInterrupt, so that a sweep ends as by Ctrl-C.
+
+    `number`: the signal's number, which `exit_status` reads from the exception.
+    """
     raise KeyboardInterrupt(number)
 
 
@@ -33,7 +36,10 @@ class Progress(Protocol):
     """A function with which a child process tells its parent what it is doing."""
 
     def __call__(self, phase: str, keep: object = None) -> None:
-        """Reports that `phase` begins. If the child dies in it, `keep` counts as its result."""
+        """Reports that `phase` begins.
+
+        If the child dies in it, `keep` counts as its result; None: it has no result then.
+        """
 
 
 def replace_unprintable() -> None:
@@ -53,14 +59,20 @@ def note_place(place: str) -> Iterator[None]:
 
 
 def one_line(error: BaseException, limit: int = 300) -> str:
-    """Returns `Type: message` in about `limit` characters, after the notes of `note_place`."""
+    """Returns `Type: message` of `error` in about `limit` characters.
+
+    The notes that `note_place` added come first.
+    """
     message = " ".join(str(error).split())
     text = f"{type(error).__name__}: {message}" if message else type(error).__name__
     return with_place(shorten(text, limit), error)
 
 
 def with_place(text: str, error: BaseException) -> str:
-    """Returns `text` after the notes of `note_place`: `call 9, seq=277: text`."""
+    """Returns `text` after the notes of `error`, which `note_place` added: `call 9, seq=277: text`.
+
+    Without notes it is `text`.
+    """
     return ": ".join((*getattr(error, "__notes__", ()), text))
 
 

@@ -20,7 +20,7 @@ PREFIX = "modescope-"
 
 
 def owner() -> str:
-    """Returns this process as a part of file names: `<host>-<process id>`."""
+    """Returns `<host>-<process id>`, a part of temporary files' names that says who made them."""
     return f"{socket.gethostname()}-{os.getpid()}"
 
 

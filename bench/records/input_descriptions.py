@@ -45,9 +45,10 @@ class TensorDescription:
 
 
 def parse(described: Any) -> Any:
-    """Returns `described` with a `TensorDescription` in place of each described tensor.
+    """Returns `described` with a `TensorDescription` in place of each description of a tensor.
 
-    Raises UsageError for a mistake.
+    `described`: the value of model.inputs, a dict or list of the arguments of forward. A list of
+    sizes or a dict with `size` or `dtype` describes a tensor. Raises UsageError for a mistake.
     """
     made = _container(described, KEY)
     if not isinstance(made, (dict, list)) or not any(_tensors(made)):

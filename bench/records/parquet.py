@@ -178,7 +178,11 @@ def write(row: dict[str, Any], folder: Path) -> Path:
 
 
 def pack(table: pa.Table) -> pa.Table:
-    """Turns rows with the columns of SCHEMA into rows with the columns of STORED."""
+    """Returns the rows of `table`, which has the columns of SCHEMA, as files store them.
+
+    The result has the columns of STORED: those of CORE, and `details` and `samples`, which each
+    hold many columns.
+    """
     texts = map(_drop_nulls, table.select(DETAILS).to_pylist())
     rounds = map(_drop_nulls, table.select(SAMPLES).to_pylist())
     beside = {
@@ -192,9 +196,10 @@ def pack(table: pa.Table) -> pa.Table:
 
 
 def unpack(table: pa.Table, columns: Sequence[str]) -> pa.Table:
-    """Turns rows with the columns of STORED into rows with `columns`.
+    """Returns the given `columns` of stored rows, which `pack` made.
 
-    A column that `table` already has is kept as it is.
+    `table` has columns of STORED, at least those that `stored_columns` names. Columns in CORE are
+    taken as they are; all others are read from `details` and `samples`.
     """
     details = _objects(table, "details", json.loads)
     samples = _objects(table, "samples", dict)
@@ -212,7 +217,7 @@ def unpack(table: pa.Table, columns: Sequence[str]) -> pa.Table:
 
 
 def stored_columns(columns: Sequence[str]) -> list[str]:
-    """Returns the columns of a file that `unpack` needs to return `columns`."""
+    """Returns the columns that have to be read from a file for `unpack` to make `columns`."""
     wanted = {*columns}
     packs = {"details": DETAILS, "samples": SAMPLES}
     needed = [name for name, inside in packs.items() if not wanted.isdisjoint(inside)]

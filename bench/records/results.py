@@ -191,7 +191,11 @@ def add_note(findings: Findings, names: Iterable[str], text: str | None) -> Find
 
 @dataclass(frozen=True)
 class Result:
-    """What the process that measures a case reports to its parent."""
+    """What the process that measures a case reports to its parent.
+
+    It may report a preliminary result, which counts if it dies later. `lost`: columns of notes, to
+    which the reason of its death is added then.
+    """
 
     status: str
     reason: str | None  # why the status is not ok

@@ -66,9 +66,10 @@ def read(
     columns: Sequence[str] = SCHEMA.names,
     system: fs.FileSystem | None = None,
 ) -> Read | None:
-    """Returns the rows of `folder`, each once; None if there is no such folder.
+    """Returns the rows of `folder`; None if there is no such folder.
 
-    `columns` must include run_id and schema_version. Raises OSError if the folder cannot be listed.
+    A row that is in two files is returned once. `columns` must include run_id and schema_version.
+    `system`: the file system; None: the local one. Raises OSError if the folder cannot be listed.
     """
     system = system or fs.LocalFileSystem()
     for _ in range(_ATTEMPTS):
@@ -83,9 +84,10 @@ def read(
 
 
 def files_in(folder: str | Path, system: fs.FileSystem | None = None) -> list[str] | None:
-    """Returns the sorted paths of a folder's complete Parquet files; None if there is no folder.
+    """Returns the sorted paths of the Parquet files in `folder`, without those being written.
 
-    Raises OSError if the folder cannot be listed.
+    None if there is no folder. `system`: the file system; None: the local one. Raises OSError if
+    the folder cannot be listed.
     """
     system = system or fs.LocalFileSystem()
     try:
@@ -102,7 +104,7 @@ def files_in(folder: str | Path, system: fs.FileSystem | None = None) -> list[st
 def _tables(
     paths: Sequence[str], columns: Sequence[str], system: fs.FileSystem, left_out: dict[str, str]
 ) -> pa.Table:
-    """Returns the rows of the files as stored, with what `unpack` needs for `columns`.
+    """Returns the rows of the files `paths`, with those columns of STORED that `columns` need.
 
     A file that cannot be read is added to `left_out`, with the reason. Raises FileNotFoundError for
     a file that is gone.
@@ -146,7 +148,7 @@ def _why_not(error: Exception) -> str:
 
 
 def _valid(table: pa.Table, path: str, left_out: dict[str, str]) -> pa.Table:
-    """Returns the rows that have this schema version and an identity.
+    """Returns the rows of `table` that have this schema version and all of _IDENTITY.
 
     If there are other rows, their file `path` is added to `left_out`, with the reason.
     """
@@ -184,9 +186,10 @@ class Joined:
 
 
 def join(folder: Path, change: Change | None = None) -> Joined:
-    """Joins all files of a folder into one, with `change` applied to their rows.
+    """Joins all files of a folder into one.
 
-    Waits until another `join` of the folder has ended. Raises OSError if writing fails.
+    `change` is applied to all rows; None: they stay as they are, and so does a single file. Waits
+    until another `join` of the folder has ended. Raises OSError if writing fails.
     """
     left: dict[str, str] = {}
     directory = os.open(folder, os.O_RDONLY)
@@ -209,9 +212,10 @@ def join(folder: Path, change: Change | None = None) -> Joined:
 
 
 def _write(folder: Path, paths: Sequence[str], left: dict[str, str], change: Change | None) -> int:
-    """Writes the rows of these files into one, each once, and returns the number of rows.
+    """Writes the rows of the files `paths` into one new file; returns the number of rows.
 
-    Files that have to stay are added to `left`, with the reason.
+    `change`, if any, is applied to them. Copies of a row are written once. Files that have to stay
+    are added to `left`, with the reason.
     """
     written: set[str] = set()
     path = folder / f"{JOINED}{os.urandom(8).hex()}.parquet"

@@ -50,7 +50,7 @@ class Effect:
 
 @dataclass(frozen=True)
 class Groups:
-    """How far apart the two groups lie into which rounds are best split."""
+    """The distance between the two groups into which rounds are best split, and how clear it is."""
 
     separation: float  # Ashman's D less its error, which depends on the number of rounds
     distance: float  # between their means, relative
@@ -59,9 +59,11 @@ class Groups:
 def drift(values: Samples) -> Effect | None:
     """Tests for a rise or fall over time: Kendall's tau-b of values and round numbers, two-sided.
 
-    Normal approximation with the variance for ties and a continuity correction (Kendall, Rank
-    Correlation Methods, 4th ed., chapters 3 and 4; as a test of trend: Mann, Econometrica 13,
-    1945). The size is the change from the median of the first third to that of the last third.
+    `values`: logarithms of durations or ratios, by round. The size is the change from the median of
+    the first third to that of the last third, above 0 for a rise. None below MIN_ROUNDS values, or
+    if one is not finite or all are equal. Normal approximation with the variance for ties and a
+    continuity correction (Kendall, Rank Correlation Methods, 4th ed., chapters 3 and 4; as a test
+    of trend: Mann, Econometrica 13, 1945).
     """
     logs = _varying(values)
     if logs is None:
@@ -82,13 +84,14 @@ def drift(values: Samples) -> Effect | None:
 
 
 def autocorrelation(values: Samples) -> Effect | None:
-    """Tests for a positive lag-1 correlation of the rounds' ranks (one-sided).
+    """Tests for a positive lag-1 correlation r of the rounds' ranks (one-sided).
 
-    A negative correlation makes an interval too wide, which is harmless. Ranks keep spikes from
-    deciding (Wald and Wolfowitz, Annals of Mathematical Statistics 14, 1943). For independent
-    rounds the mean is -1/n and the variance about 1/n. The size is how much too narrow a mean's
-    interval is, sqrt((1 + r) / (1 - r)) - 1, if the correlation fades as r, r**2, ... (Wilks,
-    Statistical Methods in the Atmospheric Sciences, 3rd ed., section 5.2.4); less for a median.
+    `values`: logarithms, by round; None for values for which `drift` returns None. The statistic is
+    r. The size is how much too narrow a mean's interval is, sqrt((1 + r) / (1 - r)) - 1, if the
+    correlation fades as r, r**2, ... (Wilks, Statistical Methods in the Atmospheric Sciences, 3rd
+    ed., section 5.2.4); less for a median. A negative correlation makes an interval too wide, which
+    is harmless. Ranks keep spikes from deciding (Wald and Wolfowitz, Annals of Mathematical
+    Statistics 14, 1943). For independent rounds the mean of r is -1/n and its variance about 1/n.
     """
     logs = _varying(values)
     if logs is None:
@@ -104,15 +107,16 @@ def autocorrelation(values: Samples) -> Effect | None:
 
 
 def bimodality(values: Samples) -> Groups | None:
-    """Splits rounds into two groups, and returns the groups' distance and separation.
+    """Splits rounds into two groups, and returns how far apart these are.
 
-    The separation is Ashman's D minus its error. D is the distance between the groups' means over
-    the root mean square of their standard deviations (Ashman, Bird and Zepf, Astronomical Journal
-    108, 1994). The split minimises the variance within groups and leaves at least MODE_SHARE of the
-    rounds and MIN_GROUP rounds in each group. Choosing the best split of n draws from a single mode
-    makes D too large: for the flattest mode, a uniform one, D exceeds 3.5 in half of all samples,
-    but D * (1 - SEPARATION_ERROR / sqrt(n)) only in 0.2 % (simulated, n = 12 to 240). A processor
-    clock that steps by more than MODE_DISTANCE also gives modes.
+    `values`: logarithms, by round; None for values for which `drift` returns None. The separation
+    is Ashman's D minus its error. D is the distance between the groups' means over the root mean
+    square of their standard deviations (Ashman, Bird and Zepf, Astronomical Journal 108, 1994). The
+    split minimises the variance within groups and leaves at least MODE_SHARE of the rounds and
+    MIN_GROUP rounds in each group. Choosing the best split of n draws from a single mode makes D
+    too large: for the flattest mode, a uniform one, D exceeds 3.5 in half of all samples, but D *
+    (1 - SEPARATION_ERROR / sqrt(n)) only in 0.2 % (simulated, n = 12 to 240). A processor clock
+    that steps by more than MODE_DISTANCE also gives modes.
     """
     logs = _varying(values)
     if logs is None:
@@ -134,9 +138,10 @@ def order_effect(differences: Samples, case_first: Order) -> Effect | None:
     """Tests whether a ratio depends on which step ran first (Mann-Whitney test, two-sided).
 
     `differences` are log ratios; `case_first[i]` says whether the case ran first in round i. The
-    statistic is the test's z (`bench.stats.orders`). The size is the median with the case first
-    minus the median with the case second. None also if the order is unknown, or with fewer than
-    `orders.MIN_ROUNDS_PER_ORDER` rounds of either order.
+    statistic is the test's z (`bench.stats.orders`). The size is the relative change of the ratio:
+    its median with the case first, ÷ that with the case second, - 1. None where `drift` returns
+    None, if the order is unknown, or with fewer than `orders.MIN_ROUNDS_PER_ORDER` rounds of either
+    order.
     """
     logs = _varying(differences)
     effect = None if logs is None else orders.order_effect(logs, case_first)
@@ -145,10 +150,12 @@ def order_effect(differences: Samples, case_first: Order) -> Effect | None:
 
 @dataclass(frozen=True)
 class LogRounds:
-    """The logarithms from which a result is computed, one per round.
+    """The rounds that DIAGNOSTICS judge, as logarithms; element i is round i.
 
-    The median of `values` is the result: of log(baseline time ÷ case time) without a significant
-    effect of their order (`bench.stats.orders`), or of log durations if there is no baseline.
+    `as_played`: ln(baseline time ÷ case time), or ln(case time) without a baseline. `values`: the
+    same without a significant effect of the order within rounds (`bench.stats.orders`); their
+    median is the result. `least_drift`: the smallest relative drift that is flagged. `case_first`:
+    whether the case ran first; None if that is unknown or there is no baseline.
     """
 
     values: Logs
@@ -234,7 +241,11 @@ SLOW_PACE = 1.25
 
 
 def pace_ends_s(paces_s: Samples) -> tuple[float, float] | None:
-    """Returns the 5 % and 95 % quantiles of a run's paces, in seconds; None if one is <= 0."""
+    """Returns the times of a fixed piece of work in a run's fastest and slowest rounds.
+
+    `paces_s`: its time in each round, in seconds. The result is their 5 % and 95 % quantiles; None
+    if there are none, or if one is not finite or not positive.
+    """
     known_s = finite(paces_s)
     if known_s is None or known_s.min() <= 0:
         return None

@@ -65,7 +65,11 @@ def median_interval(values: Samples) -> Estimate | None:
 
 @cache
 def interval_rank(n: int) -> int:
-    """Returns the largest k with P(Bin(n, 1/2) <= k - 1) <= ALPHA / 2, exactly; 0 if none."""
+    """Returns the k for which the k-th smallest and k-th largest of `n` values bound their median.
+
+    They are the ends of its interval. k is the largest with P(Bin(n, 1/2) <= k - 1) <= ALPHA / 2,
+    exactly; 0 if there is none.
+    """
     k, term, tail = 0, 1, 1  # tail = the sum of C(n, i) for i = 0 ... k
     while k < n and tail / 2**n <= ALPHA / 2:
         term = term * (n - k) // (k + 1)
@@ -282,7 +286,7 @@ def _log_half_width(ratio: Estimate | None) -> float | None:
 
 
 def exactly(value: float) -> Estimate:
-    """The estimate of a value that is known."""
+    """Returns `value`, which is known, as an estimate: both ends of its interval are `value`."""
     return Estimate(value, value, value)
 
 
@@ -306,7 +310,7 @@ def ends(estimate: Estimate) -> tuple[float, float]:
 
 
 def quotient(top: Estimate | None, bottom: Estimate | None) -> Estimate | None:
-    """Returns `top` ÷ `bottom`, both positive.
+    """Returns `top` ÷ `bottom`, both positive, with the worst-case interval.
 
     None if either is unknown, or if its interval includes 0, which makes the quotient unbounded.
     """
@@ -316,14 +320,17 @@ def quotient(top: Estimate | None, bottom: Estimate | None) -> Estimate | None:
 
 
 def difference(one: Estimate | None, other: Estimate | None) -> Estimate | None:
-    """Returns `one` - `other`; None if either is unknown."""
+    """Returns `one` - `other` with the worst-case interval; None if either is unknown."""
     if one is None or other is None:
         return None
     return _worst_case(sub, one, other, crosswise=True)
 
 
 def product(one: Estimate | None, other: Estimate | None) -> Estimate | None:
-    """Returns the product of two positive estimates; None if either is unknown."""
+    """Returns the product of two positive estimates with the worst-case interval.
+
+    None if either is unknown.
+    """
     if one is None or other is None:
         return None
     return _worst_case(mul, one, other, crosswise=False)

@@ -51,7 +51,10 @@ Order = Sequence[bool] | NDArray[np.bool_] | None
 
 @dataclass(frozen=True)
 class OrderEffect:
-    """How rounds with the case first differ from rounds with the case second."""
+    """How rounds with the case first differ from rounds with the case second.
+
+    `z` and `difference` are above 0 if log ratios are larger with the case first.
+    """
 
     z: float  # of a Mann-Whitney test
     p: float  # two-sided

@@ -53,10 +53,10 @@ PREFIXES = ("", "baseline_")  # of the columns of a clock's sides
 
 @dataclass(frozen=True)
 class _Block:
-    """How many calls a block whose device time is read can have, and should have.
+    """The number of calls in a block whose device time is read, while its queue is held at first.
 
-    `calls`: how many can be queued while the device is held; None if not even one can, for the
-    `reason` given. `wanted`: how many the block should have.
+    `wanted`: how many calls take long enough to be timed well. `calls`: how many of them can be
+    queued while the device is held; None if not even one can, for the `reason` given.
     """
 
     calls: int | None
@@ -171,7 +171,11 @@ def _calls_that_fit(step: Step, device: Device, latency_s: float) -> _Block:
 
 
 def _long_enough(step: Step, device: Device, calls: int, device_s: float) -> _Block:
-    """Returns a longer block if `calls` calls are too short to time and more can be queued."""
+    """Returns the block for a step of which `calls` calls fit into the held queue.
+
+    `device_s`: the device's time per call. If that many calls are too short to time, the block has
+    as many as are wanted, or still `calls` if those do not fit.
+    """
     wanted = max(calls, math.ceil(EVENT_BLOCK_S / max(device_s, SHORTEST_S)))
     if wanted > calls and timers.device_time(step, device, wanted).samples_s:
         return _Block(wanted, wanted)

@@ -102,10 +102,12 @@ def compare(
     on_phase: Callable[[str], object] = lambda phase: None,
     count_compilations: CountFromNow = lambda: lambda: 0,
 ) -> Comparison:
-    """Warms the steps up, then plays paired rounds, whose order `seed` determines.
+    """Warms the steps up, then times them in paired rounds, whose order `seed` determines.
 
-    `redraw` (`bench.timing.memory_layout.make_redraw`) is called before the blocks of the rounds,
-    `on_phase` with the name of each phase. Compilations during the rounds are only counted.
+    `baseline`: None times the case alone. `redraw` (`bench.timing.memory_layout.make_redraw`) is
+    called before the blocks of the rounds, `on_phase` with the name of each phase.
+    `count_compilations` is called before the rounds; the function that it returns is called after
+    them, and returns how often torch compiled meanwhile. This is reported, but raises nothing.
     """
     on_phase("warm-up")
     warmth = warm_up([case] if baseline is None else [case, baseline], device, budget)

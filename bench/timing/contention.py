@@ -25,7 +25,11 @@ Number = TypeVar("Number", int, float)
 
 @dataclass(frozen=True)
 class Counters:
-    """The system's counters at one moment. Only differences mean something: none starts at zero."""
+    """The system's counters at one moment. Only differences mean something: none starts at zero.
+
+    `throttled_s`: time for which CPU quotas stopped the process's cgroup. What the system does not
+    count is None.
+    """
 
     wall_s: float
     own_s: float  # CPU time of all threads of this process
@@ -75,8 +79,8 @@ def _difference(before: Number | None, after: Number | None) -> Number | None:
 def _waited_s(root: Path) -> float | None:
     """Seconds that this thread was ready to run but had no core; None if they are not counted.
 
-    A line of the file is "running waited slices", in nanoseconds; "0 0 0" if the kernel does not
-    count.
+    /proc/thread-self/schedstat has one line, "running waited slices", in nanoseconds; it is "0 0 0"
+    if the kernel does not count.
     """
     for line in lines_of(root / "proc/thread-self/schedstat"):
         running, waited, _ = map(int, line.split())

@@ -33,7 +33,7 @@ pace as a whole, which its own rows cannot show."""
 
 
 def work() -> None:
-    """A fixed number of additions in Python, whose data fit into the first-level cache."""
+    """Does a fixed number of additions in Python; its data fit into the first-level cache."""
     total = 0
     for one in repeat(1, ITERATIONS):
         total += one
@@ -56,9 +56,11 @@ def time_of(step: Step, device: Device, calls: int) -> Timing:
 
 
 def best_s(paces_s: Sequence[float] | None, file: Path) -> float | None:
-    """Returns the best pace in seconds, from `file` or this run; None with too few rounds.
+    """Returns the machine's best pace: the shortest time of `work` in this run or earlier ones.
 
-    This run's pace is the 5th percentile of `paces_s`. If it is the machine's best, `file` gets it.
+    `paces_s`: its times in this run's rounds, in seconds, of which the 5th percentile counts.
+    `file` holds the best of earlier runs by machine, and is updated if this run was faster. None if
+    this run has fewer than MIN_ROUNDS rounds, or a time that is not positive.
     """
     ends_s = pace_ends_s(paces_s)
     if paces_s is None or ends_s is None or len(paces_s) < MIN_ROUNDS:

@@ -96,9 +96,11 @@ def latency_clock(
     per_call_s: Sequence[float],
     redraw: Redraw,
 ) -> Clock:
-    """Returns a clock that times the latency of calls, in blocks of `budget.block_s`.
+    """Returns a clock called `name` that times the latency of calls, in blocks of `budget.block_s`.
 
-    Two long series of calls are timed in alternating parts of about TURN_S.
+    `steps`: the case, and the baseline if there is one. `per_call_s`: about how long a call of each
+    takes. `redraw`: see `bench.timing.memory_layout`. If both steps are series (made of several
+    calls) and long, they are timed in alternating parts of about TURN_S.
     """
     cost_s = reading_cost(device.clock)
     lengths = [len(step.calls) for step in steps if isinstance(step, Series)]
@@ -121,7 +123,11 @@ def _is_slow(played: Sequence[Round]) -> bool:
 
 
 def _goal(played: Sequence[Round], seconds: float, budget: Budget, half_width: float) -> int:
-    """Returns how many rounds to play: even if possible, so that both orders are equally common."""
+    """Returns how many rounds to play in all, given the pilot's rounds `played`.
+
+    They took `seconds`. `half_width`: of the interval, to be reached within the budget. The number
+    is even if possible, so that both orders are equally common.
+    """
     needed = estimates.rounds_needed(
         *_durations(played), half_width, budget.min_rounds, budget.max_rounds
     )

@@ -31,7 +31,10 @@ Timer = Callable[[Step, Device, int], Timing]
 
 @dataclass(frozen=True)
 class Side:
-    """A step that a clock times in blocks of `calls` calls."""
+    """A step that a clock times in blocks of `calls` calls, with `timer`.
+
+    `settling_calls`: the number of untimed calls before a block.
+    """
 
     step: Step
     timer: Timer
@@ -41,7 +44,12 @@ class Side:
 
 @dataclass(frozen=True)
 class Clock:
-    """A way to time calls: of the case, or of case and baseline directly after each other."""
+    """A way to time calls: of the case, or of case and baseline directly after each other.
+
+    `redraw`: called before each block, see `bench.timing.memory_layout`. `turns`: into how many
+    parts two steps made of several calls (series) are cut, which are then timed in turns; with 1
+    each block is timed as a whole.
+    """
 
     name: str
     sides: tuple[Side, ...]  # the case's, then the baseline's if there is one
@@ -98,7 +106,8 @@ def play(
 ) -> list[Round]:
     """Plays a round for each order in `planned`; stops if the next would end after `deadline`.
 
-    The first round is always played, unless the deadline has passed.
+    `deadline` is a reading of `device.clock`, in seconds. The first round is always played, unless
+    the deadline has passed.
     """
     played: list[Round] = []
     began = ended = device.clock()
@@ -140,7 +149,11 @@ def _round(clocks: Sequence[Clock], order: Order, device: Device) -> Round:
 
 
 def _settle(side: Side, calls: int) -> None:
-    """Makes untimed calls: one of a long series, because its own first calls fill the caches."""
+    """Makes `calls` untimed calls of the step, so that the calls timed next find warm caches.
+
+    Of a long series (a step made of several calls) only the last call is made, because the series'
+    own first calls fill the caches.
+    """
     if isinstance(side.step, Series) and side.settling_calls == 1:
         side.step.calls[-1]()
         return
@@ -149,11 +162,13 @@ def _settle(side: Side, calls: int) -> None:
 
 
 def _take_turns(clock: Clock, first: int, device: Device) -> list[Timing]:
-    """Times the two series of `clock` part by part, because a machine's pace changes within them.
+    """Times the two series of `clock` part by part, because a machine's speed changes within them.
 
-    Which series begins a part follows the Thue-Morse sequence, which is balanced and has no period
-    that a load could share. Before a part, the call that precedes it in its series is made untimed,
-    so that each timed call follows the same call as in the whole series.
+    `first`: index of the series that begins the first part. Returns a timing for each series, whose
+    only sample is the sum of its parts. Which series begins a part follows the Thue-Morse sequence,
+    which is balanced and has no period that a load could share. Before a part, the call that
+    precedes it in its series is made untimed, so that each timed call follows the same call as in
+    the whole series.
     """
     placement = clock.redraw()
     spent_s = [0.0, 0.0]
@@ -176,7 +191,10 @@ def thin(samples: Sequence[float]) -> Seconds:
 
 
 def medians(played: Sequence[Round], clock: int, side: int) -> Seconds:
-    """Returns the median of one clock and side in each round. No round may lack that block."""
+    """Returns what one side of one clock measured in each round: the median time per call.
+
+    `clock` and `side` are their indices. No round may lack that block.
+    """
     timings = (each.timings[clock][side] for each in played)
     return tuple(timing.samples_s[0] for timing in timings)
 

@@ -158,9 +158,9 @@ def pipelined(step: Step, device: Device, calls: int) -> Timing:
 
 
 def pipelined_blocks(device: Device) -> int:
-    """Returns the number of calls that `pipelined` makes on `device`, divided by its `calls`.
+    """Returns the factor by which `pipelined` makes more calls on `device` than its `calls` says.
 
-    With a queue it times a block of `calls` calls and a block of twice as many.
+    It is 3 with a queue, for a block of `calls` calls and one of twice as many; else 1.
     """
     return 3 if device.queues else 1
 
@@ -175,7 +175,10 @@ def _block(step: Step, device: Device, calls: int) -> float:
 
 
 def reading_cost(clock: ReadClock) -> float:
-    """Returns the time that reading `clock` takes, in its unit: a median of means."""
+    """Returns how long one call of `clock`, which returns the time, takes: a median of means.
+
+    The unit is that of `clock`.
+    """
     return statistics.median(_mean_cost(clock) for _ in range(COST_BATCHES))
 
 
@@ -194,10 +197,11 @@ def _mean_cost(clock: ReadClock) -> float:
 
 
 def calls_for(block_s: float, per_call_s: float, timer_cost_s: float) -> int:
-    """Returns the number of calls, at least one, that fill a block of `block_s`.
+    """Returns the number of calls, at least one, that fill a block of `block_s` seconds.
 
-    The block is longer if clock readings are slow. Raises ValueError if neither a call nor a
-    reading takes any time.
+    `per_call_s`: expected time of a call. `timer_cost_s`: time of reading the clock; the block
+    lasts at least TIMER_COSTS_PER_BLOCK of these. Raises ValueError if neither a call nor a reading
+    takes any time.
     """
     # No call counts as shorter than a reading, which limits the number of calls.
     call_s = max(per_call_s, timer_cost_s)

@@ -88,11 +88,11 @@ def _run(words: Sequence[str]) -> int:
 
 
 def _measure(typed: Mapping[str, str], requests: Sequence[Request]) -> list[Path]:
-    """Measures the pairs of processes that are missing; returns the folders of both studies.
+    """Measures the cases of `requests` on both sides (old, new); returns their studies' folders.
 
-    `typed` maps each side (old, new) to the state as it was typed. A pair is a process of each side
-    for the same case and block. An earlier pair is reused only as a whole, because processes of
-    different times did not alternate.
+    `typed` maps each side to its state (what it measures) as it was typed. A pair is a process of
+    each side for the same case and block (see `turns`). Pairs of an earlier run are reused; half a
+    pair is measured again as a whole, because processes of different times did not alternate.
     """
     with ExitStack() as stack:
         states = [state(side, typed[side], stack) for side in SIDES]
@@ -133,9 +133,11 @@ def _take(
     sides: Mapping[str, Side],
     order: str,
 ) -> None:
-    """Measures the turns in `missing`, which maps a position to (number of the job, side).
+    """Measures what is missing in the order of `turns`, one process after the other.
 
-    The number of a block is the time at which it began, so that no other command uses it.
+    `missing` maps a position in that order to (index in `jobs`, side); `sides` maps a side to its
+    process; `order`: random or given, which is stored in the rows. The number of a block is the
+    time at which it began, so that no other command uses it.
     """
     begun: dict[int, int] = {}  # by replicate
     with progress_bar(len(missing), "process") as bar:

@@ -110,8 +110,8 @@ class Worker:
     ) -> tuple[tuple[Job, ...], list[int | None]]:
         """Returns the jobs of `requests`, and for each job the block of the row that it can reuse.
 
-        The block (column `versus_block`) is None if there is no such row. Raises UsageError for a
-        mistake of the user.
+        A block is a group of processes that alternated; its number is in the column `versus_block`,
+        and is None if there is no such row. Raises UsageError for a mistake of the user.
         """
         alone = [replace(each, sweep=False) for each in requests]  # so no mode is measured coarsely
         self._jobs = tuple(prepare(alone))
@@ -130,7 +130,11 @@ class Worker:
         return self._jobs, [blocks.get(reuse.run_id) for reuse in reuses]
 
     def measure(self, number: int, place: Place) -> str:
-        """Measures job `number`; returns how it ended, such as `faster, 12 s`."""
+        """Measures a job; returns how it ended, such as `faster, 12 s`.
+
+        `number`: its index in what `prepare` returned. `place`: columns of its row that say when
+        and on which side it was measured.
+        """
         return describe_end(attempt(self._jobs[number], place=place))
 
 
