@@ -91,10 +91,10 @@ def row(op: str, mode: str, stats: CallgrindStats) -> list[str]:
 
 
 def count(op: str, mode: str) -> list[str]:
-    """Counts the `row` of operator `op` in `mode`. Raises OSError if callgrind fails.
+    """Counts the instructions of operator `op` in `mode` with callgrind; returns their table `row`.
 
-    torch first tries SETUP in this process, and SETUP never leaves the mode that it enters. So all
-    happens in a thread of its own, with which the mode ends.
+    Raises OSError if callgrind fails. torch first tries SETUP in this process, and SETUP never
+    leaves the mode that it enters. So all happens in a thread of its own, with which the mode ends.
     """
     timer = Timer(OPERATORS[op], SETUP.format(mode=MODES[mode]))
 
@@ -108,7 +108,10 @@ def count(op: str, mode: str) -> list[str]:
 
 @command
 def main(words: Sequence[str]) -> int:
-    """Returns the exit status: 0 done, 2 wrong arguments or no working valgrind, 130 by Ctrl-C."""
+    """Prints a table of instructions per call, by operator and grad mode. Returns the exit status.
+
+    It is 0 if done, 2 for wrong arguments or no working valgrind, 130 for Ctrl-C.
+    """
     parser = ToolParser(PROGRAM, __doc__)
     add = parser.add_argument
     add("--ops", nargs="+", choices=OPERATORS, default=["add"], help="with spaces")

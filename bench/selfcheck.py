@@ -39,7 +39,10 @@ CHECKS: dict[str, Check] = {
 
 @command
 def main(words: Sequence[str]) -> int:
-    """Returns the exit status: 0 all checks pass, 1 one fails, 2 wrong arguments, 130 by Ctrl-C."""
+    """Runs the checks, and prints a table of their results as it grows. Returns the exit status.
+
+    It is 0 if no check fails, 1 if one does, 2 for wrong arguments, 130 for Ctrl-C.
+    """
     parser = ToolParser(PROGRAM, __doc__)
     add = parser.add_argument
     add("--thorough", action="store_true", help="more trials: about half an hour")

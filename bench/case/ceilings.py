@@ -45,9 +45,10 @@ def measure(
 ) -> Ceilings:
     """Measures the best rate of square matrix products, and of memory transfers by size.
 
-    It takes 2 to 3 s on a CPU. Copies (which read and write) and mere reads are both timed, and the
-    faster of the two counts: on most CPUs the read. A rate that cannot be measured is None. Sizes
-    that cannot be timed are left out.
+    `sides` are the sides of the matrices. `transfer_bytes` are the bytes that a transfer moves: by
+    a copy (half read, half written) and by a mere read, of which the faster counts, on most CPUs
+    the read. A rate of products that cannot be measured is None, and a transfer that cannot be
+    timed is left out. It takes 2 to 3 s on a CPU.
     """
     with torch.inference_mode(), _precision(dtype):
         products: list[tuple[int, float]] = []
@@ -64,9 +65,10 @@ def measure(
 
 
 def _rates(device: Hardware, tried: Iterable[tuple[int, MakeStep]]) -> Iterator[tuple[int, float]]:
-    """Yields each amount of work with its rate per second, until a size would take too long.
+    """Yields each amount of work in `tried` (FLOPs or bytes) with its rate per second.
 
-    The sizes of `tried` must increase.
+    `tried` pairs an amount with a function that builds the step that does it. The amounts must
+    increase: it stops at the first that would take longer than LONGEST_CALL_S.
     """
     expected_s_per_work = 0.0
     for work, build in tried:
@@ -79,7 +81,10 @@ def _rates(device: Hardware, tried: Iterable[tuple[int, MakeStep]]) -> Iterator[
 
 
 def _shortest_s(device: Hardware, step: Step) -> float | None:
-    """Returns the shortest sample; if the device queues work, samples are means over calls."""
+    """Returns the shortest time of a call of `step` in seconds; None if no sample was taken.
+
+    On a device that queues work, a sample is the mean device time of several calls.
+    """
     step()
     (once_s,) = latency(step, device, 1).samples_s
     calls = max(FEWEST_CALLS, min(MOST_CALLS, int(BLOCK_S / once_s)))
@@ -124,11 +129,11 @@ def _precision(dtype: str) -> Iterator[None]:
 
 
 def ceilings(device: Hardware, dtype: str, file: Path) -> tuple[Ceilings, str | None]:
-    """Returns the highest rates of `device` at `dtype`, and a warning or None.
+    """Returns the highest FLOP and byte rates of `device` at `dtype`, and a warning or None.
 
     `dtype` is fp32, tf32, bf16 or fp16. The rates are read from `file`, or measured and added to
     it. If other processes used the machine meanwhile, there is a warning and nothing is added.
-    Measure nothing else at the same time, because this needs memory.
+    Measure nothing else at the same time, because this takes about 1 GiB of memory.
     """
     key, known = _key(device, dtype), _load(file)
     if key in known:

@@ -90,10 +90,12 @@ namespaces may do any work."""
 
 
 class _Work(OperatorMode):
-    """Adds up what operators read and write, and notes unknown FLOPs and subnormal numbers.
+    """Adds up the bytes that operators read and write while it is active.
 
-    An operator reads its arguments and writes its results once each. Views, allocations and
-    operators that only pass memory on move nothing.
+    It also notes operators whose FLOPs are unknown, and tensors with subnormal numbers. An operator
+    reads its arguments and writes its results once each. Views, allocations and operators that only
+    pass memory on move nothing. `given`: the tensors that exist before the call, for `least_bytes`.
+    `formulas`: the operators whose FLOPs are counted.
     """
 
     def __init__(self, given: Iterable[torch.Tensor], formulas: Container[Any]) -> None:
@@ -125,7 +127,11 @@ class _Work(OperatorMode):
         return result
 
     def note_subnormal(self, place: str, tensor: torch.Tensor) -> None:
-        """Notes a large share of subnormal numbers, for which some CPU kernels take far longer."""
+        """Keeps the share of subnormal numbers in `tensor` if it is LEAST_SUBNORMAL or more.
+
+        `place` names the tensor for the user, such as `input 0`; a place keeps its largest share.
+        Only CPU tensors count: some CPU kernels take far longer for subnormal numbers.
+        """
         usual = tensor.device.type == "cpu" and tensor.layout == torch.strided and tensor.numel()
         if usual and tensor.dtype in SUBNORMAL_DTYPES:
             size = tensor.detach().abs()
@@ -134,9 +140,10 @@ class _Work(OperatorMode):
                 self.subnormal[place] = max(share, self.subnormal.get(place, 0.0))
 
     def least_bytes(self, outputs: Iterable[torch.Tensor]) -> int:
-        """Returns the bytes that any program must move: reads of given tensors, writes of new ones.
+        """Returns the bytes that any program must move for the call that returned `outputs`.
 
-        Each storage counts once.
+        These are what was read of the given tensors, and the outputs that are new. Each storage
+        counts once.
         """
         written: dict[int, int] = {}
         for tensor in outputs:
@@ -183,7 +190,7 @@ def _reads(func: Any, argument: Any) -> bool:
 
 
 def _distinct(listed: Iterable[torch.Tensor]) -> list[torch.Tensor]:
-    """Leaves out tensors that view the same elements as another tensor in `listed`."""
+    """Returns `listed` without tensors that view the same elements as another one does."""
     views = {(storage_key(t), t.storage_offset(), t.shape, t.stride(), t.dtype): t for t in listed}
     return list(views.values())
 

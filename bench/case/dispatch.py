@@ -99,7 +99,10 @@ def clock(steps: Sequence[Step], device: Hardware, budget: Budget) -> Clock:
 
 
 def _judge(compared: OperatorComparison, variant: Variant) -> tuple[bool, str | None]:
-    """Returns whether the time of an empty batch shows dispatch, and a note on it or None."""
+    """Returns whether the time of an empty batch counts as dispatch time, and a note on it or None.
+
+    `compared`: how the operators of the empty batch differ from those of the real one.
+    """
     if compared.unknown:
         return False, f"an empty batch runs other operators than the real one: {compared.unknown}"
     if variant.mode.compiles:

@@ -54,16 +54,20 @@ def _accept(error: float) -> str:
 
 
 def is_chaotic(rounding: Limit | None) -> bool:
-    """Returns whether `rounding` exceeds CHAOS and so may explain any error. False for None."""
+    """Returns whether rounding may cause errors so large (above CHAOS) that it could explain any.
+
+    `rounding`: the largest errors that rounding causes in a right step; None: unknown, so False.
+    """
     return rounding is not None and not CHAOS.covers(rounding)
 
 
 @dataclass
 class ExactJudge:
-    """Compares the results of a case and of its baseline with the reference of `check`.
+    """Compares the results of a case and of its baseline with the reference results in `check`.
 
-    The effects of rounding are examined only if an error is in doubt, because perturbed runs of the
-    reference take long.
+    The reference is float64 where the model can run in it. How far rounding moves right results is
+    found out only if an error is in doubt, because it takes perturbed runs of the reference, which
+    are slow.
     """
 
     case: Case
@@ -87,10 +91,11 @@ class ExactJudge:
         )
 
     def judge(self, built: Built, findings: Findings) -> Findings:
-        """Checks the results of the case's step. If called again, keeps the larger error.
+        """Checks the results of the case's step; returns `findings` with errors and verdict.
 
-        Raises Ended if the results are wrong, or if eager's own error is too large to judge any
-        mode.
+        If called again, keeps the larger error. Raises Ended if the results are wrong, or if
+        eager's own error is too large to judge any mode. Where rounding is chaotic (`is_chaotic`)
+        and explains the error, the results count as not checked.
         """
         variant = self.case.variant
         found = self.check.examine(built, variant)
@@ -110,7 +115,12 @@ class ExactJudge:
         return check_state(self.check, built, findings)
 
     def _doubt(self, found: Deviation, findings: Findings) -> Findings:
-        """Marks the case as not checked if chaotic rounding explains `found`; else raises Ended."""
+        """Ends the check of results whose errors `found` exceed the limit.
+
+        If rounding is chaotic (`is_chaotic`) and explains errors as large, returns `findings` with
+        the results marked as not checked. Otherwise raises Ended, because they are wrong or cannot
+        be judged.
+        """
         limit, dtype = self.limit, self.case.variant.dtype
         if self.rounding and is_chaotic(self.rounding):
             limit = self.rounding
@@ -155,9 +165,10 @@ class ExactJudge:
         return self._accepts(found, limit), columns
 
     def _add_larger(self, findings: Findings, found: Deviation) -> Findings:
-        """Replaces each error in `findings` by the error `found` if that is larger or nan.
+        """Returns `findings` with each error replaced by that of `found` if that is larger or nan.
 
-        Errors of scale are compared as shares of their limits.
+        A scale error (how far a gradient's or update's ratio to its true value is from 1) has a
+        limit of its own for each parameter. So scale errors are compared as shares of their limits.
         """
         if findings.error is None or not found.error <= findings.error:
             findings = replace(findings, error=found.error, error_place=found.place)
@@ -173,10 +184,13 @@ class ExactJudge:
         return by_user or limit.accepts(found)
 
     def add_rounding(self) -> None:
-        """Adds the effects of rounding to `limit`. `check` may change to other batches for that.
+        """Sets `limit` anew, with the errors that rounding causes in perturbed right steps.
 
-        If these effects are unknown, the limit stays the same if eager's error is plausible;
-        otherwise it becomes NOTHING.
+        This may replace `check` by one on other batches, and `eager` by eager's errors there.
+        `limit` becomes NOTHING, so that no mode is accepted, where eager's errors are neither
+        plausible nor explained by rounding, and where rounding is chaotic (`is_chaotic`) and a
+        limit from eager's errors would exceed CHAOS too. If the effects of rounding cannot be found
+        out, `limit` stays the same if eager's error is plausible, and else becomes NOTHING.
         """
         variant, seen = self.case.variant, _rounding(self.check, self.case.variant)
         assert self.eager is not None
@@ -200,7 +214,10 @@ class ExactJudge:
 
 
 def check_state(check: Check, built: Built, findings: Findings) -> Findings:
-    """Adds columns on the state that a step leaves. Raises Ended if that state is wrong."""
+    """Checks how a step of `built` changes its own state, such as buffers and optimizer state.
+
+    Returns `findings` with the columns on it. Raises Ended if the state is wrong.
+    """
     state = check.examine_state(built)
     findings = replace(findings, **state.columns)
     if state.reason:

@@ -41,7 +41,10 @@ _TORCH = Path(torch.__file__).parent
 
 @dataclass(frozen=True)
 class Contender:
-    """A case's or baseline's mode on its own copy of the model, after the first call."""
+    """A mode that takes part in a timing: the case's or its baseline's, after its first call.
+
+    It has its own copy of the model. `facts` decide whether the mode took effect.
+    """
 
     built: Built
     first_call_s: float
@@ -62,11 +65,12 @@ class Contender:
 def enter(
     subject: Subject, variant: Variant, case: Case, device: Hardware, plan: Plan
 ) -> Contender:
-    """Builds the variant on its own copy of `subject`, and measures its first call.
+    """Builds `variant` on its own copy of `subject`, and measures its first call.
 
-    The time includes compiling, autotuning and capturing, but not copying and casting weights. If
-    the compiler records CUDA graphs, the time covers two calls, because it records in the second.
-    Buffers of the module, and all else that steps change, are restored on return.
+    `variant` is that of `case` or of its baseline. The time includes compiling, autotuning and
+    capturing, but not copying and casting weights. If the compiler records CUDA graphs, the time
+    covers two calls, because it records in the second. Buffers of the module, and all else that
+    steps change, are restored on return.
     """
     phase, fullgraph = phase_of(case.options), case.model.fullgraph
     own = phase.own(subject.cast(modes.weight_dtype(variant)))

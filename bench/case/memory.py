@@ -101,12 +101,13 @@ def steady_call(step: Step, allocator: Allocator) -> Allocations | None:
 
 
 def saved_activation_bytes(live: Step, subject: Subject) -> int | None:
-    """Returns the most bytes that one call saves for backward. 0 if gradients are off.
+    """Returns the most bytes saved for backward that exist at one time in a call of `live`.
 
-    Each storage counts once. Weights, buffers and inputs do not count, because they exist anyway.
-    Compiled code saves through the same hooks (torch.autograd.graph.saved_tensors_hooks) and does
-    not compile again. Tensors that a custom autograd function keeps without `save_for_backward` are
-    missed. None if a tensor has no storage (a sparse tensor).
+    `live` must call the module itself and not replay a CUDA graph. The result is 0 if gradients are
+    off, and None if a tensor has no storage (a sparse tensor). Each storage counts once. Weights,
+    buffers and inputs of `subject` do not count, because they exist anyway. Compiled code saves
+    through the same hooks (torch.autograd.graph.saved_tensors_hooks) and does not compile again.
+    Tensors that a custom autograd function keeps without `save_for_backward` are missed.
     """
     saved = _Alive()
 
@@ -125,11 +126,12 @@ def saved_activation_bytes(live: Step, subject: Subject) -> int | None:
 
 
 def autocast_copy_bytes(live: Step, module: torch.nn.Module, variant: Variant) -> int | None:
-    """Returns the most bytes that autocast's copies of weights take at one time within a call.
+    """Returns the most bytes that autocast's copies of weights take at one time in a call.
 
-    Autocast keeps copies of parameters that require a gradient until its context ends, except in
-    inference mode. Other copies are freed after use. None if the call is compiled, or if a weight
-    has no storage to identify it by.
+    `live` must call `module` itself and not replay a CUDA graph. Autocast keeps copies of
+    parameters that require a gradient until its context ends, except in inference mode. Other
+    copies are freed after use. The result is 0 without autocast. It is None if the call is
+    compiled, or if a weight has no storage to identify it by.
     """
     if not variant.mode.autocast:
         return 0

@@ -40,9 +40,10 @@ def first_pass(
 ) -> tuple[FirstPass, float]:
     """Calls all sizes in order, `passes` times, and times each call.
 
-    Returns the columns of the first pass, and the seconds of all passes. `passes` is 2 if the
-    compiler records CUDA graphs, because it does so at the second call of a size. An error names
-    the call.
+    Returns the columns of the first pass, and the seconds of all passes together. `passes` is 2 if
+    the compiler records CUDA graphs, because it does so at the second call of a size. `breaks` is
+    watching the compiler and shows the call at which torch gave up compiling; None: not watched. If
+    a call raises, a note on the error names the call.
     """
     order, seconds = built.subject.order, list[float]()
     compiled: list[dict[str, Any]] = []
@@ -71,7 +72,10 @@ def add_eager_calls(columns: FirstPass, built: Built) -> FirstPass:
 
 
 def extend_cap(plan: Plan) -> Plan:
-    """Returns `plan` with more time for timing, because a step has calls of all sizes."""
+    """Returns `plan` with a longer `timed_max_s`, because a step makes calls of all sizes.
+
+    It is PASS_PATIENCE times as long, but at most the case's timeout ÷ SHARE_OF_TIMEOUT.
+    """
     budget = plan.budget
     longer_s = min(PASS_PATIENCE * budget.timed_max_s, plan.timeout_s / SHARE_OF_TIMEOUT)
     return replace(plan, budget=replace(budget, timed_max_s=longer_s))

@@ -106,9 +106,9 @@ class Operators(OperatorMode):
 
 
 def _name(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
-    """Returns the operator's name, with STRIDED if contiguous() or reshape() made a clone.
+    """Returns the operator's name, with STRIDED added to a clone by contiguous() or reshape().
 
-    They pass a memory format, which a call of clone() does not.
+    Such a clone has a memory format among its arguments, which a call of clone() has not.
     """
     name = str(func.overloadpacket)
     if func.overloadpacket is not torch.ops.aten.clone:
@@ -127,7 +127,10 @@ class OperatorComparison:
 
 
 def compare(real: Sequence[str], empty: Sequence[str]) -> OperatorComparison:
-    """Compares two lists of operator names in call order, in which names may end in `STRIDED`."""
+    """Compares the operators of a call on a real batch with those of the same call on an empty one.
+
+    `real` and `empty` are operator names in call order, some of which end in `STRIDED` (`_name`).
+    """
     of_real, of_empty = (
         Counter(name.replace(STRIDED, "") for name in names) for names in (real, empty)
     )
@@ -141,7 +144,10 @@ def compare(real: Sequence[str], empty: Sequence[str]) -> OperatorComparison:
 
 
 def _explain(real: str, empty: str) -> Counter[str] | None:
-    """Counts the detours that explain all differences. None if something else differs."""
+    """Counts how often each of DETOURS is taken. None if some difference is no detour.
+
+    `real` and `empty` are the names of all operators in call order, each followed by a space.
+    """
     taken: Counter[str] = Counter()
     at, to = 0, 0
     while at < len(real) or to < len(empty):

@@ -69,9 +69,10 @@ def run(
 
 
 def redraw(contenders: Sequence[Contender], device: Hardware, seed: int) -> Redraw:
-    """Returns a function that moves the contenders' tensors in memory and restarts their training.
+    """Returns a function to be called before every block of timed calls.
 
-    It is called before every block, so that all blocks make the same training steps.
+    It moves the contenders' tensors to random places in memory, and restarts their training, so
+    that all blocks make the same training steps. `seed` is that of the places.
     """
     tensors = [tensor for each in contenders for tensor in each.built.tensors()]
 
@@ -90,8 +91,9 @@ def run_clocks(
     plan: Plan,
     findings: Findings,
 ) -> Findings:
-    """Adds the times of all clocks (timers) of candidate and baseline to `findings`.
+    """Adds host, pipelined, device and dispatch times to `findings`, with latencies beside them.
 
+    Device and dispatch times are also those of the baseline, the others of the candidate alone.
     Call it after the paired rounds, because a compiled mode compiles once more for an empty batch.
     """
     start = device.clock()

@@ -60,9 +60,11 @@ CEILINGS = "ceilings.json"
 
 
 def keep_snapshot(step: Step, allocator: Allocator, path: Path, max_bytes: int) -> Snapshot:
-    """Writes a memory snapshot of a call of `step` to `path`, if it fits into `max_bytes`.
+    """Writes a memory snapshot of a call of the warm `step` to `path`, if it fits into `max_bytes`.
 
-    The warm `step` is called once for each number of `SNAPSHOT_ENTRIES` tried. May raise OSError.
+    A snapshot that is too large is tried again with fewer events (SNAPSHOT_ENTRIES), by another
+    call each. Returns the columns: the file's name or None, and a note on what is missing. May
+    raise OSError.
     """
     if not max_bytes:
         return Snapshot(None, NO_ROOM.format("snapshot"))

@@ -53,10 +53,11 @@ FROZEN = 1e-6
 
 @dataclass(frozen=True)
 class RandomJudge:
-    """Compares the spread and mean of results over repeated calls with eager's.
+    """Compares spread and mean of results over repeated calls of a mode with those of plain eager.
 
-    The values themselves are compared after all timing, on a copy without randomness
-    (`check_without_randomness`).
+    `kept` is a copy of the model, from which eager is built again in case of doubt. `eager` has the
+    results of its first calls. The values themselves are compared after all timing, on a copy
+    without randomness (`check_without_randomness`).
     """
 
     check: Check
@@ -97,9 +98,11 @@ class RandomJudge:
         return all(bool(each.isfinite().all()) for each in results.values()), findings
 
     def _shift_by_rounding(self, usual: randomness.Draws) -> float:
-        """Returns how far rounding may shift the means of `usual` (0 for fp32).
+        """Returns the largest shift of means that rounding may cause against `usual`.
 
-        Batch norm over few values amplifies rounding.
+        `usual` are results of eager calls. A shift is a squared distance of means over their
+        variances. The limit comes from a comparison of `usual` with eager at fp32, and is 0 if the
+        case is in fp32. Batch norm over few values amplifies rounding.
         """
         variant = self.case.variant
         if EPS[variant.dtype] <= EPS["fp32"]:
@@ -161,8 +164,10 @@ def _check_quiet_copy(case: Case, plan: Plan, device: Hardware, findings: Findin
 
 
 def differs(seen: randomness.DrawsComparison, by_rounding: float = 0.0) -> bool:
-    """Returns whether the randomness certainly differs, by an amount that matters.
+    """Returns whether the random results compared in `seen` differ by much and not by chance.
 
+    They do if a value is not finite; or if the variances differ by a factor of LEAST_SPREAD, or the
+    means by more than LEAST_SHIFT and `by_rounding`, with a p-value of at most CERTAIN.
     `by_rounding` is the largest shift of means that rounding explains.
     """
     if not seen.finite:
@@ -198,9 +203,9 @@ Judge = ExactJudge | RandomJudge | NoJudge
 
 
 def judge_of(check: Check, subject: Subject, case: Case, plan: Plan, device: Hardware) -> Judge:
-    """Chooses the judge of the model from what `check` saw of it in plain eager.
+    """Returns a judge for the kind of model: random, deterministic, or one that cannot be judged.
 
-    May run a copy of `subject` in eager.
+    `check` knows the kind from calls in plain eager. May run a copy of `subject` in eager.
     """
     if check.seen.depends:
         return NoJudge(DEPENDS)

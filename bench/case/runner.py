@@ -279,7 +279,10 @@ def _baseline(
 def _prove(
     candidate: Contender, baseline: Contender | None, device: Hardware, findings: Findings
 ) -> Findings:
-    """Adds whether the mode took effect. Drops the baseline's times if its mode did not."""
+    """Returns `findings` with columns on whether the case's mode took effect.
+
+    If the baseline's mode did not take effect, its times are dropped and a flag is added.
+    """
     findings = add_columns(findings, candidate.effect(device))
     if baseline is None or baseline.effect(device).in_effect:
         return findings

@@ -42,10 +42,12 @@ class WorkOfNewCall:
 
 
 def work_of_new_call(plain: Subject, findings: Findings) -> WorkOfNewCall | None:
-    """Returns the work of a call of `plain` with new arguments, and repeats that call.
+    """Returns the operators that `plain` runs when it is called with arguments it has not seen.
 
-    `plain` must have been called once before. None if torch cannot list the operators, or if the
-    model compiles a part of itself. Raises Ended if the repeated call computes nothing.
+    The arguments are copies, in new tensors. A second call with these same tensors follows: if it
+    computes nothing, the model remembers results, and Ended is raised. `plain` must have been
+    called once before. None if torch cannot list the operators, or if the model compiles a part of
+    itself.
     """
     compiled = mode_effect.read_compiled()
     try:
@@ -61,11 +63,12 @@ def work_of_new_call(plain: Subject, findings: Findings) -> WorkOfNewCall | None
 
 
 def compare(before: WorkOfNewCall, contenders: Iterable[Contender], findings: Findings) -> Findings:
-    """Flags `findings` if a steady eager call does other work than a call with new arguments.
+    """Adds a flag to `findings` if a steady eager call does other work than `before`.
 
-    `before` is the work of the call with new arguments. The steady call is made here, with the
-    first eager contender, so call this after timing. Raises Ended if the steady call computes
-    nothing.
+    `before` is the work of a call with new arguments. The steady call is made here, with the first
+    of `contenders` that runs in eager, in the dtypes of `before` and without random numbers, so
+    call this after timing. If there is none, nothing is compared. Raises Ended if the steady call
+    computes nothing.
     """
     for each in contenders:
         built, mode = each.built, each.facts.mode

@@ -47,7 +47,7 @@ class Allocations:
 
 @dataclass
 class Watched(Generic[T]):
-    """The result of watching a block; None until the block has ended."""
+    """Holds what a watch has found: `result` is None until the watched block has ended."""
 
     result: T | None = None
 

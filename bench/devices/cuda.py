@@ -130,10 +130,11 @@ class Cuda:
         return nvml.other_processes(self.nvidia_id)
 
     def capture(self, step: Step) -> Step:
-        """Captures `step` in a CUDA graph, after warm-up on a side stream.
+        """Returns a step that replays `step` as a CUDA graph and returns its output.
 
-        PyTorch's notes on CUDA graphs demand the warm-up. Garbage collection is paused, because a
-        graph that it destroys during a capture makes the capture fail (pytorch#161037).
+        The graph is captured after warm-up on a side stream, which PyTorch's notes on CUDA graphs
+        demand. Garbage collection is paused, because a graph that it destroys during a capture
+        makes the capture fail (pytorch#161037).
         """
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())

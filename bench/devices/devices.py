@@ -22,10 +22,9 @@ Activities = tuple[torch.profiler.ProfilerActivity, ...]
 
 @dataclass(frozen=True)
 class Prepared:
-    """A step that needs a preparation before each call, which is no part of any time.
+    """A step with a preparation before each call, which is not timed: only `call` is.
 
-    Calling a `Prepared` does both. Code that times or watches calls takes preparation and call
-    apart.
+    Calling a `Prepared` does both. Timers and watches use `prepare` and `call` one by one.
     """
 
     prepare: Step
@@ -166,7 +165,11 @@ class Cpu(Hardware):
 
 @dataclass(frozen=True)
 class Conditions:
-    """A device's clock frequency, slowdowns and other processes at one moment."""
+    """The state of a device at one moment; None: unknown.
+
+    `slowdowns` counts slowdowns by reason (`Hardware.slowdowns`). `other_processes` is the number
+    of other processes that compute on the device.
+    """
 
     clock_hz: float | None
     slowdowns: Mapping[str, int] | None

@@ -51,7 +51,13 @@ REROUTED = (
 
 @dataclass(frozen=True)
 class ProfiledCalls:
-    """What was timed for each profiled call, in addition to the trace."""
+    """Times of each profiled call, in addition to the trace. All tuples have a value per call.
+
+    `latencies_s`: the call itself, under the profiler. `paces_s`: a fixed piece of work that shows
+    the speed of the machine. `unrecorded_s`: the same call while the profiler does not record. The
+    latter two are timed before and after the profiled call, and a value is the mean of both. A
+    device that queues work has no unrecorded calls.
+    """
 
     latencies_s: tuple[float, ...]  # under the profiler
     paces_s: tuple[float, ...]  # beside it: mean of before and after (`bench.timing.pace`)
@@ -60,7 +66,12 @@ class ProfiledCalls:
 
 @dataclass(frozen=True)
 class Profile:
-    """The profiler's record of steady steps."""
+    """What the profiler recorded of several steady steps, and which of them is typical.
+
+    The n-th of `steps` belongs to the n-th of `calls` if the profile is `complete`. `place` is the
+    index of the typical step in both. `saved_steps` is the number of steps in the file of the
+    trace, `notes` say what is missing.
+    """
 
     steps: tuple[StepFacts, ...]
     calls: ProfiledCalls  # beside each of the steps
@@ -126,9 +137,10 @@ def capture(
 ) -> Profile:
     """Profiles a warm `step`, in turns with calls that are not recorded (`profile_calls`).
 
-    `expected_s` is its approximate latency. The first of `settling_calls` allocates the profiler's
-    buffers. The trace is written to `path`, a .json.gz for Perfetto: the typical step and at most
-    KEPT_STEPS - 1 neighbours, as far as they fit into `max_bytes`. May raise OSError.
+    `expected_s` is its approximate latency. `settling_calls` calls come first and are no part of
+    the result; the first of them allocates the profiler's buffers. The trace is written to `path`
+    (None: to no file), a .json.gz for Perfetto: the typical step and at most KEPT_STEPS - 1
+    neighbours, as far as they fit into `max_bytes`. May raise OSError.
     """
     profiling = torch.profiler.profile(activities=list(device.activities))
     without = _hide_inductor()

@@ -75,7 +75,10 @@ ProfileCheck = tuple[str, Callable[[Profile, StepFacts, float | None], bool]]
 
 
 def flags(profile: Profile, device_s: float | None) -> tuple[str, ...]:
-    """Returns flags for a profile that is inconsistent or contradicts the measured device time."""
+    """Returns the flags of a profile that is empty or contradicts itself or the device time.
+
+    `device_s` is the device time of a call measured without the profiler; None if unknown.
+    """
     step = profile.typical
     if step is None:
         return ("profile_empty",)
@@ -83,7 +86,11 @@ def flags(profile: Profile, device_s: float | None) -> tuple[str, ...]:
 
 
 def agrees_with(step: StepFacts, device_s: float) -> bool:
-    """Returns whether the busy time of `step` agrees with `device_s`, which includes gaps."""
+    """Returns whether `device_s`, the device time of a call, agrees with the busy time of `step`.
+
+    They may differ by RELATIVE_TOLERANCE. The device time may also be longer by the gaps between
+    kernels, which are part of it alone.
+    """
     work = step.kernels + step.copies + step.fills
     replayed = max(0, work - step.launches) if step.graph_launches else 0
     gaps_s = KERNEL_GAP_S * (work - replayed) + REPLAY_GAP_S * replayed

@@ -32,7 +32,10 @@ STEP = "modescope.step"
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """An interval of a trace, in integer nanoseconds so that sums and comparisons are exact."""
+    """An interval of a trace, in integer nanoseconds so that sums and comparisons are exact.
+
+    `correlation` is the same number for a launch and the work that it caused on a GPU; else None.
+    """
 
     category: str
     name: str
@@ -80,11 +83,11 @@ def _event(raw: dict[str, Any]) -> Event:
 
 
 def save(trace: Trace, path: Path, max_bytes: int, place: int, most: int) -> int:
-    """Writes the step at `place` and its neighbours to `path`, a .json.gz of at most `max_bytes`.
+    """Writes the step at index `place` and its neighbours to `path`, a .json.gz.
 
-    Returns the number of steps written: `most`, or as many as fit. If none fits, there is no file.
-    Each step must have been waited for, so that its work does not run in the next. May raise
-    OSError.
+    It writes `most` steps, or as many as there are and fit into `max_bytes`, and returns their
+    number. If none fits, there is no file. Each step must have been waited for, so that its work
+    does not run in the next. May raise OSError.
     """
     starts_us = sorted(
         event["ts"]

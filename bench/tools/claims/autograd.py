@@ -262,7 +262,10 @@ def scaler_skips(device: Hardware) -> Answer:
 
 
 def _scaled_steps(factors: list[float]) -> tuple[float, float]:
-    """Makes a step with each factor as gradient; returns the parameter (from 1) and the scale."""
+    """Trains a parameter that starts at 1 by SGD with a GradScaler, a step for each of `factors`.
+
+    The gradient of a step is its factor. Returns the parameter and the scale after all steps.
+    """
     w = Parameter(torch.ones(1))
     optimizer, scaler = torch.optim.SGD([w], lr=0.1), torch.amp.GradScaler("cpu", init_scale=1024.0)
     for factor in factors:

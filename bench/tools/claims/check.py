@@ -83,7 +83,7 @@ def number_rows(claim: str, numbers: Numbers) -> list[NumberRow]:
 
 
 def choose_device(claim: Claim, device: str) -> str | None:
-    """Returns `device`, or else cpu, if the claim can be tested on it; None if on neither."""
+    """Returns `device` if the claim can be tested on it, else `cpu` if it can there, else None."""
     return next((each for each in (device, "cpu") if each.partition(":")[0] in claim.needs), None)
 
 

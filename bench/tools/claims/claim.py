@@ -23,7 +23,10 @@ Numbers = Mapping[str, object]
 
 @dataclass(frozen=True)
 class Answer:
-    """The result of testing a statement on a device."""
+    """The result of testing a statement on a device.
+
+    `because` is the reason for the verdict. `numbers` are what was observed, by label.
+    """
 
     verdict: str  # HOLDS, WITHIN_LIMITS, REFUTED or UNDECIDED
     because: str  # one sentence
@@ -38,7 +41,10 @@ def holds(because: str, numbers: Numbers, limits: Sequence[str] = ()) -> Answer:
 
 
 def refuted(because: str, numbers: Numbers, wrong: Numbers | None = None) -> Answer:
-    """Returns the answer that the statement is refuted, by the numbers `wrong`, or else by all."""
+    """Returns the answer that the statement is refuted. `numbers`: all that was observed.
+
+    `wrong`: those of them that refute it, shown as counter-example; None: all do.
+    """
     return Answer(REFUTED, because, numbers, counter_example=say(wrong or numbers))
 
 
@@ -86,7 +92,11 @@ def in_range(
 
 @dataclass(frozen=True)
 class Claim:
-    """A statement of a document and its test."""
+    """A statement of a document and its test.
+
+    `needs` are words separated by spaces: `cpu` or `cuda` for each kind of device on which it can
+    be tested, and those of SLOW that hold for the test.
+    """
 
     id: str
     statement: str  # as in the document
@@ -107,8 +117,9 @@ def claim(
 ) -> Callable[[Callable[[Hardware], Answer]], Claim]:
     """Returns a decorator that turns the function that tests a statement into a `Claim`.
 
-    The function's name becomes the claim's id. Its docstring becomes the method, and from the first
-    paragraph that begins with an import on, the snippet.
+    `statement`, `source` and `needs` are fields of the claim. The function's name becomes its id.
+    The docstring becomes the method, and from the first paragraph that begins with an import on,
+    the snippet.
     """
 
     def decorate(check: Callable[[Hardware], Answer]) -> Claim:

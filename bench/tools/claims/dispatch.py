@@ -31,9 +31,10 @@ _ENTRY = re.compile(r"^(\w+): (fallthrough )?registered at .* \[(.+)\]$", re.MUL
 
 
 def paths(words: str, mode: Any, made_in: Any = torch.enable_grad) -> dict[str, str]:
-    """Returns the dispatch keys that each of OPERATORS visits in `mode`.
+    """Returns, as numbers of a claim, the dispatch keys that each of OPERATORS visits in `mode`.
 
-    Their tensors were made in `made_in`. The labels of the result end in `words`.
+    `mode` and `made_in` are grad modes: that of the calls, and that in which their tensors were
+    made. Labels end in `words`; a value is text, such as `AutogradCPU → CPU`.
     """
     with made_in():
         x, w = torch.ones(4, 4), torch.ones(4, 4, requires_grad=made_in is torch.enable_grad)

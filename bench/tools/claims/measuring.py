@@ -28,7 +28,10 @@ then replays."""
 
 
 def calls(*expressions: str, **names: object) -> dict[str, Callable[[], Any]]:
-    """Returns a function for each expression, which may use torch, functional and `names`."""
+    """Maps each of `expressions`, which are Python code, to a function that evaluates it.
+
+    An expression may use torch, functional (torch.nn.functional) and `names`.
+    """
     scope = {"torch": torch, "functional": functional, **names}
     return {each: eval(f"lambda: {each}", scope) for each in expressions}
 
@@ -43,7 +46,10 @@ def refusal(call: Callable[[], object]) -> str | None:
 
 
 def bytes_taken(device: Hardware, *expressions: str, **names: Tensor) -> dict[str, int]:
-    """Returns the bytes that each expression allocates when it is evaluated a second time."""
+    """Returns the bytes that each expression allocates when it is evaluated a second time.
+
+    `expressions` and `names` are those of `calls`. The keys are labels for a claim's numbers.
+    """
     numbers = {}
     for code, call in calls(*expressions, **names).items():
         call()

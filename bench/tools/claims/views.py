@@ -281,7 +281,7 @@ def empty_strided_cpu(device: Hardware) -> Answer:
 
 
 def _old_values() -> int:
-    """Counts the new tensors, of 100, that show a value of larger, freed tensors."""
+    """Frees tensors full of one value; returns how many of 100 new, smaller ones show it."""
     old = [torch.full((16384,), 1234.5) for _ in range(20)]
     del old[::2]  # of two neighbours one stays, or malloc would join the freed ones
     new = [torch.empty_strided((4, 2048), (2048, 1)) for _ in range(100)]

@@ -25,10 +25,11 @@ CLOCKS_UP_S = 0.3  # work that raises an idle GPU's clock
 
 
 def open_device(name: str) -> Hardware:
-    """Returns the device called `name`, with a raised clock. Raises UsageError if there is none.
+    """Returns the device called `name`, after raising the clock of a GPU.
 
-    An idle GPU has a low clock frequency, and spins calibrated with it would later be too short. So
-    a first spin raises the clock, which is then read again.
+    Raises UsageError if there is no such device. An idle GPU has a low clock frequency, and spins
+    calibrated with it would later be too short. So a first spin raises the clock, which is then
+    read again.
     """
     device = find(name)
     if device.queues:
@@ -72,9 +73,9 @@ Check = Callable[[Setting], Iterator[CheckRow]]
 
 
 def most_wrong(trials: int, share: float) -> int:
-    """Returns how many of `trials` may go wrong if each does so with probability `share`.
+    """Returns how many of `trials` may be wrong if each is wrong with probability `share`.
 
-    More go wrong with a probability of at most CHANCE.
+    It is the smallest number that is exceeded with a probability of at most CHANCE.
     """
     chances = [
         math.comb(trials, k) * share**k * (1 - share) ** (trials - k) for k in range(trials + 1)
@@ -85,7 +86,10 @@ def most_wrong(trials: int, share: float) -> int:
 def limit_wrong(
     check: str, condition: str, wrong: int, trials: int, share: float, detail: str = ""
 ) -> CheckRow:
-    """Makes a row that passes if at most `most_wrong(trials, share)` trials went wrong."""
+    """Returns a row that passes if `wrong` is at most `most_wrong(trials, share)`.
+
+    `check` and `condition` are the row's first cells. `detail` is added to the numbers found.
+    """
     allowed = most_wrong(trials, share)
     found = f"{wrong} of {trials}{detail}"
     return CheckRow(check, condition, found, f"at most {allowed}", wrong <= allowed)
@@ -94,9 +98,10 @@ def limit_wrong(
 def require_right(
     check: str, condition: str, right: int, trials: int, detail: str = ""
 ) -> CheckRow:
-    """Makes a row that passes if enough of the trials are right.
+    """Returns a row that passes if `right` fits a share of DETECTED of the trials, or more.
 
-    At most `most_wrong(trials, 1 - DETECTED)` of them may be wrong.
+    At most `most_wrong(trials, 1 - DETECTED)` may be wrong. The other parameters are those of
+    `limit_wrong`.
     """
     needed = trials - most_wrong(trials, 1 - DETECTED)
     found = f"{right} of {trials}{detail}"

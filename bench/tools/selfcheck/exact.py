@@ -130,7 +130,8 @@ def separation_rows(
 ) -> Iterator[CheckRow]:
     """Yields two rows per timer: how much its time grows with more host and more device work.
 
-    `more_host` and `more_device` are `step` with MORE_S of additional host or device work.
+    `more_host` and `more_device` are `step` with MORE_S of additional host or device work. A row
+    passes if the timer that should see this work grows by about MORE_S, and another by about 0.
     """
     for clock, (timer, of_host, of_device) in SEPARATION.items():
         plain_s, host_s, device_s = (
@@ -177,17 +178,17 @@ def _agreement(check: str, condition: str, ratio: float, within: float) -> Check
 
 
 def ours_over_theirs(step: Step, call_s: float, device: Device, turns: int, seed: str) -> float:
-    """Returns the time by `pipelined` ÷ the time by torch.utils.benchmark: the median of all turns.
+    """Returns the time by `pipelined` ÷ that by torch.utils.benchmark: the median of `turns` turns.
 
-    A turn is a short reading by each. The ratio within a turn stays right on a machine that changes
-    its pace, which a ratio of two long readings does not. `call_s` is the approximate time of a
-    call.
+    A turn is a short reading by each, in an order drawn with `seed`. The ratio within a turn stays
+    right on a machine that changes its pace, which a ratio of two long readings does not. `call_s`
+    is the approximate time of a call.
     """
     threads = torch.get_num_threads()
     timer = benchmark.Timer("step()", globals={"step": step}, num_threads=threads)
 
     def theirs(step: Step, device: Device, calls: int) -> Timing:
-        """Reads torch's timer in as many blocks as ours, each as long as ours.
+        """Returns a call's times by torch's timer, in as many blocks as `pipelined`, each as long.
 
         The mean of a longer block would have more interruptions. `Measurement.mean` is not used: it
         computes quantiles with tensors, which made the next block of a step that records for

@@ -46,7 +46,8 @@ OFF = 0.01  # largest error of a ratio that counts as right
 def adaptive_budget(timed_max_s: float, half_width: float = 0.005, max_rounds: int = 120) -> Budget:
     """Returns a time budget whose pilot rounds set the number of rounds, 20 to `max_rounds`.
 
-    By default it is as precise as budget=quick.
+    `half_width` is the relative half-width of the speedup's interval to aim at, by default that of
+    budget=quick. `timed_max_s` is the longest time for all rounds.
     """
     return Budget(
         name="selfcheck",
@@ -215,7 +216,10 @@ def disturbances(setting: Setting) -> Iterator[CheckRow]:
 
 
 def disturbed_race(slowdown: Slowdown, setting: Setting, seed: int) -> Trial:
-    """Compares equal steps in as many rounds as FIXED has, while `slowdown` slows down both."""
+    """Compares two equal steps while `slowdown` lengthens the calls of both.
+
+    The budget is FIXED: the number of rounds does not depend on the times.
+    """
     device, block = setting.device, -1  # a round has two blocks, with a redraw before each
     work, other = build(STEP, device), build(STEP, device)
     anew = memory_layout.make_redraw([*work.tensors, *other.tensors], device, seed)

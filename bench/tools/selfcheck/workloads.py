@@ -105,11 +105,11 @@ def call_s(step: Step, device: Device) -> float:
 
 
 def add_wait(work: Workload, share: Callable[[], float], device: Device) -> Workload:
-    """Returns `work` followed by a busy wait: WAIT_S + `share()` × (time of the call + WAIT_S).
+    """Returns `work` followed by a busy wait: WAIT_S + `share()` × (time of this call + WAIT_S).
 
-    Each call is timed itself, because the processor's speed changes between calls. The share is
-    computed before the call, and every call has a wait of at least WAIT_S, so that the overhead of
-    this wrapper is the same with and without a share.
+    `share` is called before each call, and may return another share each time. The time is that of
+    the call just made, because the processor's speed changes between calls. A share of 0 still
+    waits WAIT_S, so that the overhead of this wrapper is the same with and without a share.
     """
     clock = device.clock
 
@@ -127,10 +127,11 @@ def add_wait(work: Workload, share: Callable[[], float], device: Device) -> Work
 def add_spin(work: Workload, share: Callable[[], float], device: Device) -> Workload:
     """Returns `work` followed by a device spin: SPIN_S + `share()` × (time of a call + SPIN_S).
 
-    A wait of the host would be hidden behind the device, and a kernel that is only sometimes
-    launched would itself cost more than 1 % of a short step. The time of a call is estimated here,
-    once, because the host does not know when the device finishes a call. The estimate includes
-    launching, so relative to the device time the spin is slightly more than that share.
+    `share` is called for each call, and may return another share each time. A wait of the host
+    would be hidden behind the device, and a kernel that is only sometimes launched would itself
+    cost more than 1 % of a short step. The time of a call is estimated here, once, because the host
+    does not know when the device finishes a call. The estimate includes launching, so relative to
+    the device time the spin is slightly more than that share.
     """
 
     def spun(extra_s: float, *tensors: torch.Tensor) -> None:
