@@ -77,7 +77,10 @@ def collect(words: Sequence[str]) -> list[Request]:
 
 
 def collect_in_child(progress: object, words: Sequence[str]) -> list[Request]:
-    """Calls `collect`; runs in a child, because the parent may be a Hydra application itself."""
+    """Returns `collect(words)`; is called in a child process, which passes `progress` (not used).
+
+    The parent cannot do it if it is a Hydra application itself.
+    """
     return collect(words)
 
 

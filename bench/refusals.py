@@ -163,10 +163,11 @@ def same_kernels(case: Case, device: DeviceFacts, sweep: Mapping[str, str]) -> s
 
 
 def equal_if_untuned(case: Case, device: DeviceFacts, sweep: Mapping[str, str]) -> str | None:
-    """Returns the name of the sweep's mode that `case` repeats if autotuning has no choice.
+    """Returns the name of the mode in the sweep that equals the mode of `case` without autotuning.
 
-    None if the sweep has no such mode. `sweep` maps case ids to the names of the sweep's modes.
-    Whether autotuning has a choice shows only when the case is compiled.
+    If autotuning has no kernels to choose from, which only compiling shows, `case` would repeat
+    that mode. Without CUDA graphs on `device`, capturing makes no difference between modes. None if
+    the sweep has no such mode. `sweep` maps case ids to the names of the sweep's modes.
     """
     mode = backends.drop_tuning(case.variant.mode)
     if device.type != "cuda":

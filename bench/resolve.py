@@ -209,7 +209,10 @@ def _options(settings: Settings) -> cases.PhaseOptions:
 
 
 def _results_dir(folder: str) -> str:
-    """Makes `folder` absolute, except in a checkout, where the command that a row stores runs."""
+    """Returns `folder` as an absolute path, or unchanged if the current folder is the checkout.
+
+    A row stores a command that runs in the checkout, where a relative path still fits.
+    """
     return folder if Path.cwd() == ROOT else str(Path(folder).resolve())
 
 

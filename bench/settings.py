@@ -43,7 +43,10 @@ OPEN = ("shape", "model.kwargs", "model.inputs")
 
 @dataclass(frozen=True)
 class PhaseSettings:
-    """The settings of a phase (inference, train), which `bench.steps.phases` runs."""
+    """What the settings need to know of a phase (inference, train); `bench.steps.phases` runs it.
+
+    `options` is the class that holds the options of the phase in a case.
+    """
 
     options: type[PhaseOptions]
     natural_grad: str  # the value of mode.grad that `natural` stands for
@@ -66,7 +69,13 @@ def setting(*choices: str | None, least: float | None = None, most: float = MOST
 
 @dataclass
 class ModelSettings:
-    """The fields of a file in conf/model/."""
+    """The fields of a file in conf/model/.
+
+    `target` is the function ("module:name") that builds the model, and `kwargs` are its arguments
+    besides sizes. `fullgraph`: whether graph breaks are errors. `batch_dim` is the dimension of the
+    inputs that is the batch; None if none is. `sizes` maps each value of shape.size to device
+    types, and these to the model's sizes.
+    """
 
     name: str = MISSING
     library: str | None = None  # package such as timm; `name` is then one of its architectures
@@ -117,7 +126,10 @@ class BudgetSettings:
 
 @dataclass
 class BaselineSettings:
-    """The mode and dtype that the speedup is measured against."""
+    """The mode and dtype that the speedup is measured against.
+
+    `dtype` None is the dtype of the case, or fp32 if the case's mode autocasts and `mode` does not.
+    """
 
     mode: str = MISSING
     dtype: str | None = setting(None, *DTYPES, default=None)

@@ -60,7 +60,7 @@ class Engine(Protocol):
         """
 
     def states(self, jobs: Sequence[str]) -> States:
-        """Returns how each job ended; None for a job that waits or runs."""
+        """Maps each of `jobs` to a text that says how it ended, or to None if it waits or runs."""
 
 
 def distribute(

@@ -97,7 +97,10 @@ class Slurm:
         return [job.job_id for job in submitted]
 
     def _parameters(self, cases: int, path: str) -> dict[str, Any]:
-        """Returns submitit's parameters for jobs that measure up to `cases` cases each."""
+        """Returns submitit's parameters for jobs that measure up to `cases` cases each.
+
+        `path` is added to the jobs' PYTHONPATH.
+        """
         given = {
             key: value
             for key, value in self._options.items()

@@ -63,10 +63,11 @@ def find_changes(subject: Subject) -> tuple[str, ...]:
 
 
 def call_of(subject: Subject, target: torch.nn.Module) -> Step:
-    """Returns a step that calls `target`, in place of the subject's module, with its arguments.
+    """Returns a function that calls `target` with the arguments of the subject's module.
 
-    If forward changes arguments, the step is a `Prepared` that restores the example's values, in
-    new tensors, before each call. Otherwise the step is the call alone.
+    If calls have different sizes, it calls `target` once with each size. If forward changes its
+    arguments, it is a `Prepared`: it passes copies of the changed ones, and its untimed preparation
+    writes the original values back into them before each call.
     """
     if subject.parts:  # each size once
         calls = [call_of(part, target) for part in subject.parts.values()]
@@ -90,11 +91,11 @@ def call_of(subject: Subject, target: torch.nn.Module) -> Step:
 
 
 def _differs(value: object, given: object, now: object) -> bool:
-    """Whether a call changed an argument: a tensor's elements or properties, or another value.
+    """Whether a call changed one tensor or other value in its arguments, or replaced it.
 
-    `value` is the example's argument, `given` is the copy whose memory the call got, and `now` is
-    found in its place after the call. Elements are compared bit by bit because NumPy, `.data` and
-    foreign kernels write without raising torch's version counter.
+    `value` is the original, `given` is the copy whose memory the call got, and `now` is what stands
+    in its place after the call. Elements are compared bit by bit because NumPy, `.data` and foreign
+    kernels write without raising torch's version counter.
     """
     if not (isinstance(value, torch.Tensor) and isinstance(given, torch.Tensor)):
         return now is not given and not (type(now) is type(given) and now == given)

@@ -19,7 +19,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Compiled:
-    """Counts of the compiler's work in this process."""
+    """Counts of what torch's compiler has done in this process.
+
+    `graphs`: graphs compiled. `autotuned`: choices of kernels that Inductor benchmarked against
+    each other, and kernel templates that it chose.
+    """
 
     frames: int  # code frames examined; torch counts none under fullgraph
     graphs: int
@@ -57,7 +61,11 @@ call instead."""
 
 @dataclass(frozen=True)
 class Backend:
-    """A compiler backend: how it builds the code of its modes, and what is known of these modes."""
+    """A compiler backend: how it builds the code of its modes, and what is known of these modes.
+
+    `build` turns a module into the module to call instead. `doubts` are pairs of a condition on
+    which a mode did not take effect, and the text that says so.
+    """
 
     build: Build
     modes: tuple[str, ...]  # values of mode.compile
@@ -132,7 +140,10 @@ def captures(mode: Mode) -> bool:
 
 
 def drop_graphs(mode: Mode) -> Mode:
-    """Returns the mode that runs the kernels of `mode` without CUDA graphs of its backend."""
+    """Returns the mode with the same kernels whose backend captures no CUDA graphs by itself.
+
+    That is `mode` itself if its backend captures none. A capture by hand (`mode.graph`) stays.
+    """
     return replace(mode, compile=find(mode).capturing.get(mode.compile, mode.compile))
 
 

@@ -153,10 +153,12 @@ def _call_target(model: Model, shape: dict[str, int], described: Collection[str]
 def _sizes_for(
     model: Model, signature: inspect.Signature, shape: dict[str, int], described: Collection[str]
 ) -> dict[str, int]:
-    """Returns the sizes to call the target with; raises UsageError for a size that nothing uses.
+    """Returns the sizes in `shape` that the target takes as arguments.
 
-    A target with `**kwargs` takes any size, unless inputs are described: such a target is often a
-    class of another library, and an unused size is more likely a mistake.
+    `signature` is the target's. `described` are names of sizes that descriptions of the inputs use.
+    Raises UsageError for a size that neither target nor inputs use. A target with `**kwargs` takes
+    any size, unless inputs are described: such a target is often a class of another library, and an
+    unused size is more likely a mistake.
     """
     kinds = {each.name: each.kind for each in signature.parameters.values()}
     any_number = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)

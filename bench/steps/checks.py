@@ -22,7 +22,12 @@ FLOAT64 = "float64"
 
 @dataclass(frozen=True)
 class Seen:
-    """What calls in plain eager showed about a model, and what its results are compared with."""
+    """What calls in plain eager showed about a model, and what its results are compared with.
+
+    `checked_inputs` says how the inputs of the check were found, and `checked_against` which
+    reference is used; both are values of the columns of these names. `note` is a remark on the
+    inputs; None if there is none.
+    """
 
     checked_inputs: str = "fresh"  # column
     note: str | None = None  # on those inputs
@@ -33,7 +38,10 @@ class Seen:
     depends: bool = False  # results depend on earlier calls
 
     def tolerance(self, variant: Variant) -> float:
-        """Returns the error to accept: the variant's tolerance, or a narrower reference's."""
+        """Returns the error to accept.
+
+        It is the larger of the tolerances of the variant's dtype and of the reference's precision.
+        """
         return max(TOLERANCE[variant.dtype], TOLERANCE[self.narrowest])
 
     @property
@@ -44,7 +52,11 @@ class Seen:
 
 @dataclass(frozen=True)
 class Deviation:
-    """The largest relative error of results against a reference, and the result that has it."""
+    """The largest relative error of results against a reference, and the result that has it.
+
+    `place` names that result, such as `output [0]`; None if the results differ in structure, or if
+    nothing was compared.
+    """
 
     error: float  # nan where a value is not a number, inf where the structure differs
     place: str | None
@@ -86,7 +98,11 @@ class Limit:
 
 @dataclass(frozen=True)
 class Scale:
-    """How far the ratio of a gradient or update to its reference is from 1, and its limit."""
+    """How far the ratio of one gradient or update to its reference is from 1, and its limit.
+
+    `place` names the gradient or update, and `value` is the distance from 1. Without gradients and
+    updates, `place` is None and `value` 0.
+    """
 
     place: str | None
     value: float
@@ -103,13 +119,19 @@ class Scale:
 
 
 def parameter(place: str) -> str:
-    """Returns `place` without its step: `gradient of 0.weight in step 2` loses ` in step 2`."""
+    """Returns the name of a gradient or update without the step that it comes from.
+
+    `gradient of 0.weight in step 2` becomes `gradient of 0.weight`.
+    """
     return place.rpartition(" in step ")[0] or place
 
 
 @dataclass(frozen=True)
 class StateCheck:
-    """Whether a step handles its own state, such as a loss scale, correctly."""
+    """The result of checking how a step handles its own state, such as a loss scale.
+
+    `reason` says what is wrong; None: nothing. `columns` are what was found, for the row.
+    """
 
     reason: str | None = None  # what is wrong
     columns: dict[str, Any] = field(default_factory=dict)  # of `bench.records.results.Findings`
@@ -172,7 +194,10 @@ def accepted_error(eager_error: float, dtype: str) -> float:
 
 
 def worst(errors: Iterable[tuple[str | None, float]]) -> Deviation:
-    """Returns the largest of `errors`, which are pairs (place, error); nan counts as largest."""
+    """Returns the largest of `errors`, which are pairs (place, error), as a Deviation.
+
+    nan counts as largest. Without errors the result has error 0 and place None.
+    """
     ranked = ((math.isnan(error), error, place) for place, error in errors)
     _, error, place = max(ranked, key=lambda each: each[:2], default=(False, 0.0, None))
     return Deviation(error, place)

@@ -59,7 +59,11 @@ HALF = {torch.float16: "fp16", torch.bfloat16: "bf16"}
 
 @dataclass(frozen=True)
 class Calls(Generic[T]):
-    """One copy of the model, and a function that calls it in plain eager."""
+    """One copy of the model, and a function that calls it in plain eager.
+
+    `results` takes inputs and a seed for random numbers, calls `module` once for each input, and
+    returns the results of all calls.
+    """
 
     module: torch.nn.Module
     results: Callable[[Sequence[Inputs], int], T]  # of a call for each input, from this seed
@@ -76,18 +80,20 @@ class Recipe(Generic[T]):
     """The largest error of results against references; infinite if their structures differ."""
     finite: Callable[[T], bool]  # whether all results are finite numbers
     differ: Callable[[T, T], bool]
-    """Whether the first results differ, for each of their inputs, from the second, which are those
-    of the example."""
+    """Whether results for new inputs (first argument) all differ from those for the model's example
+    inputs (second argument)."""
     jumps: bool = False  # whether rounding alone may change results by far more than the tolerance
 
 
 def examine(
     recipe: Recipe[T], device: Hardware, seed: int, count: int
 ) -> tuple[tuple[Inputs, ...], T, Seen]:
-    """Calls copies of the model on its example, and on `count` other inputs.
+    """Finds inputs and reference results for a check, by calling copies of the model.
 
-    Returns the inputs of a check, their reference results, and what else the calls showed. Raises
-    what the model raises on its example, and Ended if that call makes parameters.
+    Returns the inputs, their reference results, and what else the calls showed. `count` is how many
+    inputs to find, if possible other ones than the model's example. They and the model's random
+    numbers come from `seed`. Raises what the model raises on its example, and Ended, which gives
+    the case another status than ok, if that call makes parameters.
     """
     example, usual = recipe.subject.inputs, _first_results(recipe, seed)
     name, note, inputs, plain = _valid(recipe, usual, device, seed, count)
@@ -152,10 +158,11 @@ def _valid(
 def _reference(
     recipe: Recipe[T], inputs: tuple[Inputs, ...], plain: T, seed: int
 ) -> tuple[str, T, float]:
-    """Returns the name and results of the first of REFERENCES that agrees with `plain` (eager).
+    """Returns the name of the most precise reference that agrees with eager, and its results.
 
-    Also returns the largest error below OTHER_PROGRAM of eager against a reference that does not
-    agree; 0 if there is none.
+    `plain` are eager's results for `inputs`. REFERENCES lists the references; the last is eager
+    itself. The third value is the largest error of eager against a reference that does not agree;
+    errors of OTHER_PROGRAM or more are left out, and it is 0 if none remains.
     """
     apart = 0.0
     for against, dtype in REFERENCES.items():
@@ -191,7 +198,7 @@ def _scale_input(subject: Subject, seed: int) -> Inputs:
 
 
 def _add_targets(inputs: Inputs, subject: Subject, seed: int) -> Inputs:
-    """Redraws the targets from `seed`: modescope makes targets, not the user's builder."""
+    """Returns `inputs` with targets like the subject's, drawn anew from `seed`."""
     return replace(inputs, targets=redraw(Inputs((), {}, subject.inputs.targets), seed).targets)
 
 
@@ -251,7 +258,10 @@ class _Dtypes(OperatorMode):
 
 
 def _generators(device: Hardware, seed: int | None = None) -> list[object]:
-    """The states of all default random generators; if `seed` is given, torch's are seeded first."""
+    """Returns the states of the default random generators of torch, Python and NumPy.
+
+    If `seed` is given, it first seeds torch's.
+    """
     if seed is not None:
         torch.manual_seed(seed)
     numpy = sys.modules.get("numpy")

@@ -25,11 +25,12 @@ COMPRESSED = (torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse
 
 
 def copier(tensors: Iterable[torch.Tensor], convert: Convert) -> Convert:
-    """Returns a function that copies each of `tensors`; `convert` makes new storages from old ones.
+    """Returns a function that copies any of `tensors` without changing its size and strides.
 
-    Copies keep size and strides, and share a storage if their originals do. The ends of a storage
-    that none of `tensors` shows are not copied; at its beginning only multiples of PAGE elements
-    are left out. A tensor without strides, such as a sparse one, is converted as it is.
+    `convert` makes the copy's elements, for example in another dtype. Copies of tensors that share
+    a storage share one, too. Of a storage only the part that `tensors` show is copied, from a
+    multiple of PAGE elements on. `convert` alone copies a tensor without strides, such as a sparse
+    one.
     """
     shown: dict[Memory, tuple[int, int]] = {}
     for tensor in filter(_has_strides, tensors):
@@ -60,10 +61,11 @@ def write(tensor: torch.Tensor, value: torch.Tensor) -> None:
 
 
 def distinct(tensor: torch.Tensor) -> torch.Tensor:
-    """Returns a view of `tensor` in which each element in memory occurs only once.
+    """Returns a view of the memory of `tensor` in which each element occurs only once.
 
-    It shows only the first index of expanded dimensions. Of windows that overlap it shows the
-    memory from their first element to their last; of a sparse tensor, the values.
+    An expanded dimension (stride 0) has size 1 in it. If elements overlap in another way, as in
+    sliding windows, the view is one-dimensional, from the first element in memory to the last. Of a
+    sparse tensor it shows the values.
     """
     if tensor.layout == torch.sparse_coo:
         return tensor._values()

@@ -70,7 +70,10 @@ class Phase:
         return prepare_check(subject, device, seed)
 
     def own(self, subject: Subject) -> Subject:
-        """Returns `subject`, a variant's own copy, as its steps call it; may change the module."""
+        """Adds to `subject` what the steps of this phase need, and returns it.
+
+        `subject` is the copy of one variant; its module may be changed.
+        """
         return subject
 
     def start(self, module: torch.nn.Module) -> Any:
@@ -89,9 +92,10 @@ class Phase:
     ) -> tuple[Step, Step, State]:
         """Returns the `live`, `step` and `state` of a `Built`.
 
-        `forward` enters the mode's contexts itself. Steps start from `start`, or from the module as
-        it is if `start` is None. They need the same preparation before each call as `forward`
-        (`Prepared`). A capture runs the step; the caller restores what that changed.
+        `forward` calls the model and enters the mode's contexts itself. Steps start from `start`,
+        or from the module as it is if `start` is None. If `forward` is a `Prepared` (needs untimed
+        work before each call), so are the steps. If `variant` captures the step, this runs it; the
+        caller restores what that changed.
         """
         return forward, device.capture(forward) if variant.mode.graph else forward, State()
 

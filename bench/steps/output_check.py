@@ -96,7 +96,10 @@ def find_writes(module: torch.nn.Module, before: Mapping[str, torch.Tensor]) -> 
 
 
 def buffer_errors(found: Writes, references: Writes) -> dict[str | None, float]:
-    """Returns the error of each buffer that `found` or `references` wrote, as `buffer NAME`."""
+    """Returns the error of what `found` wrote to each buffer, against what `references` wrote.
+
+    Covers buffers that either of them wrote; the keys are `buffer NAME`.
+    """
     nothing = {
         name: BufferWrite(each.shape, each.places[:0], each.before[:0], each.after[:0])
         for name, each in {**references, **found}.items()
@@ -113,7 +116,11 @@ def _norm(values: torch.Tensor) -> float:
 
 @dataclass(frozen=True)
 class Results:
-    """The results of one call that can be compared."""
+    """The results of one call: its outputs, and its writes to buffers.
+
+    `unchecked` names outputs that cannot be compared, so that `outputs` lacks them; None: all can.
+    `unfit` says why there is nothing to compare; None: there is something.
+    """
 
     outputs: Outputs
     writes: Writes
@@ -121,7 +128,10 @@ class Results:
     unfit: str | None  # why there is nothing to compare
 
     def errors(self, references: Results) -> dict[str | None, float]:
-        """Returns the error of each output, and of each buffer that either of the calls wrote."""
+        """Returns the error of each output, and of each buffer that either of the calls wrote.
+
+        Keys are as in `errors` and `buffer_errors`.
+        """
         return {
             **errors(self.outputs, references.outputs),
             **buffer_errors(self.writes, references.writes),
@@ -186,7 +196,10 @@ def _worst(results: Sequence[Results], references: Sequence[Results]) -> Deviati
 
 
 def errors(outputs: Outputs, references: Outputs) -> dict[str | None, float]:
-    """Returns the relative RMS error of each output, or a single inf if the structures differ."""
+    """Returns the relative RMS error of each output; keys are `output PLACE`.
+
+    If `outputs` and `references` differ in places or shapes, returns infinity under the key None.
+    """
     if {place: o.shape for place, o in outputs.items()} != {
         place: r.shape for place, r in references.items()
     }:
@@ -239,7 +252,7 @@ class MixedCheck(Check):
         )
 
     def results(self, built: Built) -> Outputs:
-        """Returns the outputs at all sizes."""
+        """Returns the outputs of one call at each size; the keys are `PLACE at SIZE`."""
         return {
             f"{place} at {name}": value
             for name, outputs in self._each(built, lambda check, part: check.results(part))

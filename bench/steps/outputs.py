@@ -49,7 +49,10 @@ def describe_unchecked(outputs: object) -> str | None:
 
 
 def find_unfinished(outputs: object) -> str | None:
-    """Returns the type of the first of `UNFINISHED` in `outputs`, such as `a map`, or None."""
+    """Returns the type, such as `a map`, of the first value in `outputs` that is not yet computed.
+
+    Such types (iterators, futures) are listed in UNFINISHED. None if `outputs` has no such value.
+    """
     kinds = (type(leaf) for _, leaf in trees.leaves(outputs) if isinstance(leaf, UNFINISHED))
     return next((f"a {kind.__name__}" for kind in kinds), None)
 

@@ -48,9 +48,10 @@ def load(model: Model) -> Callable[..., Any]:
 
 
 def names_of_main(place: dict[str, Any]) -> dict[str, Any]:
-    """Returns the namespace of `__main__`, in which a notebook's functions are defined again.
+    """Adds `place` to the namespace of this process's `__main__`, and returns that namespace.
 
-    Adds `place` to it: `__file__` and the like of the script that defined them.
+    Functions that a notebook or script defined in its own `__main__` get it as their globals when
+    they are unpickled here. `place` has `__file__` and the like of that script.
     """
     main = vars(sys.modules["__main__"])
     main.update(place)

@@ -26,10 +26,11 @@ Draws = dict[str, torch.Tensor]  # by place, as (calls, elements)
 
 
 def take(check: Check, built: Built, calls: int, seed: int) -> Draws:
-    """Returns the results of `calls` calls, on one sequence of random numbers from `seed`.
+    """Calls the step of `built` `calls` times; returns each result, stacked over the calls.
 
-    A result that a call lacks counts as zero: a layer that is skipped at random has no gradient.
-    Results whose size changes from call to call are left out.
+    The inputs are the same in each call. Random numbers are seeded with `seed` once, before the
+    first call. A result that a call lacks counts as zero: a layer that is skipped at random has no
+    gradient. Results whose size changes from call to call are left out.
     """
     torch.manual_seed(seed)
     seen = [_sample(check.results(built)) for _ in range(calls)]
@@ -60,11 +61,13 @@ EQUAL = DrawsComparison(1.0, 0.0, 1.0)
 
 
 def compare(mode: Draws, eager: Draws, dtype: str, permutations: int) -> DrawsComparison:
-    """Compares spread and mean of two groups of results, over all places that are random in eager.
+    """Compares spread and mean of the mode's results with those of eager, over as many calls.
 
-    The p-value is twice the smaller of two p-values, of the spread and of the mean. Both come from
-    random assignments of the calls to the two groups, so they hold for any distribution. It is at
-    least 2 / (permutations + 1).
+    Only results that are random in eager count: their spread exceeds a share of the tolerance of
+    `dtype`. `permutations` is how many random assignments the test draws. The p-value is twice the
+    smaller of two p-values, of the spread and of the mean. Both come from random assignments of the
+    calls to the two groups, so they hold for any distribution. It is at least 2 / (permutations +
+    1).
     """
     distances = _distances(mode, eager, LEAST_SPREAD * TOLERANCE[dtype])
     if distances is None:
@@ -93,10 +96,12 @@ def _sample(results: Outputs) -> Outputs:
 
 
 def _distances(mode: Draws, eager: Draws, least: float) -> torch.Tensor | None:
-    """Returns squared distances between all calls, the mode's first; each place weighs the same.
+    """Returns the matrix of squared distances between the results of any two calls.
 
-    Results that the mode lacks in all calls count as zero, as in `take`. Places with a relative
-    spread below `least` are left out; None if no place remains.
+    Rows and columns are the mode's calls, then eager's. Distances are means over all results, each
+    divided by its spread in eager, so that all weigh the same. Results that the mode lacks in all
+    calls count as zero, as in `take`. Results with a relative spread in eager below `least` are
+    left out; None if none remains.
     """
     parts = []
     for place, usual in sorted(eager.items()):
@@ -113,9 +118,10 @@ def _distances(mode: Draws, eager: Draws, least: float) -> torch.Tensor | None:
 
 
 def _statistics(distances: torch.Tensor, first: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Returns the ratio of the groups' variances, and the shift of their means.
+    """Returns `spread` and `shift` of a DrawsComparison, for each way to form the two groups.
 
-    Each row of `first` says which calls are in the first group, and gives one result.
+    A row of the boolean matrix `first` is one way: which calls are in the first group. `distances`
+    comes from `_distances`.
     """
     group, other = first.double(), (~first).double()
     pairs = group.sum(1) * (group.sum(1) - 1)
@@ -143,7 +149,10 @@ def _never_drop(module: nn.Module) -> None:
 
 
 def _evaluate(module: nn.Module) -> None:
-    """Keeps norms, which compute something else in `eval()`, and RNNs: cuDNN needs train mode."""
+    """Sets all parts of `module` to eval mode, but norms and RNNs.
+
+    Norms compute something else in eval mode, and cuDNN's backward of RNNs needs train mode.
+    """
     for part in module.modules():
         if not isinstance(part, (_NormBase, nn.RNNBase)):
             part.training = False

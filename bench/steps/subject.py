@@ -133,7 +133,8 @@ def copy_module(
 ) -> torch.nn.Module:
     """Returns a deep copy of `module` that has the `shared` tensors in common with it.
 
-    Compressed sparse tensors are copied and converted here because deepcopy fails for them, and
+    `convert` is applied to compressed sparse parameters and buffers only, for example to cast them;
+    the caller converts the others. These are copied apart because deepcopy fails for them, and
     `Module._apply` changes what their dtype is called, but not their values (torch 2.13).
     """
     known: dict[int, Any] = {id(tensor): tensor for tensor in shared}

@@ -29,7 +29,10 @@ def _flushes() -> bool:
 
 
 def _set_default_device(name: str) -> None:
-    """Sets None for the CPU, because any default device slows every call down."""
+    """Sets torch's default device to `name`; for `cpu` to None, which means the same.
+
+    Any default device other than None slows every call down.
+    """
     torch.set_default_device(None if name == "cpu" else name)
 
 

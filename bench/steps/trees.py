@@ -82,7 +82,10 @@ def _registered_parts(tree: Any, registered: pytree.NodeDef) -> Parts:
 
 
 def _named_content(tree: Any) -> dict[str, Any] | None:
-    """Maps keys to values of a container that torch does not know; None for a leaf."""
+    """Returns what `tree`, a container that torch does not know, contains; None if it is a leaf.
+
+    Keys are written as in a place: `['x']`, `.name` or `[0]`.
+    """
     if isinstance(tree, MutableMapping):
         return {f"[{key!r}]": value for key, value in tree.items()}
     if dataclasses.is_dataclass(tree) and not isinstance(tree, type):

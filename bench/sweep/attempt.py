@@ -34,7 +34,8 @@ Row = dict[str, Any]
 class Place:
     """Columns that say when in a sweep, or in a run of `bench.versus`, a case was measured.
 
-    A column that does not apply is None.
+    `bench.versus` compares an old and a new side in blocks; the processes of a block take turns. A
+    column that does not apply is None.
     """
 
     case_order: str | None = None  # random | given
@@ -64,8 +65,10 @@ def attempt(
 ) -> Row:
     """Measures `job` in a process of its own; writes and returns its row, even if it failed.
 
-    `where` names the scheduler, its job and the node; None reads them from environment variables.
-    The row is written to the subfolder `folder` of the study.
+    `on_phase` is called with the name of each phase that begins. `place` says when in a sweep the
+    job is measured; by default it is in none. `where` names the scheduler, its job and the node;
+    None reads them from environment variables. The row is written to the subfolder `folder` of the
+    study.
     """
     begin, started_at, load = monotonic(), datetime.now(UTC).isoformat(), os.getloadavg()[0]
     run_id, plan = new_run_id(), job.plan
@@ -131,7 +134,11 @@ def _result(job: Job, run_id: str, on_phase: OnPhase) -> Result:
 
 
 def _tunes_nothing(job: Job, log: Path, on_phase: OnPhase) -> bool:
-    """Compiles the case to see whether there is nothing to autotune; False if compiling fails."""
+    """Compiles the case in a process of its own, without measuring it.
+
+    Returns whether there was nothing to autotune; False if compiling fails. The process's output
+    goes to `log`.
+    """
     with isolation.compiler_caches("cold") as variables:
         outcome = isolation.call(
             "modescope.bench.case.tuning_trial:nothing_to_tune",
@@ -146,11 +153,12 @@ def _tunes_nothing(job: Job, log: Path, on_phase: OnPhase) -> bool:
 
 
 def _outcome(job: Job, run_id: str, log: Path, on_phase: OnPhase) -> ChildOutcome:
-    """Measures the case in a process of its own.
+    """Measures the case in a process of its own; returns how that ended.
 
-    With compile_cache=warm, a process whose first call had to fill the compiler's cache ends after
-    that call, and a second process measures with the filled cache. Code that is never cached is
-    compiled again in the second process, and `compiler_cache_misses` counts it.
+    With compile_cache=warm, unless `plan.latency_alone` (only paired rounds are timed), a process
+    whose first call had to fill the compiler's cache ends after that call, and a second process
+    measures with the filled cache. Code that is never cached is compiled again in the second
+    process, and `compiler_cache_misses` counts it.
     """
     with isolation.compiler_caches(job.plan.compile_cache) as variables:
         run = partial(

@@ -55,7 +55,11 @@ SERVER: Any = forkserver.ensure_running.__self__  # type: ignore[attr-defined]
 
 @dataclass(frozen=True)
 class ChildOutcome:
-    """How the call of a function in a child process ended, and its result."""
+    """How the call of a function in a child process ended, and its result.
+
+    A call that did not return has as its `value` what the child last passed as `keep` to its
+    `Progress`, or None. `reason` says why a call did not return; None if it did.
+    """
 
     kind: str  # returned | usage | failed | oom | timeout | crashed
     value: Any = None  # what the function returned, or the last `keep` that it reported
@@ -70,10 +74,11 @@ def call(
     variables: dict[str, str] | None = None,
     on_phase: Callable[[str], None] = lambda phase: None,
 ) -> ChildOutcome:
-    """Calls `function` ("module:name") in a fresh process and waits for it.
+    """Calls `function` ("module:name") in a fresh process; waits, and returns how it ended.
 
-    The function gets a `Progress`, by which it may report phases, and then `arguments`. `on_phase`
-    is called with the name of each phase. The output of the child goes to `log`; None discards it.
+    After `timeout_s` seconds the process is killed. Raises nothing that the function raises. The
+    function gets a `Progress`, by which it may report phases, and then `arguments`. `on_phase` is
+    called with the name of each phase. The output of the child goes to `log`; None discards it.
     `variables` are set in its environment before anything else runs.
     """
     _start(PRELOAD)
@@ -326,7 +331,7 @@ def _become_forkserver() -> None:
 
 
 def _show_error(kind: type[BaseException], *more: Any) -> None:
-    """Prints an uncaught error of the forkserver, except EOFError.
+    """Prints an uncaught error, except EOFError; is set as `sys.excepthook` of the forkserver.
 
     Forkserver and child raise EOFError if the parent is killed while it starts a child
     (multiprocessing.reduction.recvfds, multiprocessing.spawn._main).

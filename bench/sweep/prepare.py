@@ -61,11 +61,11 @@ def prepare(requests: Sequence[Request]) -> list[Job]:
 
 
 def prepare_each(requests: Sequence[Request], chosen: Collection[int]) -> list[list[Job]]:
-    """Returns a list of jobs for each request, with a job per replicate.
+    """Returns for each request, in their order, a list of its jobs: one per replicate.
 
-    Only requests at the positions `chosen` are validated; the first mistake in them raises
-    UsageError. The other requests only tell which modes are in the sweep. A request that this
-    machine cannot measure gets no jobs.
+    `chosen` are the positions of the requests to measure. Their models are built on trial, and the
+    first mistake in them raises UsageError. The other requests are needed because modes are skipped
+    beside others of the sweep; one that this machine cannot measure gets an empty list.
     """
     start_torch(requests)
     cases: dict[int, tuple[Case, Plan]] = {}
@@ -166,10 +166,11 @@ def _jobs(request: Request, case: Case, plan: Plan, source: str | None) -> list[
 
 
 def _add_to_sweep(job: Job, modes: Mapping[str, str]) -> Job:
-    """Returns `job` with a refusal if its mode repeats the kernels of another mode in the sweep.
+    """Returns `job` with what follows from the other modes in its sweep.
 
-    If only compiling can show that, the plan names the other mode instead (`untuned`). `modes` maps
-    case ids to the names of the sweep's modes.
+    It gets a refusal if its mode runs the same kernels as another. If it does so only in case that
+    autotuning has no choice, which compiling will show, `plan.untuned` names the other mode.
+    `modes` maps case ids to the names of the sweep's modes.
     """
     device = host(job.case.device).device
     plan = replace(job.plan, untuned=equal_if_untuned(job.case, device, modes))

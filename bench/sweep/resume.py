@@ -64,7 +64,10 @@ def find_earlier(jobs: Sequence[Job], request: Request, taken: Collection[str] =
 
 
 def _find(job: Job, newest_first: list[dict[str, Any]], retry: bool) -> Reuse:
-    """Finds one of the rows that `job` can reuse, and removes it from the list."""
+    """Returns which row `job` can reuse, and removes that row from the list.
+
+    `newest_first` are the rows of the job's case. `retry`: whether to measure again what failed.
+    """
     # others were skipped beside another case of their sweep
     skipped_too = bool(job.refusal or job.plan.untuned)
     why_not = None

@@ -162,14 +162,16 @@ def join_rows(folder: Path) -> None:
 
 
 def confirm(run_ids: Sequence[str], jobs: Mapping[str, Job]) -> None:
-    """Measures the cases of these runs once more, each in a fresh process.
+    """Measures the cases of the runs `run_ids` once more, each in a fresh process.
 
-    `jobs` maps run ids to the jobs of the sweep. A confidence interval describes one process, and
-    the speedup in another process may lie outside it: in five studies of the same chain of
-    operators, one found compile 1.13 times as fast as eager, and four found 0.9. The fresh process
-    times only the paired rounds of case and baseline. Its row goes to `<study>/confirmations/`,
-    which no table, resume, comparison or compaction reads; `analysis.load` adds its speedup to the
-    row that it confirms.
+    `jobs` maps run ids to jobs; a run without a job is left out. Only the paired rounds of case and
+    baseline are timed. The new rows go to `<study>/confirmations/`, which no table, resume,
+    comparison or compaction reads; `analysis.load` adds their speedups to the rows that they
+    confirm.
+
+    A confidence interval describes one process, and the speedup in another process may lie outside
+    it: in five studies of the same chain of operators, one found compile 1.13 times as fast as
+    eager, and four found 0.9.
     """
     todo = {run_id: jobs[run_id] for run_id in run_ids if run_id in jobs}
     if not todo:

@@ -64,7 +64,11 @@ def _bert(sizes: Sizes) -> dict[str, Any]:
 
 
 def _gated(sizes: Sizes) -> dict[str, Any]:
-    """Two thirds of the usual hidden width: a gated MLP has three matrices, other MLPs have two."""
+    """Returns the configuration's sizes for an architecture with a gated MLP.
+
+    The MLP's hidden width is two thirds of the usual one, because a gated MLP has three matrices
+    and others have two.
+    """
     return {
         "max_position_embeddings": sizes.seq,
         "intermediate_size": 2 * FEED_FORWARD * sizes.width // 3,

@@ -60,7 +60,11 @@ WITHIN_INDUCTOR = (
 
 @dataclass
 class CodeWatch:
-    """The code generated within the block of `watch_code`; its counts are set at the end."""
+    """The code that Inductor generated within the block of `watch_code`, and counts from it.
+
+    `code` has a text for each compiled piece. `columns` and `symbolic_sizes` are set when the block
+    ends. `columns` counts the kernels that one call of each piece runs, and the bytes they access.
+    """
 
     code: list[str] = field(default_factory=list)
     columns: GeneratedCode = field(default_factory=GeneratedCode)  # for a call of each piece
@@ -69,7 +73,7 @@ class CodeWatch:
 
 @contextmanager
 def watch_code() -> Iterator[CodeWatch]:
-    """Watches the code that is generated within the block.
+    """Collects the code that Inductor generates within the block; sets the counts at its end.
 
     Counts calls in the code because Inductor's counters `generated_kernel_count` and `extern_calls`
     on a CPU also count what was considered and not used. Bytes of cached code come from the cache,
@@ -127,7 +131,10 @@ class CompilationWatch:
 
 @contextmanager
 def watch_compilations() -> Iterator[CompilationWatch]:
-    """Watches compilations within the block; its end reads torch's records of the last 64."""
+    """Sets `columns` at the end of the block to what torch recorded of compilations within it.
+
+    Of more than 64 compilations torch has only the last 64 on record.
+    """
     watched, new, (hits, misses) = CompilationWatch(), record(), _cache()
     yield watched
     hits_after, misses_after = _cache()
@@ -136,7 +143,10 @@ def watch_compilations() -> Iterator[CompilationWatch]:
 
 
 def record() -> Callable[[], list[CompilationMetrics]]:
-    """Returns a function that returns torch's records of all compilations since this call."""
+    """Returns a function that returns torch's records of the compilations since this call.
+
+    torch keeps only its last 64 records.
+    """
     start_us = time.time_ns() // 1000
 
     def since() -> list[CompilationMetrics]:
@@ -164,9 +174,10 @@ def _columns(compilations: list[CompilationMetrics], hits: int, misses: int) -> 
 
 
 def _phases_s(compilations: Iterable[CompilationMetrics]) -> dict[str, float]:
-    """Returns the seconds of each phase in all compilations, without those of the phases inside it.
+    """Returns the seconds that all `compilations` together spent in each phase.
 
-    The compilation of a backward pass has no time of Dynamo.
+    The keys are the phases in TOTALS and WITHIN_INDUCTOR. Time in a phase inside another counts
+    only for the inner one. Dynamo has no time in the compilation of a backward pass.
     """
     phases_us = dict.fromkeys((name for name, _ in (*TOTALS, *WITHIN_INDUCTOR)), 0.0)
     for each in compilations:
@@ -192,7 +203,10 @@ def _cache() -> tuple[int, int]:
 
 
 def _text(reason: str) -> str:
-    """Shortens `reason`, without the id of a compilation that torch puts before some reasons."""
+    """Returns `reason` without the id of the compilation that torch may put before it (`0/1: `).
+
+    Cut to at most LONGEST_REASON characters.
+    """
     number, colon, rest = reason.partition(": ")
     is_id = colon and all(part.isdigit() for part in number.split("/"))
     return shorten(rest if is_id else reason, LONGEST_REASON)

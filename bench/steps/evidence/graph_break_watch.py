@@ -80,7 +80,7 @@ def _models_own(stack: Sequence[FrameSummary]) -> list[FrameSummary]:
 
 
 def _is_library(file: str) -> bool:
-    """Whether a file belongs to torch or Python: a model may come from any other package."""
+    """Whether a file is part of torch or Python itself; all other code counts as the model's."""
     return file.startswith(("<", TORCH)) or is_of_python(file)  # "<frozen …>", "<string>"
 
 
@@ -116,7 +116,10 @@ class GraphBreakWatch:
         self.limit_hits = 0  # times that torch reached its limit of compilations
 
     def note_stop(self, reason: str, stack: Sequence[FrameSummary]) -> None:
-        """Notes that Dynamo stopped at the innermost frame of `stack`."""
+        """Notes a graph break for `reason`, at the innermost line of the model's code in `stack`.
+
+        `stack` lists the frames in which Dynamo stopped, the innermost last.
+        """
         stack, spot = _drop_dynamo(stack), None
         if stack:
             own, innermost = _models_own(stack), _spot(stack[-1])
@@ -135,13 +138,19 @@ class GraphBreakWatch:
             self.note_stop(str(error), stack or ())
 
     def note_report(self, translator: object, *args: Any, **kwargs: Any) -> None:
-        """Notes the exceptions among the arguments with which Dynamo reports a break."""
+        """Notes a graph break that Dynamo reports.
+
+        Is called with the arguments of `log_graph_break`, of which one is the break's exception.
+        """
         for each in (*args, *kwargs.values()):
             if isinstance(each, Exception):
                 self.note_error(each)
 
     def note_partial(self, translator: Any, *args: Any, **kwargs: Any) -> None:
-        """Notes a function that Dynamo compiles up to a line and leaves to Python from there."""
+        """Notes a function that Dynamo compiles up to a line and leaves to Python from there.
+
+        Is called with the arguments of `step_graph_break`; `translator.f_code` is the function.
+        """
         self.note_function(translator.f_code)
 
     def note_function(self, code: CodeType) -> None:
@@ -187,7 +196,11 @@ def _hook(observe: Callable[..., None], function: Callable[..., Any]) -> Callabl
 
 
 def _hook_frames(watched: GraphBreakWatch, compile_frame: Callable[..., Any]) -> Callable[..., Any]:
-    """Wraps `compile_frame` to note functions that Dynamo leaves to Python as a whole."""
+    """Wraps `compile_frame`, Dynamo's function that compiles a code object, to note when it fails.
+
+    `watched` gets the functions that Dynamo leaves to Python as a whole, the graph breaks for which
+    it does so, and how often it reached its limit of compilations.
+    """
 
     def compiling(code: CodeType, *args: Any, **kwargs: Any) -> Any:
         try:
@@ -208,7 +221,10 @@ def _place(spot: Spot | None) -> str | None:
 
 
 def _reason(text: str) -> str:
-    """Returns the line of `text` that names a break, with headings (`Got graph break/error:`)."""
+    """Returns the first line of `text`, a message of Dynamo, that is not a heading.
+
+    Headings before it, lines that end with a colon, are joined to it. Cut to REASON_MAX_LENGTH.
+    """
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     leading = list(takewhile(lambda line: line.endswith(":"), lines))
     named = " ".join(lines[: len(leading) + 1])
@@ -216,7 +232,11 @@ def _reason(text: str) -> str:
 
 
 def failure_reason(error: Exception, model: Model) -> str | None:
-    """Returns why the compiler raised `error`, in words for the user; None if it did not."""
+    """Returns why compiling `model` failed with `error`, in words for the user.
+
+    The words depend on whether `model` allows graph breaks. None if `error` does not come from
+    Dynamo.
+    """
     if isinstance(error, FailOnRecompileLimitHit):
         last_first = compilation.recompile_reasons(reversed(get_compilation_metrics()))
         why = f"; its last reason: {last_first[0]}" if last_first else ""

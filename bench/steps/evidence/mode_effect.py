@@ -125,9 +125,10 @@ def recompile_reasons() -> Callable[[], list[str]]:
 
 
 def observe(built: Built, device: Hardware) -> Observed:
-    """Calls `built.live`; returns torch's state when it calls the module, outside compiled code.
+    """Calls `built.live` once; returns torch's state at the moment when it calls the module.
 
-    If the timed step is a replay, `live` is the call that was captured.
+    The state is read just before compiled code, if any, is entered. If the timed step is a replay,
+    `live` is the call that was captured. Restores what the call changes.
     """
     observed: list[Observed] = []
     kind = type(built.target)
@@ -181,9 +182,10 @@ def _name(dtype: torch.dtype) -> str:
 
 
 def graph_launches(step: Step, mode: Mode, device: Hardware) -> int | None:
-    """Counts the CUDA graph launches in a call; 0 on a CPU, None if `mode` should make none.
+    """Calls `step` under the profiler; returns how many CUDA graphs the call launches.
 
-    Call it after all timing: profiling may slow later calls (CUPTI may stay attached).
+    Makes no call on a CPU (returns 0) and for a mode without CUDA graphs (returns None). Call it
+    after all timing: profiling may slow later calls (CUPTI may stay attached).
     """
     if device.type == "cpu":
         return 0
@@ -198,7 +200,11 @@ def graph_launches(step: Step, mode: Mode, device: Hardware) -> int | None:
 
 @dataclass(frozen=True)
 class Facts:
-    """All facts about a built variant that decide whether its mode took effect."""
+    """All facts about a built variant that decide whether its mode took effect.
+
+    `fullgraph`: whether graph breaks were errors. `compiled`: what the compiler did in the first
+    call. `observed`: torch's state when a step called the model.
+    """
 
     variant: Variant
     fullgraph: bool
@@ -240,7 +246,10 @@ class Facts:
 
 @dataclass(frozen=True)
 class ModeEffect:
-    """Whether a mode took effect, as columns."""
+    """Whether a mode took effect, as columns.
+
+    `in_effect_note` is None if there is nothing to say; `graph_launches` is as in `Facts`.
+    """
 
     in_effect: bool
     in_effect_note: str | None  # what torch ran instead, or what to know about the mode

@@ -110,7 +110,7 @@ class Rounded(OperatorMode):
 
 
 def _floating_tensors(tree: Any) -> Iterable[torch.Tensor]:
-    """Leaves out sparse tensors, which have no storage to compare."""
+    """Returns the floating tensors in `tree`, but no sparse ones, which have no storage."""
     return (
         leaf
         for leaf in pytree.tree_leaves(tree)
@@ -122,7 +122,12 @@ def _floating_tensors(tree: Any) -> Iterable[torch.Tensor]:
 
 @dataclass(frozen=True)
 class ErrorScale:
-    """The least divisors of errors, which keep the error of one rounding within tolerance."""
+    """Lower limits of what errors are divided by, so that one rounding stays within tolerance.
+
+    An error is divided by the norm of the reference, but at least by `share` times the norm of a
+    typical gradient (of an update: of a typical update), and for an update also at least by
+    `of_weight` times the norm of its weight. `clear` is relative to a typical gradient's element.
+    """
 
     share: float  # of a typical gradient, or of a typical update
     of_weight: float  # of the weight that was updated

@@ -33,7 +33,11 @@ FUSED_UNSCALES = "the fused optimizer unscales gradients itself, which is part o
 
 
 def _whole(module: Module, random: bool) -> Module:
-    """Restores random numbers only if needed: a CUDA graph cannot capture how torch does it."""
+    """Wraps `module` in one activation checkpoint, which recomputes its activations in backward.
+
+    `random`: whether `module` draws random numbers. Only then does recomputing restore their state,
+    because a CUDA graph cannot capture that.
+    """
     return checkpoint_wrapper(module, preserve_rng_state=random)
 
 
@@ -167,7 +171,11 @@ class Trainer(State):
             self.scaler.load_state_dict({**self.scaler.state_dict(), **first})
 
     def written(self, step: Callable[[], object]) -> list[torch.Tensor]:
-        """Calls `step`; returns the parameters with gradients, and the optimizer's state."""
+        """Calls `step`; returns the tensors that it overwrites.
+
+        These are the trained parameters that have a gradient (not the gradients themselves), and
+        the tensors of the optimizer's state.
+        """
         step()
         return [*(each for each in self.trained if each.grad is not None), *self.tensors()]
 
@@ -212,10 +220,11 @@ class Trainer(State):
         return storage_bytes(self.start.values) if shares else 0
 
     def adjust_start(self, step: Callable[[], object]) -> None:
-        """Finds a loss scale at which gradients do not overflow, as GradScaler does in first steps.
+        """Lowers the loss scale in `start` until the gradients of `step` do not overflow.
 
-        Training then starts with that scale over HEADROOM, so that no timed step is skipped, which
-        would make it shorter. In blocks of thousands of steps GradScaler may still raise the scale.
+        `start` gets the scale found, divided by HEADROOM, so that no timed step is skipped, which
+        would make it shorter. Without a loss scaler nothing is done. In blocks of thousands of
+        steps GradScaler may still raise the scale.
         """
         if self.scaler is None:
             return

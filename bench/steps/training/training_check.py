@@ -112,7 +112,11 @@ def _differ(some: list[torch.Tensor], others: list[torch.Tensor]) -> bool:
 
 @dataclass(frozen=True)
 class Trial:
-    """The model, phase and device that checks on different batches have in common."""
+    """What checks of one model's training on different batches share; `check` makes such a check.
+
+    `follows_size`: whether an optimizer's update is proportional to its gradient (SGD's is, AdamW's
+    is not).
+    """
 
     subject: Subject  # on the host, to leave the GPU's memory alone
     phase: modes.Phase  # plain training: without scaler, capture and recomputing
