@@ -82,9 +82,10 @@ def long_first_call(row: Row) -> float | None:
     first_s, call_s = row["first_call_s"], row["baseline_latency_s"]
     if not is_compared(row) or not (is_compiled(row) or row["graph"]):
         return None
-    if first_s is None or not call_s or first_s < LONG * call_s:
+    if first_s is None or not call_s:
         return None
-    return float(first_s / call_s) * phrases.calls_of_a_step(row)
+    calls = float(first_s / call_s) * phrases.calls_of_a_step(row)
+    return calls if calls >= LONG else None
 
 
 def lead(row: Row) -> str:
