@@ -52,7 +52,7 @@ def options_of(
 
 
 def refuse_unused(settings: CallsSettings, phase: str) -> None:
-    """Raises UsageError if a setting of `calls` has no effect, or if `phase` has no calls=mix."""
+    """Raises UsageError if calls=mix is set in a phase without it, or its settings without it."""
     if settings.name == "mix":
         if phase != Inference.phase:
             raise usage_error("calls=mix", f"measures forwards, and phase={phase} has other steps")

@@ -98,9 +98,10 @@ def compare(request: Request) -> Comparison:
 
 
 def judge(request: Request, pairs: Sequence[Pair], notes: Sequence[str] = ()) -> Comparison:
-    """Compares rows that are already paired; `notes` come first among the notes of the result.
+    """Compares paired rows and decides whether the gates of `request` pass.
 
-    Raises UsageError if the studies are not comparable or nothing is compared.
+    `notes` come first among the notes of the result. Raises UsageError if the
+    studies are not comparable or nothing is compared.
     """
     differing = differences.find_differences(pairs)
     differences.check(differing, request.allowed)

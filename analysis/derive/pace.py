@@ -47,7 +47,7 @@ def latency_at_full_pace_s(rows: pd.DataFrame) -> pd.Series:
 
 
 def pace(rows: pd.DataFrame) -> pd.Series:
-    """Returns the typical speed of the machine during each row ÷ its best in the environment."""
+    """Returns the machine's typical speed during each row ÷ its best in rows of its environment."""
     return rows["_best_pace_s"] / values(rows, "_pace_typical")
 
 
@@ -66,7 +66,10 @@ def has_pace(*rows: Row) -> bool:
 
 
 def latencies(*rows: Row) -> list[Estimate] | None:
-    """Returns each latency, all at full pace or all as measured; None if one has no interval."""
+    """Returns the latency of each row: at full pace if that is known for all, else as measured.
+
+    None if one of these latencies has no interval.
+    """
     clock = "latency_at_full_pace" if has_pace(*rows) else "latency"
     found = [estimates.stored_duration(row, clock) for row in rows]
     return None if any(one.low is None for one in found) else found

@@ -72,7 +72,11 @@ class RandomJudge:
         return findings
 
     def judge(self, built: Built, findings: Findings) -> Findings:
-        """Raises Ended if the step's randomness is missing or differs from eager's."""
+        """Compares the step's randomness with eager's; returns `findings` with what was seen.
+
+        Raises Ended if the randomness is missing or differs, if a result is not finite, or if the
+        step's own state is wrong.
+        """
         dtype, seed = self.case.variant.dtype, self.plan.seed
         drawn = randomness.take(self.check, built, CALLS, seed)
         usual = self.eager
@@ -188,13 +192,13 @@ class NoJudge:
         return replace(findings, checked="not", checked_note=self.reason)
 
     def judge(self, built: Built, findings: Findings) -> Findings:
-        """Accepts the results of the case."""
+        """Returns `findings` unchanged, because the results cannot be checked."""
         return findings
 
     def baseline_is_right(
         self, built: Built, variant: Variant, findings: Findings
     ) -> tuple[bool, Findings]:
-        """Accepts the results of the baseline."""
+        """Returns True and `findings` unchanged, because the results cannot be checked."""
         return True, findings
 
 

@@ -80,7 +80,10 @@ def distinct(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _has_strides(tensor: torch.Tensor) -> bool:
-    """Whether strides and offset locate all elements; not in a subclass, which may wrap tensors."""
+    """Whether strides and offset locate all elements.
+
+    False for subclasses, which may wrap tensors, and for lazily conjugated or negated tensors.
+    """
     return (
         type(tensor) in (torch.Tensor, torch.nn.Parameter)
         and tensor.layout == torch.strided

@@ -191,9 +191,10 @@ def thin(samples: Sequence[float]) -> Seconds:
 
 
 def medians(played: Sequence[Round], clock: int, side: int) -> Seconds:
-    """Returns what one side of one clock measured in each round: the median time per call.
+    """Returns the median time per call, in seconds, that a clock measured in each round.
 
-    `clock` and `side` are their indices. No round may lack that block.
+    `clock` is its index among the clocks that were played; `side` is 0 for the case, 1 for the
+    baseline. That side must have been timed in every round.
     """
     timings = (each.timings[clock][side] for each in played)
     return tuple(timing.samples_s[0] for timing in timings)
