@@ -28,7 +28,7 @@ from modescope.bench.sweep.prepare import start_torch
 def main(words: Sequence[str] | None = None) -> int:
     """Runs the command with the arguments `words` (None: sys.argv); returns the exit status.
 
-    The status is 0 if all cases are ok or skipped, 1 if any is not, 2 if nothing was measured, and
+    The status is 0 if all cases are ok or skipped, 1 if any is not, 2 after a mistake, and
     128 + n after signal n.
     """
     signal.signal(signal.SIGTERM, terminate)

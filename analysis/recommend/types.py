@@ -8,6 +8,7 @@ from modescope.analysis.format import phrases
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.recommend.code import code
 from modescope.analysis.recommend.constraints import Wishes
+from modescope.bench.stats import estimates
 from modescope.bench.stats.estimates import MARGIN, Estimate
 
 MODE = "mode"  # a mode is better than the baseline by its interval
@@ -58,6 +59,21 @@ class Choice:
     again: Estimate | None  # the speedup in a confirming process
     extra_bytes: float | None  # its peak memory beyond that of the baseline
     row: Row = field(repr=False, compare=False)  # all of its derived columns
+
+    @property
+    def latency(self) -> Estimate:
+        """The time of a call in seconds: the baseline's latency ÷ the paired speedup."""
+        return estimates.stored_duration(self.row, "latency_paired")
+
+    @property
+    def first_call_s(self) -> float | None:
+        """The time of the first call, building and compiling included."""
+        return self.row["first_call_s"]
+
+    @property
+    def peak_bytes(self) -> float | None:
+        """The peak memory of a steady call, above an empty process."""
+        return self.row["peak_bytes"]
 
     @property
     def code(self) -> str:

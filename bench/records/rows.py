@@ -24,6 +24,7 @@ from pyarrow import fs
 
 from modescope.bench.records.files import atomic_write, remove_abandoned
 from modescope.bench.records.parquet import (
+    DETAILS,
     FORMAT,
     SCHEMA,
     STORED,
@@ -79,7 +80,7 @@ def read(
         left_out: dict[str, str] = {}
         with suppress(FileNotFoundError):  # a compaction has joined it since
             found = _tables(paths, columns, system, left_out)
-            return Read(unpack(_drop_copies(found), columns), left_out)
+            return Read(_drop_copies(found), left_out)
     raise OSError(f"{folder} changes all the time")
 
 
@@ -104,7 +105,7 @@ def files_in(folder: str | Path, system: fs.FileSystem | None = None) -> list[st
 def _tables(
     paths: Sequence[str], columns: Sequence[str], system: fs.FileSystem, left_out: dict[str, str]
 ) -> pa.Table:
-    """Returns the rows of the files `paths`, with those columns of STORED that `columns` need.
+    """Returns the rows of the files `paths`, with `columns`.
 
     A file that cannot be read is added to `left_out`, with the reason. Raises FileNotFoundError for
     a file that is gone.
@@ -118,7 +119,13 @@ def _tables(
             raise
         except (OSError, pa.ArrowException) as error:
             left_out[path] = _why_not(error)
-    return pa.concat_tables(found)
+    try:
+        return unpack(pa.concat_tables(found), columns)
+    except (ValueError, pa.ArrowException) as error:  # details that are none, of some file
+        if len(paths) > 1:
+            return pa.concat_tables([_tables([one], columns, system, left_out) for one in paths])
+        left_out[paths[0]] = _why_not(error)
+        return _tables([], columns, system, left_out)
 
 
 def _groups(
@@ -240,10 +247,11 @@ def _batches(paths: Sequence[str], left: dict[str, str]) -> Iterator[pa.Table]:
     for path in paths:
         try:
             for group in _groups(path, STORED, fs.LocalFileSystem(), left):
+                unpack(group, DETAILS)  # raises if its details are none
                 waiting.append(group)
                 if sum(map(len, waiting)) >= GROUP_ROWS:
                     yield pa.concat_tables(waiting)
                     waiting = [STORED.empty_table()]
-        except (OSError, pa.ArrowException) as error:
+        except (OSError, ValueError, pa.ArrowException) as error:
             left[path] = _why_not(error)
     yield pa.concat_tables(waiting)

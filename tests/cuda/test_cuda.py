@@ -15,13 +15,13 @@ from torch import Tensor
 from modescope.bench.case import dispatch, runner
 from modescope.bench.devices import nvml
 from modescope.bench.devices.devices import Hardware
-from modescope.bench.records.cases import Mode, Model, Variant
+from modescope.bench.records.cases import Case, Mode, Model, Variant
 from modescope.bench.records.results import Findings
 from modescope.bench.stats.diagnostics import CLOCK_FALL
 from modescope.bench.steps import backends, modes
 from modescope.bench.steps.building import build
 from modescope.bench.steps.phases import ONE_CALL
-from modescope.bench.sweep import host
+from modescope.bench.sweep import host, isolation
 from modescope.bench.timing import timers
 from tests.helpers.child_runs import findings_in_child
 from tests.helpers.probe_models import (
@@ -37,6 +37,7 @@ from tests.helpers.probe_models import (
     smoke,
     variant,
 )
+from tests.helpers.processes import alive, marker, soon
 
 pytestmark = pytest.mark.cuda
 
@@ -293,3 +294,19 @@ def test_tf32_is_in_effect_and_differs_from_fp32(device: Hardware) -> None:
     assert found["fp32"].matmul_precision == "highest"
     assert found["tf32"].matmul_precision == "high"
     assert found["tf32"].error > 10 * found["fp32"].error
+
+
+@pytest.mark.parametrize("mode", ["eager", "compile", "reduce-overhead"])
+def test_a_child_uses_the_gpu_and_leaves_no_process(mode: str, tmp_path: Path) -> None:
+    sign = marker()
+    shape_json = '{"batch":64,"depth":4,"width":256}'
+    asked = Case(SMALL_MLP, shape_json, Variant(preset(mode), "fp32"), None, "cuda", threads=1)
+    variables = {
+        "MODESCOPE_TEST": sign,
+        "TORCHINDUCTOR_CACHE_DIR": str(tmp_path),
+        "TRITON_CACHE_DIR": str(tmp_path / "triton"),
+    }
+    run = "modescope.bench.case.runner:run"
+    outcome = isolation.call(run, asked, smoke(), timeout_s=120, variables=variables)
+    assert outcome.value.status == "ok", outcome
+    assert soon(lambda: not alive(sign), 5.0)

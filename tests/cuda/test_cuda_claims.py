@@ -1,17 +1,50 @@
-"""What claims and the monitor ask of the allocator of a GPU; `make claims` tests the claims."""
+"""Claims on a GPU: each that needs one is decided, and the monitor counts its memory."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import pytest
 import torch
 
 from modescope.bench.allocations import watch_allocations
 from modescope.bench.devices.cuda_allocator import CudaAllocator
+from modescope.bench.tools.claims.check import CLAIMS, OK, check
+from modescope.bench.tools.claims.claim import HOLDS, REFUTED, UNDECIDED, WITHIN_LIMITS
 
 pytestmark = pytest.mark.cuda
 
+ON_CUDA = [
+    pytest.param(id, marks=[pytest.mark.full] if "clock" in claim.needs else [])
+    for id, claim in CLAIMS.items()
+    if "cuda" in claim.needs
+]
 BLOCK_BYTES = 512
 MIB = 2**20
+
+EXPECTED = {
+    "empty-strided-cuda": REFUTED,
+    "cache-rounding": HOLDS,
+    "free-keeps": HOLDS,
+    "stream-reuse": HOLDS,
+    "fragmentation": HOLDS,
+    "capture-alloc-safe": HOLDS,
+    "custom-op-opaque": HOLDS,
+    "fused-pointwise": WITHIN_LIMITS,
+}
+"""The allocator, CUDA graphs and Inductor as they are written; not yet seen on a GPU."""
+
+
+@pytest.mark.parametrize("id", ON_CUDA)
+def test_every_claim_is_decided_on_a_gpu(id: str, tmp_path: Path) -> None:
+    claim = CLAIMS[id]
+    row, numbers = check(claim, "cuda", tmp_path / "log")
+    assert (row.status, row.reason, row.tested_on) == (OK, None, "cuda")
+    assert row.printed
+    assert numbers
+    if "clock" not in claim.needs:  # durations may lie on a bound
+        assert row.verdict != UNDECIDED
+    assert row.verdict == EXPECTED.get(id, row.verdict), row
 
 
 def test_an_allocator_setting_ends_with_its_block() -> None:

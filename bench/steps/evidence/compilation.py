@@ -12,9 +12,6 @@ from dataclasses import dataclass, field
 from unittest import mock
 
 from torch._dynamo.utils import CompilationMetrics, counters, get_compilation_metrics
-from torch._inductor import metrics
-from torch._inductor.graph import GraphLowering
-from torch._inductor.scheduler import BaseSchedulerNode
 
 from modescope.bench.records.columns import Compilations, GeneratedCode
 from modescope.bench.records.errors import shorten
@@ -79,6 +76,9 @@ def watch_code() -> Iterator[CodeWatch]:
     on a CPU also count what was considered and not used. Bytes of cached code come from the cache,
     if they were counted when the code was stored.
     """
+    from torch._inductor import metrics  # here, because `record` is also used without Inductor
+    from torch._inductor.graph import GraphLowering
+
     watched = CodeWatch()
     bytes_before = metrics.num_bytes_accessed
     saving = mock.patch.object(GraphLowering, "save_output_code", watched.code.append)
@@ -104,6 +104,9 @@ def _log_bytes() -> Iterator[None]:
     nvidia-smi, within the timed first call. The estimate is replaced: torch uses it elsewhere only
     to reorder communication. Records of nodes are cleared because they keep whole graphs alive.
     """
+    from torch._inductor import metrics
+    from torch._inductor.scheduler import BaseSchedulerNode
+
     log = logging.getLogger(METRICS_LOG)
     level, propagate = log.level, log.propagate
     log.setLevel(logging.INFO)
@@ -118,7 +121,7 @@ def _log_bytes() -> Iterator[None]:
         metrics.nodes_num_elem.clear()
 
 
-def _no_estimate(node: BaseSchedulerNode) -> float:
+def _no_estimate(node: object) -> float:
     return 0.0
 
 

@@ -192,6 +192,21 @@ def test_each_decision_by_hand(case: Decided, table: pd.DataFrame) -> None:
     assert {one.mode: one.kind for one in found.refused} == case.refused
 
 
+def test_a_choice_has_its_costs_and_intervals(tmp_path: Path) -> None:
+    records = [control(**needs(10 * MIB)), record("compile", first_call_s=7.2, **needs(12 * MIB))]
+    found = answer(tmp_path, records)
+    row = rows_of(tmp_path, *records).set_index("mode").loc["compile"]
+    choice = found.choice
+    assert choice.run_id == row["run_id"]
+    assert choice.speedup == choice.gain
+    assert (choice.speedup.value, choice.speedup.low) == (row["speedup"], row["speedup_ci_low"])
+    assert choice.latency.value == row["latency_paired_s"]
+    assert choice.first_call_s == 7.2
+    assert (choice.peak_bytes, choice.extra_bytes) == (12 * MIB, 2 * MIB)
+    assert found.detectable == pytest.approx(row["mde"] + 0.01)
+    assert found.floor.value == pytest.approx(1.0)
+
+
 def test_the_gain_over_calls_is_the_ratio_of_totals(tmp_path: Path) -> None:
     found = answer(tmp_path, [control(), record("compile", CALL_S, **FIFTH)], Wishes(1_000_000))
     eager_s = 0.002 + 1e6 * CALL_S * 1.2

@@ -84,11 +84,23 @@ def test_a_compilation_in_the_rounds_is_an_error(monkeypatch: pytest.MonkeyPatch
         race(takes(5e-5), takes(5e-5))
 
 
+def torch_settings() -> tuple[object, ...]:
+    precision = torch.get_float32_matmul_precision()
+    return (
+        torch.get_num_threads(),
+        precision,
+        torch.is_grad_enabled(),
+        torch.is_inference_mode_enabled(),
+    )
+
+
 def test_real_functions_are_measured() -> None:
     def double() -> None:
         time.sleep(0.002)
 
+    before = torch_settings()
     found = modescope.measure(double, lambda: time.sleep(0.001), seconds=0.1)
+    assert torch_settings() == before
     assert found.verdict == "faster"
     assert 1.5 < found.speedup_ci_low <= found.speedup <= found.speedup_ci_high < 2.5
     assert (found.baseline, found.candidate) == ("baseline", "candidate")

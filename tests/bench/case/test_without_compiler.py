@@ -38,6 +38,13 @@ isolation.start(compiler=False)
 print(isolation.call("tests.helpers.child_functions:imports", "torch._dynamo", timeout_s=60).value)
 """
 
+MEASURE = """
+import sys, time, torch._dynamo
+import modescope
+modescope.measure(time.time, time.time, seconds=0.05)
+print("torch._inductor.graph" in sys.modules)
+"""
+
 
 def _printed(code: str) -> str:
     return subprocess.check_output([sys.executable, "-c", code], cwd=ROOT, text=True).strip()
@@ -53,3 +60,7 @@ def test_a_case_that_compiles_nothing_imports_no_compiler(
 
 def test_the_forkserver_imports_no_compiler_if_it_is_left_out() -> None:
     assert _printed(CHILD) == "False"
+
+
+def test_measuring_functions_imports_no_inductor_if_only_dynamo_is_loaded() -> None:
+    assert _printed(MEASURE) == "False"

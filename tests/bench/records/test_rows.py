@@ -76,6 +76,7 @@ SPOILED: dict[str, tuple[Callable[[Path], None], str]] = {
     "foreign": (_foreign, "is not a row of modescope"),
     "newer": (_newer, f"has schema version {SCHEMA_VERSION + 1}"),
     "other types": (_with(kernels="soon"), "cannot be read (Failed to parse"),
+    "no details": (_with(details="none"), "cannot be read (Expecting value"),
     "no name": (_with(run_id=None), "is not a row of modescope"),
     "a damaged page": (_damaged_page, "cannot be read"),
 }

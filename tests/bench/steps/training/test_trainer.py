@@ -21,7 +21,9 @@ from modescope.bench.steps.training.trainer import (
     HEADROOM,
     MOST_HALVINGS,
     RECOMPUTING,
+    Trainer,
     optimizer,
+    start_of,
     trained_parameters,
     trainer_of,
     unscales,
@@ -89,6 +91,31 @@ def test_a_restored_optimizer_behaves_like_a_new_one(optimizer: str) -> None:
         used.step()
         new.step()
     assert equal(everything(used), everything(new))
+
+
+def test_a_step_equals_a_hand_written_training_step() -> None:
+    log: list[str] = []
+
+    class Optimizer(torch.optim.SGD):
+        def zero_grad(self, set_to_none: bool = True) -> None:
+            log.append(f"zero_grad(set_to_none={set_to_none})")
+            super().zero_grad(set_to_none)
+
+        def step(self, closure: Any = None) -> None:
+            log.append("step")
+            super().step(closure)
+
+    weight = nn.Parameter(torch.ones(()))
+
+    def forward() -> torch.Tensor:
+        log.append(f"forward, gradient {weight.grad}")
+        return weight * 3
+
+    trainer = Trainer(Optimizer([weight], lr=0.5), None, forward, start_of(nn.Identity()))
+    assert trainer.step().item() == 3
+    assert weight.item() == 1 - 0.5 * 3
+    trainer.step()
+    assert log == ["zero_grad(set_to_none=True)", "forward, gradient None", "step"] * 2
 
 
 @pytest.mark.parametrize(
