@@ -68,12 +68,14 @@ class Choice:
     @property
     def first_call_s(self) -> float | None:
         """The time of the first call, building and compiling included."""
-        return self.row["first_call_s"]
+        seconds: float | None = self.row["first_call_s"]
+        return seconds
 
     @property
     def peak_bytes(self) -> float | None:
         """The peak memory of a steady call, above an empty process."""
-        return self.row["peak_bytes"]
+        count: float | None = self.row["peak_bytes"]
+        return count
 
     @property
     def code(self) -> str:
