@@ -18,7 +18,7 @@ from modescope.bench.stats import diagnostics, estimates
 from modescope.bench.stats.estimates import ONE, Estimate, difference, ends, product, quotient
 from modescope.bench.stats.roofline import Ceilings, Floor, floor
 
-VERSION = 1
+VERSION = 2
 """Version of the formulas, increased when one changes. When a row with another version is read, its
 summary is computed anew."""
 
@@ -37,6 +37,9 @@ dispatch both may be right and still disagree, so the split is not checked there
 cost is not subtracted by `profiler_overhead`, because most of it lies between kernels.
 """
 
+GROWS = "work_grows"
+"""The flag of a row whose calls do more work the more were made before. It has no verdict."""
+
 STEP_PARTS = ("forward", "backward", "optimizer", "scaler")
 """Parts of a training step. Each is timed with a wait at its end, and the whole step is timed
 too."""
@@ -51,6 +54,8 @@ def summary(row: Row) -> dict[str, Any]:
     """Returns the columns SUMMARY of a row; numbers are None if its status is not ok."""
     ok = row["status"] == "ok"
     found = all_estimates(row) if ok else dict.fromkeys(ESTIMATES)
+    flags = [*(row["flags"] or ()), *(own_flags(row, found) if ok else ())]
+    is_judged = not is_smoke(row) and GROWS not in flags
     rounds = row["latency_rounds_s"]
     flat: dict[str, Any] = dict.fromkeys(SUMMARY.names)
     for name, columns in ESTIMATES.items():
@@ -59,11 +64,11 @@ def summary(row: Row) -> dict[str, Any]:
             flat |= dict(zip(columns, (one.value, one.low, one.high), strict=False))
     return flat | {
         "summary_version": VERSION,
-        "verdict": None if is_smoke(row) else estimates.verdict(found["speedup"]),
+        "verdict": estimates.verdict(found["speedup"]) if is_judged else None,
         "mde": estimates.mde(found["speedup"]),
         "rounds": len(rounds) if ok and rounds is not None else None,
         "peak_bytes": _peak_bytes(row) if ok else None,
-        "row_flags": [*(row["flags"] or ()), *(own_flags(row, found) if ok else ())],
+        "row_flags": [*dict.fromkeys(flags)],
     }
 
 
@@ -216,6 +221,13 @@ def _is_throttled(row: Row, found: Found) -> bool:
     return diagnostics.is_throttled(row["device_clock_hz"], row["throttle_reasons"])
 
 
+def _does_more_and_more(row: Row, found: Found) -> bool:
+    """Whether the calls of the case, and of its baseline if any, take longer round by round."""
+    sides = (row["latency_rounds_s"], row["baseline_latency_rounds_s"])
+    known = [each for each in sides if each is not None]
+    return bool(known) and all(diagnostics.grows(each, row["pace_rounds_s"]) for each in known)
+
+
 def _has_a_full_queue(row: Row, found: Found) -> bool:
     calls, wanted = row["device_calls"], row["device_calls_wanted"]
     return calls is not None and wanted is not None and bool(calls < wanted)
@@ -282,6 +294,7 @@ def _beats_the_floor(row: Row, found: Found) -> bool:
 
 
 RULES: dict[str, Callable[[Row, Found], bool]] = {
+    GROWS: _does_more_and_more,
     "contended": _is_contended,
     "throttled": _is_throttled,
     "queue_full": _has_a_full_queue,

@@ -25,6 +25,7 @@ from modescope.bench import summary
 from modescope.bench.records.cases import OPTIMIZERS, PLAIN_EAGER
 from modescope.bench.stats import diagnostics
 from modescope.bench.stats.diagnostics import CLOCK_FALL, SLOW_PACE
+from modescope.bench.summary import GROWS
 
 CONTENDED = "contended"
 """The flag of a run during which other programs used the processor or the GPU."""
@@ -101,6 +102,12 @@ FLAGS = {
         "a steady call runs other operators than a call with new arguments (steady_operators), so "
         "what was timed is not what a program's calls do: look for what the model keeps from call "
         "to call.",
+    ),
+    GROWS: Flag(
+        Figure.SPEEDUP,
+        "calls do more work the more were made before (operators, sizes of results, or time), so "
+        "times depend on their number and there is no verdict: look for what the model keeps "
+        "outside of itself, such as a list of the module that defines it.",
     ),
     "settings_changed": Flag(
         Figure.LATENCY,

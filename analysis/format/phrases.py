@@ -247,8 +247,16 @@ def accepted_knowingly(row: Row) -> str:
     return "" if error <= usual and usual_factor else f"error accepted up to {limit:g}"
 
 
+_OF_MODEL = {
+    "changed_state": "forward changes {} of the model, which is put back before every call",
+    "state_left": "forward may change {} of the model, which cannot be put back",
+    "dtypes_kept": "what is {} stays so in every mode",
+}
+"""Remarks on a model, by the column that they show."""
+
+
 def model_remarks(row: Row) -> list[str]:
-    """Returns remarks on the model itself: it changes torch's settings, or compiles in eager."""
+    """Returns remarks on the model itself: what it changes, keeps or compiles in every mode."""
     texts = {
         column: ", ".join(json.loads(row.get(column) or "[]"))
         for column in ("settings_put_back", "settings_in_calls")
@@ -258,6 +266,7 @@ def model_remarks(row: Row) -> list[str]:
         *([f"the model changed {put_back}, which was put back"] if put_back else []),
         *([f"forward changes {in_calls} in every call"] if in_calls else []),
         *(["the model compiles a part of itself, in eager too"] if row.get("own_graphs") else []),
+        *(text.format(row[column]) for column, text in _OF_MODEL.items() if row.get(column)),
     ]
 
 

@@ -32,6 +32,7 @@ DOUBTS = {
     "autocorrelated": "its rounds depend on each other, so the interval should be wider",
     "bimodal": "its rounds have two levels, and the median represents one",
     "other_operators": "its calls run other operators than a call with new arguments",
+    "work_grows": "its calls do more work the more were made before",
     "slow_pace": "the machine was slow",
 }
 """What a flag says of a mode's speedup, in a clause; a flag not in here is shown by its name."""

@@ -26,6 +26,7 @@ from modescope.analysis.recommend.types import (
 )
 from modescope.bench.stats import estimates
 from modescope.bench.stats.estimates import MARGIN, Estimate
+from modescope.bench.summary import GROWS
 
 QUESTION = (*GROUP, "compile_cache")
 
@@ -51,6 +52,7 @@ RULES: tuple[tuple[str, Callable[[Row], object]], ...] = (
     ("unchecked", lambda row: row["error"] is None and not phrases.unchecked(row)),
     ("wrong", lambda row: not phrases.unchecked(row) and _exceeds_its_limit(row)),
     ("baseline", lambda row: {"baseline_wrong", "baseline_not_in_effect"} & {*phrases.flags(row)}),
+    ("grows", lambda row: GROWS in phrases.flags(row)),
     ("no_interval", lambda row: row["speedup_ci_low"] is None),
 )
 """What excludes a row, whatever its speedup; the first rule that holds is the reason.

@@ -20,8 +20,9 @@ from modescope.bench.devices.devices import Hardware, Step, prepare_call
 from modescope.bench.records.cases import Budget, Model, Variant
 from modescope.bench.records.errors import one_line
 from modescope.bench.steps import backends, modes
+from modescope.bench.steps.module_state import keep_state
 from modescope.bench.steps.phases import ONE_CALL
-from modescope.bench.steps.subject import Subject, copy_module, keep_state
+from modescope.bench.steps.subject import Subject
 from modescope.bench.timing import memory_layout
 from modescope.bench.timing.rounds import Clock, Side, settling_calls
 from modescope.bench.timing.timers import calls_for, host, reading_cost
@@ -131,14 +132,17 @@ def _operators(subject: Subject, variant: Variant, device: Hardware) -> Operator
 
 
 def _empty(subject: Subject, batch_dim: int) -> Subject:
+    """Returns `subject` with an empty batch and with buffers, but no weights, of its own."""
 
     def emptied(tensor: torch.Tensor) -> torch.Tensor:
         if not _has(tensor, batch_dim):
             return tensor
         return tensor.narrow(batch_dim, 0, 0)
 
-    module = copy_module(subject.module, shared=subject.module.parameters())
-    return replace(subject, module=module, inputs=subject.inputs.map(emptied))
+    module = subject.another()
+    for weight, shared in zip(module.parameters(), subject.module.parameters(), strict=True):
+        weight.data = shared.data
+    return replace(subject, module=module, inputs=subject.inputs.map(emptied)).remember_state()
 
 
 def _has(tensor: torch.Tensor, dimension: int) -> bool:

@@ -21,8 +21,9 @@ from modescope.bench.steps import backends, compiler, modes
 from modescope.bench.steps.backends import Compiled
 from modescope.bench.steps.evidence import mode_effect
 from modescope.bench.steps.evidence.mode_effect import GraphBreaks
+from modescope.bench.steps.module_state import keep_state
 from modescope.bench.steps.phases import phase_of
-from modescope.bench.steps.subject import Built, Subject, keep_state
+from modescope.bench.steps.subject import Built, Subject
 from modescope.bench.timing import timers
 
 if TYPE_CHECKING:
@@ -114,7 +115,8 @@ def enter(
         cold=plan.compile_cache == "cold",
         symbolic_sizes=code_watch.symbolic_sizes if code_watch else None,
         observed=mode_effect.observe(built, device),
-        own_dtypes=subject.own_dtypes,
+        built_dtypes=mode_effect.weight_dtypes(subject.module),
+        has_fp32=any(each.dtype is torch.float32 for each in subject.tensors()),
         breaks=_usable(breaks_watch.breaks if breaks_watch else None, compiled, variant),
     )
     groups = (

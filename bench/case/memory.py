@@ -81,9 +81,10 @@ def input_bytes(inputs: Inputs) -> int | None:
 
 
 def _kept_bytes(subject: Subject) -> int:
-    """Returns the bytes of the copies of inputs that are kept to undo what forward changes."""
+    """Returns the bytes of inputs and state that are kept to undo what forward changes."""
     pairs = zip(subject.inputs.tensors(), subject.given.tensors(), strict=True)
-    return storage_bytes([kept for kept, given in pairs if kept is not given])
+    state = subject.restore.values if subject.restore else ()
+    return storage_bytes([*state, *(kept for kept, given in pairs if kept is not given)])
 
 
 def steady_call(step: Step, allocator: Allocator) -> Allocations | None:

@@ -91,6 +91,7 @@ class Operators(OperatorMode):
         super().__init__()
         self.names: list[str] = []
         self.working: list[str] = []
+        self.elements = 0  # of all results
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
@@ -100,6 +101,7 @@ class Operators(OperatorMode):
         known = {storage_key(tensor) for tensor in trees.tensors((args, kwargs))}
         computes = func.overloadpacket not in ALLOCATIONS
         made = [each for each in trees.tensors(results) if each.numel() > 1]
+        self.elements += sum(each.numel() for each in made)
         if computes and any(storage_key(each) not in known for each in made):
             self.working.append(str(func.overloadpacket))
         return results

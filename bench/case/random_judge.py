@@ -15,7 +15,6 @@ from modescope.bench.records.cases import EPS, Case, Plan, Variant
 from modescope.bench.records.errors import one_line
 from modescope.bench.records.results import Ended, Findings
 from modescope.bench.steps import plain_call, randomness
-from modescope.bench.steps.arguments import find_changes
 from modescope.bench.steps.checks import Check
 from modescope.bench.steps.phases import phase_of
 from modescope.bench.steps.randomness import SWITCHES
@@ -143,12 +142,12 @@ def check_without_randomness(
 def _check_quiet_copy(case: Case, plan: Plan, device: Hardware, findings: Findings) -> Findings:
     phase = phase_of(case.options)
     torch.manual_seed(plan.seed)
-    subject = phase.prepare(plain_call.build_drawn(case, device), plan.seed)
-    changes = plain_call.call_without_gradients(lambda: find_changes(subject.cast(None)))
-    subject = replace(subject, changes=changes)
+    drawn = plain_call.build_drawn(case, device)
+    subject = phase.prepare(drawn.subject, plan.seed)
+    subject = plain_call.find_changes(subject, drawn.to_call, phase.trains).subject
     off: list[str] = []
     for name, turn_off in SWITCHES.items():
-        turn_off(subject.module)
+        subject = subject.change(turn_off)
         off.append(name)
         check = phase.check(subject, device, plan.seed)
         if not (check.seen.random or check.unfit):
@@ -157,7 +156,6 @@ def _check_quiet_copy(case: Case, plan: Plan, device: Hardware, findings: Findin
         return replace(findings, checked="not", checked_note=check.unfit or NO_SWITCH)
     if check.seen.depends:
         return replace(findings, checked="not", checked_note=DEPENDS)
-    subject = replace(subject, own_dtypes=check.seen.checked_against == "own")
     judge = exact_judge.judge(check, subject, case, plan, device)
     built = enter(subject, case.variant, case, device, plan).built
     findings = judge.judge(built, judge.columns(findings))
@@ -216,8 +214,7 @@ def judge_of(check: Check, subject: Subject, case: Case, plan: Plan, device: Har
     if check.seen.random:
         plain = exact_judge.plain_eager(subject, case, device)
         usual = randomness.take(check, plain, CALLS, plan.seed + 1)
-        kept = subject.cast(None).to(torch.device("cpu"))
-        return RandomJudge(check, kept, usual, case, plan, device)
+        return RandomJudge(check, subject.on_host(), usual, case, plan, device)
     return exact_judge.judge(check, subject, case, plan, device)
 
 

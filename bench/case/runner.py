@@ -27,8 +27,15 @@ from modescope.bench.records.results import (
     add_columns,
     add_flag,
 )
-from modescope.bench.steps import backends, compiler, modes, plain_call, torch_settings
-from modescope.bench.steps.arguments import find_changes
+from modescope.bench.steps import (
+    backends,
+    compiler,
+    copies,
+    modes,
+    module_state,
+    plain_call,
+    torch_settings,
+)
 from modescope.bench.steps.evidence import mode_effect
 from modescope.bench.steps.phases import phase_of
 from modescope.bench.steps.subject import Subject
@@ -39,6 +46,12 @@ NEEDS_GRADIENTS = (
 )
 
 EAGER_FAILS = "the model fails in plain eager, before any mode is tried"
+
+REACHED = (
+    "a module that the builder made uses {place} of another one that it made, through a closure, a "
+    "weak reference or a table of the process; modescope needs several copies of the model in one "
+    "process (the mode, its baseline, a reference), so let each find its own parts"
+)
 
 NO_BASELINE = "; baseline.mode=none measures without a baseline"
 
@@ -127,21 +140,27 @@ def _time(
     """
     progress("reference")
     phase, settings = phase_of(case.options), torch_settings.read()
-    subject = plain_call.build_drawn(case, device)
+    drawn = plain_call.build_drawn(case, device)
+    subject = drawn.subject
     put_back, compiled = subject.put_back, mode_effect.read_compiled()
     was_set = ", ".join(put_back)  # which the model may need
     after = f", after what its builder set was put back ({was_set})" if put_back else ""
     with _blame(f"{EAGER_FAILS}{after}", case, Findings()):
         subject = phase.prepare(subject, plan.seed)
-        plain = subject.cast(None)
-        changes = plain_call.call_without_gradients(partial(find_changes, plain))
-        subject = replace(subject, changes=changes)
+        examined = plain_call.find_changes(subject, drawn.to_call, phase.trains)
+        subject = examined.subject
         findings = Findings(
             named_inputs=bool(subject.inputs.kwargs) or None,
             changed_arguments=", ".join(subject.changes) or None,
+            changed_state=module_state.name_places(subject.state),
+            state_left=module_state.name_places(examined.left),
+            dtypes_kept=", ".join(_kept_dtypes(subject)) or None,
         )
-        work = steady_work.work_of_new_call(replace(plain, changes=subject.changes), findings)
-        del plain
+        reached = copies.Reached(subject.module)
+        work = steady_work.work_of_new_call(examined.plain, findings, reached)
+        if reached.place:
+            raise Ended("failed", REACHED.format(place=reached.place), findings)
+        del drawn, examined, reached
         check = phase.check(subject, device, plan.seed)
     if work and not work.operators and check.seen.depends:
         raise Ended("failed", steady_work.REMEMBERED, findings)
@@ -162,7 +181,7 @@ def _time(
         torch._dynamo.config.fail_on_recompile_limit_hit = not varies
     progress("first call")
     seen = check.seen
-    subject = replace(subject, random=seen.random, own_dtypes=seen.checked_against == "own")
+    subject = replace(subject, random=seen.random)
     try:
         judge = judge_of(check, subject, case, plan, device)
         own_graphs = mode_effect.read_compiled().since(compiled).graphs  # only eager ran so far
@@ -218,6 +237,11 @@ def _time(
         prove = partial(_prove, candidate, baseline, device)
         findings = passes.guard("evidence", unproven, prove, findings)
     return candidate, isinstance(judge, RandomJudge), findings
+
+
+def _kept_dtypes(subject: Subject) -> list[str]:
+    kept = (t.dtype for t in subject.tensors() if t.is_floating_point() or t.is_complex())
+    return sorted({str(each).removeprefix("torch.") for each in kept if each != torch.float32})
 
 
 def _add_settings(findings: Findings, put_back: Iterable[str], in_calls: Sequence[str]) -> Findings:

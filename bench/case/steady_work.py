@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
 import torch
@@ -22,9 +23,14 @@ from modescope.bench.records.results import Ended, Findings, add_flag
 from modescope.bench.steps import arguments
 from modescope.bench.steps.evidence import mode_effect
 from modescope.bench.steps.subject import Subject
+from modescope.bench.summary import GROWS
 
 OperatorCounts = Counter[str]
 """The operators of a call that compute something: how often each is called, by name."""
+
+GROWTH = 1.5
+"""A steady call, after hundreds of calls, whose operators are this many times those of an early
+call, or return this many times its elements, shows that work grows with every call."""
 
 REMEMBERED = (
     "called again with the same arguments, the model computes nothing: it returns what it "
@@ -38,28 +44,32 @@ class WorkOfNewCall:
     """The operators that a call with new arguments runs in plain eager."""
 
     operators: OperatorCounts
+    elements: int  # that they return
     dtypes: frozenset[torch.dtype]  # of weights and inputs: other kernels may serve other dtypes
 
 
-def work_of_new_call(plain: Subject, findings: Findings) -> WorkOfNewCall | None:
+def work_of_new_call(
+    plain: Subject, findings: Findings, reached: AbstractContextManager[object]
+) -> WorkOfNewCall | None:
     """Returns the operators that `plain` runs when it is called with arguments it has not seen.
 
     The arguments are copies, in new tensors. A second call with these same tensors follows: if it
     computes nothing, the model remembers results, and Ended is raised. `plain` must have been
     called once before. None if torch cannot list the operators, or if the model compiles a part of
-    itself.
+    itself. The calls run within `reached`.
     """
     compiled = mode_effect.read_compiled()
     try:
         called = replace(plain, inputs=plain.inputs.copy())
-        new, same = _operators(called), _operators(called)
+        with reached:
+            (new, elements), (same, _) = _operators(called), _operators(called)
     except Exception:  # of any kind: forward may need gradients, or refuse to be observed
         return None
     if mode_effect.read_compiled() != compiled:  # the model compiles a part of itself
         return None
     if new and not same:
         raise Ended("failed", REMEMBERED, findings)
-    return WorkOfNewCall(new, _dtypes(plain))
+    return WorkOfNewCall(new, elements, _dtypes(plain))
 
 
 def compare(before: WorkOfNewCall, contenders: Iterable[Contender], findings: Findings) -> Findings:
@@ -78,11 +88,13 @@ def compare(before: WorkOfNewCall, contenders: Iterable[Contender], findings: Fi
             continue
         try:
             with built.keep_state():
-                now = _operators(built.subject)
+                now, elements = _operators(built.subject)
         except Exception:  # such as a table that was made in inference mode
             continue
         if before.operators and not now:
             raise Ended("failed", REMEMBERED, findings)
+        if elements > GROWTH * before.elements or now.total() > GROWTH * before.operators.total():
+            findings = add_flag(findings, GROWS)
         if now != before.operators:
             text = operator_comparison.difference(before.operators, now)
             return add_flag(replace(findings, steady_operators=text), "other_operators")
@@ -90,8 +102,10 @@ def compare(before: WorkOfNewCall, contenders: Iterable[Contender], findings: Fi
     return findings
 
 
-def _operators(subject: Subject) -> OperatorCounts:
-    """Counts the operators of a call in plain eager that compute something.
+def _operators(subject: Subject) -> tuple[OperatorCounts, int]:
+    """Counts the operators of a call in plain eager that compute something, and their results.
+
+    The results count by their elements.
 
     It runs without gradients, but not in inference mode, which hides operators within compositions.
     """
@@ -99,9 +113,8 @@ def _operators(subject: Subject) -> OperatorCounts:
     with torch.no_grad(), seen:
         call()
     names = Counter(name.removesuffix(operator_comparison.STRIDED) for name in seen.names)
-    return Counter(
-        {name: n for name, n in names.items() if find_working([name.replace(".", "::", 1)])}
-    )
+    works = {name: n for name, n in names.items() if find_working([name.replace(".", "::", 1)])}
+    return Counter(works), seen.elements
 
 
 def _dtypes(subject: Subject) -> frozenset[torch.dtype]:

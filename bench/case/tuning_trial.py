@@ -37,7 +37,7 @@ def nothing_to_tune(progress: Progress, case: Case, plan: Plan) -> bool:
     set_up_torch(case, plan)
     compiler.import_it()
     device, phase = find(case.device), phase_of(case.options)
-    subject = phase.prepare(plain_call.build_drawn(case, device), plan.seed)
+    subject = phase.prepare(plain_call.build_drawn(case, device).subject, plan.seed)
     own = phase.own(subject.cast(modes.weight_dtype(case.variant)))
     before = mode_effect.read_compiled()
     with _lower_only() as fixed:

@@ -6,7 +6,7 @@ import gc
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import torch
@@ -25,10 +25,13 @@ class Prepared:
     """A step with a preparation before each call, which is not timed: only `call` is.
 
     Calling a `Prepared` does both. Timers and watches use `prepare` and `call` one by one.
+    `in_a_row`: whether the preparation takes next to nothing and gives the device no work, so that
+    prepared calls may be timed as they follow each other.
     """
 
     prepare: Step
     call: Step  # alone
+    in_a_row: bool = False
 
     def __call__(self) -> object:
         """Prepares, then calls."""
@@ -62,7 +65,7 @@ def prepare_call(step: Step) -> Step:
 
 def prepare_like(step: Step, like: Step) -> Step:
     """Returns `step` with the preparation of `like`, or `step` itself if `like` has none."""
-    return Prepared(like.prepare, step) if isinstance(like, Prepared) else step
+    return replace(like, call=step) if isinstance(like, Prepared) else step
 
 
 class Mark(Protocol):

@@ -45,10 +45,21 @@ class Checks:
     matmul_precision: str | None = nullable("torch.get_float32_matmul_precision() while measuring")
     seen_grad: str | None = nullable("grad state in which the model was called")
     seen_autocast: str | None = nullable("dtype of autocast at that call, or none")
-    seen_weight_dtype: str | None = nullable("dtype of the weights at that call")
+    seen_weight_dtype: str | None = nullable("dtypes of the weights at that call")
     named_inputs: bool | None = nullable("true where the model takes its inputs by name")
     changed_arguments: str | None = nullable(
         "arguments that forward changes; they are put back before every call, untimed"
+    )
+    changed_state: str | None = nullable(
+        "parameters, buffers and attributes that forward changes; they are put back before every "
+        "call, untimed"
+    )
+    state_left: str | None = nullable(
+        "attributes that forward may change and that cannot be put back"
+    )
+    dtypes_kept: str | None = nullable(
+        "dtypes of weights, buffers and inputs, as they were built, that no variant changes; null "
+        "if all floats are fp32"
     )
     steady_operators: str | None = nullable(
         "operators by which a steady call differs from a call of plain eager; null if by none"

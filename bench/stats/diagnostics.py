@@ -214,6 +214,21 @@ def _varying(values: Samples) -> Logs | None:
     return numbers
 
 
+GROWTH, GROWTH_TAU = 0.5, 0.8
+"""The least rise of a call's time from the first third of the rounds to the last, and the least
+rank correlation with time (Kendall's tau), that mean that calls do more and more work. Work that
+grows by the same amount with every call has a tau near 1."""
+
+
+def grows(durations_s: Samples, paces_s: Samples) -> bool:
+    """Whether durations rise round by round, apart from the pace of the machine (`paces_s`)."""
+    logs, pace = logarithms(durations_s), logarithms(paces_s)
+    if logs is None:
+        return False
+    risen = drift(logs if pace is None or len(pace) != len(logs) else logs - pace)
+    return risen is not None and risen.size > GROWTH and risen.statistic > GROWTH_TAU
+
+
 WAIT_SHARE = 0.01
 """Share of the window that the measuring thread may wait for a core, or be stopped by a quota."""
 

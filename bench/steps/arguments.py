@@ -1,7 +1,8 @@
-"""Finds the arguments that a model's forward changes, and restores them before each call.
+"""Finds the arguments and the state that a model's forward changes, and restores them.
 
 A program passes new arguments to each call; a benchmark passes the same example again and again.
-Without restoring, each call would begin with what the last one left.
+Without restoring, each call would begin with what the last one left. How a module's state is found
+and restored is in `module_state`.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def alias_inputs(inputs: Inputs) -> Inputs:
     """
 
     def alias(tensor: torch.Tensor) -> torch.Tensor:
-        return tensor.detach().requires_grad_(tensor.requires_grad)
+        return geometry.leaf(tensor, tensor)
 
     return Inputs(*trees.map_tensors(alias, (inputs.args, inputs.kwargs)))
 
@@ -55,6 +56,7 @@ def find_changes(subject: Subject) -> tuple[str, ...]:
         if place not in after
         or _version(leaf) != version
         or _differs(values[place], leaf, after[place])
+        or _has_gradient(after[place])
     )
     places = [place for place, *_ in known]
     added = tuple(place for place in after if place not in places)
@@ -66,15 +68,20 @@ def call_of(subject: Subject, target: torch.nn.Module) -> Step:
     """Returns a function that calls `target` with the arguments of the subject's module.
 
     If calls have different sizes, it calls `target` once with each size. If forward changes its
-    arguments, it is a `Prepared`: it passes copies of the changed ones, and its untimed preparation
-    writes the original values back into them before each call.
+    arguments or its module's state, it is a `Prepared`: it passes copies of the changed arguments,
+    and its untimed preparation writes what was there before into these and into the module.
     """
     if subject.parts:  # each size once
         calls = [call_of(part, target) for part in subject.parts.values()]
         return lambda: [call() for call in calls]
     args, kwargs = subject.inputs.args, subject.inputs.kwargs
+    restore = subject.restore
     if not subject.changes:
-        return lambda: target(*args, **kwargs)
+
+        def call() -> object:
+            return target(*args, **kwargs)
+
+        return Prepared(restore, call, in_a_row=not restore.values) if restore else call
     given = subject.given
     copied = zip(given.tensors(), subject.inputs.tensors(), strict=True)
     pairs = [(own, value) for own, value in copied if own is not value]
@@ -86,6 +93,8 @@ def call_of(subject: Subject, target: torch.nn.Module) -> Step:
             for own, value in pairs:
                 geometry.write(own, value)
         called = alias_inputs(given)
+        if restore:
+            restore()
 
     return Prepared(renew, lambda: target(*called.args, **called.kwargs))
 
@@ -99,25 +108,18 @@ def _differs(value: object, given: object, now: object) -> bool:
     """
     if not (isinstance(value, torch.Tensor) and isinstance(given, torch.Tensor)):
         return now is not given and not (type(now) is type(given) and now == given)
-    if _is_plain(value) and not torch.equal(_bits(value), _bits(given)):
+    if geometry.is_plain(value) and not geometry.same_bits(value, given):
         return True
     return not isinstance(now, torch.Tensor) or _properties(given) != _properties(now)
 
 
-def _is_plain(tensor: torch.Tensor) -> bool:
-    if type(tensor) not in (torch.Tensor, torch.nn.Parameter):
-        return False
-    return tensor.layout == torch.strided and not (tensor.is_quantized or tensor.is_nested)
-
-
-def _bits(tensor: torch.Tensor) -> torch.Tensor:
-    plain = tensor.detach().resolve_conj().resolve_neg()
-    return plain.contiguous().reshape(-1).view(torch.uint8)
+def _has_gradient(leaf: object) -> bool:
+    return isinstance(leaf, torch.Tensor) and leaf.is_leaf and leaf.grad is not None
 
 
 def _properties(tensor: torch.Tensor) -> tuple[Any, ...]:
     shared = (type(tensor), tensor.dtype, tensor.requires_grad, tensor.grad_fn is not None)
-    if not _is_plain(tensor):  # a nested one has no single shape
+    if not geometry.is_plain(tensor):  # a nested one has no single shape
         return shared
     place = (tensor.stride(), tensor.storage_offset(), tensor.untyped_storage()._cdata)
     return (*shared, tensor.shape, *place)

@@ -20,7 +20,7 @@ from modescope.bench.records import input_descriptions
 from modescope.bench.records.cases import BUILT_IN, Model
 from modescope.bench.records.errors import UsageError, one_line
 from modescope.bench.records.input_descriptions import TensorDescription
-from modescope.bench.steps import torch_settings, trees
+from modescope.bench.steps import geometry, torch_settings, trees
 from modescope.bench.steps.pickled_model import load
 from modescope.bench.steps.subject import Inputs, Subject
 
@@ -99,7 +99,7 @@ def draw_inputs(parsed: Any, sizes: Mapping[str, int]) -> Any:
 
 
 def parse_inputs(example: object) -> Inputs | None:
-    """Turns `example` into arguments of forward, with detached tensors.
+    """Turns `example` into arguments of forward, with tensors that are leaves of autograd.
 
     A tensor, tuple or list is passed by position, a mapping by name. Returns None if `example` has
     no tensor, or a key that is not a string.
@@ -111,7 +111,7 @@ def parse_inputs(example: object) -> Inputs | None:
     inputs = Inputs(args, kwargs)
     if not (inputs.tensors() and all(isinstance(name, str) for name in kwargs)):
         return None
-    return inputs.map(torch.Tensor.detach)
+    return inputs.map(lambda tensor: geometry.leaf(tensor, tensor))
 
 
 def _describe(built: object) -> str:

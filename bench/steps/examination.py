@@ -191,9 +191,10 @@ def _rebuilt(subject: Subject, seed: int) -> Inputs:
 
 def _scale_input(subject: Subject, seed: int) -> Inputs:
     nudged = subject.inputs.copy()
-    arguments = map(geometry.distinct, trees.tensors((nudged.args, nudged.kwargs)))
-    if (scaled := next(filter(is_plain_float, arguments), None)) is not None:
-        scaled.mul_(NUDGE)
+    with torch.no_grad():
+        arguments = map(geometry.distinct, trees.tensors((nudged.args, nudged.kwargs)))
+        if (scaled := next(filter(is_plain_float, arguments), None)) is not None:
+            scaled.mul_(NUDGE)
     return _add_targets(nudged, subject, seed)
 
 

@@ -55,9 +55,40 @@ def copier(tensors: Iterable[torch.Tensor], convert: Convert) -> Convert:
     return copy
 
 
+def leaf(tensor: torch.Tensor, original: torch.Tensor) -> torch.Tensor:
+    """Returns `tensor`, a copy or alias of `original`, as a leaf that carries what that carries.
+
+    That is whether it requires a gradient, its subclass, and its attributes.
+    """
+    own = tensor.detach()
+    kind = type(original)
+    if type(own) is not kind and not issubclass(kind, torch.nn.Parameter):
+        own = own.as_subclass(kind)
+    for name, value in vars(original).items():  # some are what a wrapper consists of
+        vars(own).setdefault(name, value)
+    return own.requires_grad_(original.requires_grad)
+
+
 def write(tensor: torch.Tensor, value: torch.Tensor) -> None:
     """Overwrites `tensor` in place with `value`, which has the same size and strides."""
     distinct(tensor).copy_(distinct(value))
+
+
+def is_plain(tensor: torch.Tensor) -> bool:
+    """Whether the elements of `tensor` can be read and written one by one."""
+    if type(tensor) not in (torch.Tensor, torch.nn.Parameter):
+        return False
+    return tensor.layout == torch.strided and not (tensor.is_quantized or tensor.is_nested)
+
+
+def same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two plain tensors of one shape and dtype are equal bit by bit, so nan equals nan."""
+    return torch.equal(_bits(one), _bits(other))
+
+
+def _bits(tensor: torch.Tensor) -> torch.Tensor:
+    plain = tensor.detach().resolve_conj().resolve_neg()
+    return plain.contiguous().reshape(-1).view(torch.uint8)
 
 
 def distinct(tensor: torch.Tensor) -> torch.Tensor:

@@ -18,6 +18,7 @@ from modescope.bench.records.errors import note_place
 from modescope.bench.steps import examination, geometry, plain_call
 from modescope.bench.steps.checks import Check, Deviation, Seen, worst
 from modescope.bench.steps.examination import REFERENCES, Calls, Recipe
+from modescope.bench.steps.module_state import keep_state
 from modescope.bench.steps.outputs import (
     Outputs,
     comparable,
@@ -27,7 +28,7 @@ from modescope.bench.steps.outputs import (
     why_incomparable,
     zero_nonfinite,
 )
-from modescope.bench.steps.subject import Built, Inputs, Subject, keep_state
+from modescope.bench.steps.subject import Built, Inputs, Subject
 
 T = TypeVar("T")
 
@@ -169,7 +170,7 @@ def prepare_check(subject: Subject, device: Hardware, seed: int) -> OutputCheck:
     """
 
     def copy(dtype: torch.dtype | None) -> Calls[list[Results]]:
-        own = subject.cast(dtype)
+        own = subject.cast(dtype, every=True)
         return Calls(own.module, lambda inputs, seed: _runs(own, own.call, inputs, seed))
 
     def finite(results: list[Results]) -> bool:

@@ -100,7 +100,7 @@ class TrainingPhase(Phase):
 
         Its reference is a float64 copy that is trained without loss scaler and capture.
         """
-        options, kept = self.options, subject.cast(None).to(torch.device("cpu"))
+        options, kept = self.options, subject.on_host()
         plain = Training(options.optimizer, lr=options.lr, loss=options.loss, scaler=False)
         follows_size = OPTIMIZERS[options.optimizer].follows_size
         return Trial(kept, TrainingPhase(plain), follows_size, device).check(seed)

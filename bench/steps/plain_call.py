@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeVar
 
 import torch
@@ -16,31 +18,92 @@ from modescope.bench.records.cases import Case, Model
 from modescope.bench.records.errors import UsageError, one_line
 from modescope.bench.records.input_descriptions import KEY
 from modescope.bench.records.results import Ended
+from modescope.bench.steps import arguments, copies, module_state
 from modescope.bench.steps.building import build
-from modescope.bench.steps.subject import Inputs, Subject, keep_state
+from modescope.bench.steps.module_state import keep_state
+from modescope.bench.steps.subject import Inputs, Subject
 
 T = TypeVar("T")
 
 LONGEST_ERROR = 200  # characters of torch's message
 
+SLOW_BUILD_S = 2.0
+"""A builder that takes longer is called once, and its module copied, if a copy is as good."""
 
-def build_drawn(case: Case, device: Hardware) -> Subject:
+NO_COPY = (
+    "modescope needs several copies of the model in one process (the mode, its baseline, a "
+    "reference), but {origin} {other}, and {why}; build a new module in each call of the builder"
+)
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A model as it was built, twice.
+
+    Neither module was called, except to make the weights of lazy modules. One is to be called in
+    plain eager, and further modules get the values of the other, which is never called. The one to
+    call is what the builder made first, unless there are only copies of that.
+    """
+
+    subject: Subject  # whose module is never called
+    to_call: torch.nn.Module  # as if it were the user's
+
+
+def build_drawn(case: Case, device: Hardware) -> Drawn:
     """Builds the model of `case` with its inputs on `device`; lazy modules get their weights.
 
     A first call makes torch's lazy modules draw weights. A model that makes other parameters in its
-    first call is refused later (`examination.examine`).
+    first call is refused later (`examination.examine`). The builder is called for every further
+    module, from the same random numbers, if it takes no longer than SLOW_BUILD_S, or if a copy
+    would be another program. If it gives no module of its own each time, there are copies only;
+    raises UsageError if these would be another program.
     """
-    subject = build(case.model, case.largest_shape)
-    tensors = (*subject.module.parameters(), *subject.module.buffers())
-    if any(map(is_lazy, tensors)):
-        outputs(subject)
+    restore_generators, start = copies.generator_states(), time.perf_counter()
+    first = _build_once(case)
+    is_slow = time.perf_counter() - start > SLOW_BUILD_S
+
+    def again() -> torch.nn.Module:
+        with copies.keep_generators():
+            restore_generators()
+            return _build_once(case).module
 
     def rebuild(seed: int, sizes: Mapping[str, int] | None = None) -> Inputs:
         torch.manual_seed(seed)
         other = build(case.model, {**case.largest_shape, **(sizes or {})}).inputs
         return other.map(lambda tensor: tensor.to(device.torch_device))
 
-    return replace(subject.to(device.torch_device), rebuild=rebuild)
+    subject = replace(first, rebuild=rebuild)
+    why_not = copies.why_not_copied(first.module) if is_slow else "not tried"
+    if why_not:  # so the builder has to be called again, whatever that takes
+        second = again()
+        other = _why_other(first.module, second)
+        if other is None:
+            subject = replace(subject, again=again)
+            copies.load(second, first.module)
+            drawn = replace(subject, module=second).to(device.torch_device)
+            return Drawn(drawn, first.module.to(device.torch_device))
+        if why_not := copies.why_not_copied(first.module):
+            raise UsageError(NO_COPY.format(origin=case.model.origin, other=other, why=why_not))
+    subject = subject.to(device.torch_device)
+    return Drawn(subject, subject.another())
+
+
+def _build_once(case: Case) -> Subject:
+    subject = build(case.model, case.largest_shape)
+    tensors = (*subject.module.parameters(), *subject.module.buffers())
+    if any(map(is_lazy, tensors)):
+        outputs(subject)
+    return subject
+
+
+def _why_other(first: torch.nn.Module, second: torch.nn.Module) -> str | None:
+    """Returns why what the builder made second cannot stand for the first; None if it can."""
+    if copies.shares_memory(first, second):
+        return "returns parts of the same module each time"
+    differences = copies.differences(copies.describe(first), copies.describe(second))
+    if differences:
+        return f"returns another structure each time ({copies.shorten_list(differences)})"
+    return None
 
 
 def call_without_gradients(call: Callable[[], T]) -> T:
@@ -57,6 +120,48 @@ def call_without_gradients(call: Callable[[], T]) -> T:
             raise
     with torch.enable_grad():
         return call()
+
+
+@dataclass(frozen=True)
+class Examined:
+    """A model after its first calls in plain eager.
+
+    `subject` knows the arguments and the state that they change; its module was not called, and
+    that of `plain` was. `left` are places of state that calls may change and that are not put back.
+    """
+
+    subject: Subject
+    plain: Subject
+    left: tuple[str, ...]
+
+
+def find_changes(subject: Subject, to_call: torch.nn.Module, trains: bool) -> Examined:
+    """Finds the arguments and the state that calls in plain eager change.
+
+    The calls are of `to_call`, a module like the subject's. `trains`: whether a step also runs
+    backward, which gives gradients to the arguments that require them.
+    """
+    if to_call.training != subject.module.training:
+        to_call.train(subject.module.training)
+    plain, found = replace(subject, module=to_call), list[tuple[str, ...]]()
+    call = partial(call_without_gradients, lambda: found.append(arguments.find_changes(plain)))
+    state = module_state.find_changes(to_call, subject.module, call)
+    changes, places, left = found[0], state.places, state.unseen
+    if trains:
+        places = module_state.put_back_in_training(to_call, places)
+        changes = tuple(dict.fromkeys([*changes, *_requiring_gradients(subject)]))
+    if subject.order:  # a pass is timed as a whole, with nothing between its calls
+        places, left = (), (*left, *places)
+    subject = replace(subject, changes=changes, state=places)
+    restore = state.restore if places else None
+    return Examined(
+        subject.remember_state(), replace(subject, module=to_call, restore=restore), left
+    )
+
+
+def _requiring_gradients(subject: Subject) -> list[str]:
+    leaves = subject.inputs.leaves()
+    return [at for at, leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
 
 
 def outputs(subject: Subject) -> Any:

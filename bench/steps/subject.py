@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import torch
-from torch.nn.parameter import is_lazy
 
 from modescope.bench.devices.devices import Step
-from modescope.bench.steps import geometry, trees
+from modescope.bench.steps import copies, geometry, module_state, trees
+from modescope.bench.steps.module_state import keep_state
 
 
 @dataclass(frozen=True)
@@ -42,8 +41,12 @@ class Inputs:
         return Inputs(*trees.map_tensors(function, (self.args, self.kwargs, self.targets)))
 
     def copy(self, convert: geometry.Convert = torch.clone) -> Inputs:
-        """Returns copies that lie in memory like the originals; `convert` makes their storage."""
-        return self.map(geometry.copier(self.tensors(), convert))
+        """Returns copies that lie in memory like the originals; `convert` makes their storage.
+
+        They are leaves of autograd, and keep `requires_grad`, subclass and attributes.
+        """
+        copy = geometry.copier(self.tensors(), convert)
+        return self.map(lambda tensor: geometry.leaf(copy(tensor), tensor))
 
     @torch.no_grad()
     def assign(self, values: Inputs) -> None:
@@ -63,7 +66,13 @@ class Subject:
     inputs: Inputs
     random: bool = False  # whether forward is known to draw random numbers
     changes: tuple[str, ...] = ()  # places of the arguments that forward is known to change
-    own_dtypes: bool = False  # whether forward only works in the dtypes of the model as it is
+    state: tuple[str, ...] = ()  # places of the module that forward is known to change
+    again: Callable[[], torch.nn.Module] | None = None
+    """Makes another module as the first was built; None: further modules are deep copies."""
+    since: tuple[Callable[[torch.nn.Module], object], ...] = ()
+    """What was done to the module since it was built, apart from values."""
+    restore: module_state.Restorer | None = None
+    """Puts `state` back to what it was when this subject was made; None if it has none."""
     rebuild: Callable[..., Inputs] | None = None
     """A function of a seed, and of other sizes if given, that returns the inputs that the builder
     makes."""
@@ -87,33 +96,39 @@ class Subject:
         changed = {id(leaves.get(place)) for place in self.changes}
         own = [each for each in self.inputs.tensors() if id(each) in changed]
         copy = geometry.copier(own, torch.clone)  # those that share memory share it again
-        return self.inputs.map(lambda each: copy(each) if id(each) in changed else each)
 
-    def cast(self, dtype: torch.dtype | None) -> Subject:
-        """Returns a copy whose floating weights, buffers and inputs have `dtype`; None: their own.
+        def give(tensor: torch.Tensor) -> torch.Tensor:
+            return geometry.leaf(copy(tensor), tensor) if id(tensor) in changed else tensor
 
-        With `own_dtypes`, fp32 means their own dtypes, too. `Module.to(dtype)` is not used because
-        it would take the imaginary part from complex weights.
+        return self.inputs.map(give)
+
+    def cast(self, dtype: torch.dtype | None, every: bool = False) -> Subject:
+        """Returns a copy whose fp32 weights, buffers and inputs have `dtype`; None: their own.
+
+        With `every`, those of other floating dtypes have it, too, as a reference needs.
         """
-        if self.own_dtypes and dtype is torch.float32:
-            dtype = None
 
         def converted(tensor: torch.Tensor) -> torch.Tensor:
-            return tensor.to(dtype) if dtype and tensor.is_floating_point() else tensor
+            known = tensor.is_floating_point() if every else tensor.dtype is torch.float32
+            return tensor.to(dtype) if dtype and known else tensor
 
-        module = copy_module(self.module, converted)._apply(converted)
         inputs = self.inputs.copy(lambda storage: converted(storage.clone()))
-        return replace(self, module=module, inputs=inputs)
+        made = replace(self, module=self.another(), inputs=inputs)
+        if dtype and (every or dtype is not torch.float32):
+            made = made.change(partial(copies.convert, function=converted))
+        return made.remember_state()
 
     def call(self) -> Any:
         """Calls the module once, on copies of the inputs, and returns its result.
 
-        If calls have different sizes, it is called once at each size; the result is a dict from
-        size to result.
+        Before that, it puts the module's state back. If calls have different sizes, it is called
+        once at each size; the result is a dict from size to result.
         """
         if self.order:
             return {name: part.call() for name, part in self.parts.items()}
         own = self.inputs.copy()
+        if self.restore:
+            self.restore()
         return self.module(*own.args, **own.kwargs)
 
     def tensors(self) -> list[torch.Tensor]:
@@ -123,53 +138,40 @@ class Subject:
     def to(self, device: torch.device) -> Subject:
         """Returns the subject on `device`: moves its module in place and copies its inputs."""
         inputs = self.inputs.copy(lambda storage: storage.to(device))
-        return replace(self, module=self.module.to(device), inputs=inputs)
+        moved = replace(self, inputs=inputs).change(lambda module: module.to(device))
+        return moved.remember_state()
 
+    def on_host(self) -> Subject:
+        """Returns a subject like this one whose tensors lie in the host's memory.
 
-def copy_module(
-    module: torch.nn.Module,
-    convert: geometry.Convert = torch.Tensor.detach,
-    shared: Iterable[torch.Tensor] = (),
-) -> torch.nn.Module:
-    """Returns a deep copy of `module` that has the `shared` tensors in common with it.
+        That is this one if all of its own do, so the result must not be called.
+        """
+        host = torch.device("cpu")
+        return (
+            self
+            if all(each.device == host for each in self.tensors())
+            else self.cast(None).to(host)
+        )
 
-    `convert` is applied to compressed sparse parameters and buffers only, for example to cast them;
-    the caller converts the others. These are copied apart because deepcopy fails for them, and
-    `Module._apply` changes what their dtype is called, but not their values (torch 2.13).
-    """
-    known: dict[int, Any] = {id(tensor): tensor for tensor in shared}
-    for tensor in (*module.parameters(), *module.buffers()):
-        if tensor.layout in geometry.COMPRESSED and id(tensor) not in known:
-            own = convert(tensor.detach().clone())
-            is_weight = isinstance(tensor, torch.nn.Parameter)
-            known[id(tensor)] = torch.nn.Parameter(own, tensor.requires_grad) if is_weight else own
-    return copy.deepcopy(module, known)
+    def change(self, change: Callable[[torch.nn.Module], object]) -> Subject:
+        """Applies `change` to the module; returns the subject whose further modules have it too."""
+        change(self.module)
+        return replace(self, since=(*self.since, change))
 
+    def another(self) -> torch.nn.Module:
+        """Returns another module like this one, with its values, in memory of its own."""
+        if self.again is None:
+            return copies.copy_module(self.module)
+        made = self.again()
+        for change in self.since:
+            change(made)
+        copies.load(made, self.module)
+        return made
 
-@contextmanager
-def keep_state(module: torch.nn.Module) -> Iterator[dict[str, torch.Tensor]]:
-    """Restores the module's buffers after the block, whether calls changed or replaced them.
-
-    Yields copies of the buffers, with names as in `named_buffers`.
-    """
-    buffers = [
-        (owner, name, buffer, f"{prefix}.{name}".lstrip("."))
-        for prefix, owner in module.named_modules()
-        for name, buffer in owner._buffers.items()
-    ]
-    before = {
-        full: geometry.copier([buffer], torch.clone)(buffer)
-        for _, _, buffer, full in buffers
-        if not (buffer is None or is_lazy(buffer))
-    }
-    try:
-        yield before
-    finally:
-        with torch.inference_mode():  # buffers made in inference mode can only be written there
-            for owner, name, buffer, full in buffers:
-                if buffer is not None and full in before:
-                    geometry.write(buffer, before[full])  # captured graphs contain its address
-                setattr(owner, name, buffer)
+    def remember_state(self) -> Subject:
+        """Returns the subject with a `restore` that returns its module to its present state."""
+        restore = module_state.restorer(self.module, self.state) if self.state else None
+        return replace(self, restore=restore)
 
 
 def is_plain_float(tensor: torch.Tensor) -> bool:
@@ -179,6 +181,7 @@ def is_plain_float(tensor: torch.Tensor) -> bool:
     return bool(tensor.isfinite().all()) and not torch.equal(tensor, tensor.round())
 
 
+@torch.no_grad()
 def redraw(
     inputs: Inputs, seed: int, redrawn: Callable[[torch.Tensor], bool] = lambda tensor: True
 ) -> Inputs:

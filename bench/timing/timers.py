@@ -28,8 +28,8 @@ SHORT_BLOCKS = 5  # their median withstands an interruption, or a change of pace
 TIMER_COSTS_PER_BLOCK = 1e4  # a block this many readings long is measured to 0.01 %
 
 NOT_IN_A_ROW = (
-    "forward changes its arguments, which are put back before each call, so calls cannot follow "
-    "each other directly"
+    "forward changes its arguments or buffers, which are put back before each call, so calls "
+    "cannot follow each other directly"
 )
 
 
@@ -108,7 +108,7 @@ def device_time(step: Step, device: Device, calls: int, host_s: float | None = N
     """
     if not device.queues:
         return Timing((), "this device does not queue work, so it has no time apart from the host")
-    if isinstance(step, Prepared):
+    if isinstance(step, Prepared) and not step.in_a_row:
         return Timing((), NOT_IN_A_ROW)
     if host_s is None:
         host_s = statistics.median(host(step, device, HOST_CALLS).samples_s)
@@ -147,7 +147,7 @@ def pipelined(step: Step, device: Device, calls: int) -> Timing:
     for ten calls on a busy device. An interruption of the shorter block can make a slope negative.
     Such slopes are kept, because without them the median of many would be too high.
     """
-    if isinstance(step, Prepared):
+    if isinstance(step, Prepared) and not step.in_a_row:
         return Timing((), NOT_IN_A_ROW)
     if not device.queues:
         blocks = min(SHORT_BLOCKS, calls)

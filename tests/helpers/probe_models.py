@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from omegaconf import OmegaConf
@@ -400,27 +400,50 @@ def consumes() -> tuple[nn.Module, Any]:
 class Forgets(nn.Module):
     """Does less work from its `calls`-th call on.
 
-    With 0, it does less whenever it gets the same argument as in the call before.
+    With 0, it does less whenever it gets the same argument as in the call before. What it remembers
+    is in an attribute, or, out of sight, in a table of the process.
     """
 
-    def __init__(self, calls: int) -> None:
+    TABLE: ClassVar[dict[int, Any]] = {}
+
+    def __init__(self, calls: int, seen: bool) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.rand(WIDTH) + 0.5)
-        self.calls, self.left = calls, calls
-        self.last: tuple[Any, Any] = (None, None)
+        self.calls = calls
+        self.kept = {"left": calls, "x": None, "y": None}
+        self.seen = seen
 
     def forward(self, x: Tensor) -> Tensor:
+        kept = self.kept if self.seen else self.TABLE.setdefault(id(self), dict(self.kept))
         if self.calls:
-            self.left -= 1
-            return x * self.weight if self.left <= 0 else x * self.weight * 1.0 * 1.0
-        if self.last[0] is not x:
-            self.last = (x, x * self.weight)
-        result: Tensor = self.last[1]
+            kept["left"] -= 1
+            return x * self.weight if kept["left"] <= 0 else x * self.weight * 1.0 * 1.0
+        if kept["x"] is not x:
+            kept |= {"x": x, "y": x * self.weight}
+        result: Tensor = kept["y"]
         return result
 
 
-def forgets(calls: int = 0) -> Built:
-    return Forgets(calls), (torch.rand(2, WIDTH) + 0.5,)
+def forgets(calls: int = 0, seen: bool = False) -> Built:
+    return Forgets(calls, seen), (torch.rand(2, WIDTH) + 0.5,)
+
+
+class Grows(nn.Module):
+    """Sums all inputs that it has had, which it keeps in a table of the process."""
+
+    TABLE: ClassVar[list[Tensor]] = []
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.rand(WIDTH) + 0.5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.TABLE.append(x)
+        return torch.stack(self.TABLE).mean(0) * self.weight
+
+
+def grows() -> Built:
+    return Grows(), (torch.randn(2, WIDTH),)
 
 
 class Tabulates(nn.Module):

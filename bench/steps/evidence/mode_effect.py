@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from types import FrameType
 from typing import Any
@@ -39,6 +39,10 @@ DOUBTS: tuple[tuple[Callable[[Facts], bool], str], ...] = (
     (
         lambda f: f.observed.weight_dtype != f.expected.weight_dtype,
         "weights were {f.observed.weight_dtype} instead of {f.expected.weight_dtype}",
+    ),
+    (
+        lambda f: f.variant.dtype != "fp32" and not f.has_fp32,
+        "no weight or input is in fp32, and {f.variant.dtype} changes no other",
     ),
     (
         lambda f: backends.replays_graphs(f.mode) and f.on_cpu,
@@ -88,11 +92,11 @@ def breaks_summary(sites: Sequence[Site]) -> str:
 
 @dataclass(frozen=True)
 class Observed:
-    """Gradient mode, autocast and dtype of weights in effect when a step called the model."""
+    """Gradient mode, autocast and dtypes of weights in effect when a step called the model."""
 
     grad: str
     autocast: str  # dtype, or "none"
-    weight_dtype: str  # of the first floating weight; "none" without weights
+    weight_dtype: str  # all floating ones, such as "bfloat16, float64"; "none" without weights
 
 
 def read_compiled() -> Compiled:
@@ -173,8 +177,16 @@ def _state(module: torch.nn.Module, device_type: str) -> Observed:
     autocast = "none"
     if torch.is_autocast_enabled(device_type):
         autocast = _name(torch.get_autocast_dtype(device_type))
-    weights = [w.dtype for w in module.parameters() if w.is_floating_point()]
-    return Observed(grad, autocast, _name(weights[0]) if weights else "none")
+    return Observed(grad, autocast, _list(weight_dtypes(module)))
+
+
+def weight_dtypes(module: torch.nn.Module) -> frozenset[str]:
+    """Returns the names of the floating dtypes of parameters, such as `float32`."""
+    return frozenset(_name(w.dtype) for w in module.parameters() if w.is_floating_point())
+
+
+def _list(dtypes: Iterable[str]) -> str:
+    return ", ".join(sorted(set(dtypes))) or "none"
 
 
 def _name(dtype: torch.dtype) -> str:
@@ -215,7 +227,8 @@ class Facts:
     observed: Observed
     breaks: GraphBreaks | None  # None where unknown, or nothing was compiled
     graph_launches: int | None = None  # in a steady call; None until after timing
-    own_dtypes: bool = False  # as of `bench.steps.subject.Subject`
+    built_dtypes: frozenset[str] = frozenset({"float32"})  # of the weights, as they were built
+    has_fp32: bool = True  # whether a weight, buffer or input was fp32, as it was built
     varies: bool = False  # calls have different sizes, each of which may be compiled
 
     @property
@@ -238,10 +251,9 @@ class Facts:
     def expected(self) -> Observed:
         """The state of torch that the mode demands."""
         autocast = _name(DTYPES[self.variant.dtype]) if self.mode.autocast else "none"
-        demanded, seen = weight_dtype(self.variant), self.observed.weight_dtype
-        kept = seen == "none" or (self.own_dtypes and demanded is torch.float32)
-        weights = seen if kept else _name(demanded)
-        return Observed(self.mode.grad, autocast, weights)
+        cast = _name(weight_dtype(self.variant))
+        weights = (cast if each == "float32" else each for each in self.built_dtypes)
+        return Observed(self.mode.grad, autocast, _list(weights))
 
 
 @dataclass(frozen=True)

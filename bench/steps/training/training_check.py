@@ -26,8 +26,9 @@ from modescope.bench.steps.checks import (
     parameter,
 )
 from modescope.bench.steps.examination import Calls, Recipe, default_dtype
+from modescope.bench.steps.module_state import keep_state
 from modescope.bench.steps.outputs import Outputs, double
-from modescope.bench.steps.subject import Built, Inputs, Subject, keep_state
+from modescope.bench.steps.subject import Built, Inputs, Subject
 from modescope.bench.steps.training.reference import (
     EXACT,
     References,
@@ -125,7 +126,7 @@ class Trial:
 
     def on_device(self, dtype: torch.dtype | None) -> Subject:
         """Returns a copy on the device with floats of `dtype`; None keeps their own dtypes."""
-        return self.subject.cast(dtype).to(self.device.torch_device)
+        return self.subject.cast(dtype, every=True).to(self.device.torch_device)
 
     def build(self, dtype: torch.dtype | None) -> Built:
         """Builds steps of the copy that `on_device` makes."""

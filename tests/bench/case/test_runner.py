@@ -33,6 +33,7 @@ from tests.helpers.probe_models import (
     case,
     counts,
     forgets,
+    grows,
     linear,
     model,
     needs_gradients,
@@ -417,6 +418,18 @@ OUTCOMES: dict[str, tuple[Case, dict[str, Any]]] = {
     "later calls do less": (
         case(model(forgets, calls=5), variant()),
         OK | {"steady_operators": "without 2 × aten.mul", "flags": says("other_operators")},
+    ),
+    "what it remembers is put back": (
+        case(model(forgets, seen=True), INFERENCE),
+        OK | {"changed_state": "kept['x'], kept['y']", "checked": "exact"}
+        | {"steady_operators": None, "pipelined_rounds_s": given},
+    ),
+    "its count of calls is put back": (
+        case(model(forgets, calls=5, seen=True), INFERENCE),
+        OK | {"changed_state": "kept['left']", "steady_operators": None},
+    ),
+    "its work grows": (
+        case(model(grows), INFERENCE), OK | {"flags": says("work_grows"), "changed_state": None}
     ),
     "the first call makes a table": (
         case(model(tabulates), variant()),

@@ -62,10 +62,12 @@ def test_sizes_and_arguments_reach_the_function(make: Make) -> None:
 
 def test_inputs_by_position_or_by_name(make: Make) -> None:
     x, y = torch.randn(2, requires_grad=True) * 2, torch.randn(3)
+    x.scale = 4  # type: ignore[attr-defined]
     for example, names in (([x, y], []), ({"left": x, "right": y}, ["left", "right"]), (x, [])):
         inputs = make(lambda example=example: (nn.Identity(), example)).inputs
         assert all(map(torch.equal, inputs.tensors(), (x, y)))
-        assert not inputs.tensors()[0].requires_grad
+        first = inputs.tensors()[0]
+        assert (first.requires_grad, first.is_leaf, vars(first)) == (True, True, {"scale": 4})
         assert list(inputs.kwargs) == names
 
 

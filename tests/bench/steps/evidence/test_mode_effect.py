@@ -86,7 +86,14 @@ IN_EFFECT = {
     "symbolic sizes unknown": facts(DYNAMIC, symbolic_sizes=None),
     "breaks allowed": facts(COMPILE, compiled=replace(COMPILED, graphs=3), fullgraph=False),
     "no graphs to skip": facts(COMPILE, compiled=replace(COMPILED, graph_skips=1)),
-    "no weights": facts(CAST, observed=Observed("enabled", "none", "none")),
+    "no weights": facts(
+        CAST, built_dtypes=frozenset(), observed=Observed("enabled", "none", "none")
+    ),
+    "other dtypes stay": facts(
+        CAST,
+        built_dtypes=frozenset({"float32", "float64"}),
+        observed=Observed("enabled", "none", "bfloat16, float64"),
+    ),
 }
 
 
@@ -113,6 +120,10 @@ ONE_WRONG = {
     "2 piece(s) of the model": facts(REDUCED, compiled=replace(COMPILED, graph_skips=2)),
     "autotuning had nothing to choose": facts(TUNED, compiled=COMPILED),
     "no size is symbolic": facts(DYNAMIC, symbolic_sizes=0),
+    "bf16 changes no other": facts(AMP, has_fp32=False),
+    "weights were bfloat16 instead of bfloat16, float64": facts(
+        CAST, built_dtypes=frozenset({"float32", "float64"})
+    ),
 }
 
 LINES = (*mode_effect.DOUBTS, *(line for backend in BACKENDS.values() for line in backend.doubts))
