@@ -100,7 +100,8 @@ def convert(module: torch.nn.Module, function: geometry.Convert) -> torch.nn.Mod
     """
     module._apply(lambda tensor: tensor if _is_compressed(tensor) else function(tensor))
     for part in module.modules():
-        for held in (part._parameters, part._buffers):
+        every: list[dict[str, Any]] = [part._parameters, part._buffers]
+        for held in every:
             for name, tensor in held.items():
                 if tensor is not None and _is_compressed(tensor):
                     new = function(tensor.detach())
@@ -162,7 +163,7 @@ def generator_states() -> Callable[[], None]:
     They are the default ones of torch, Python and NumPy.
     """
     kept = torch.get_rng_state().numpy().tobytes()  # a tensor would count as the model's memory
-    states = [
+    states: list[Callable[[], object]] = [
         lambda: torch.set_rng_state(torch.frombuffer(bytearray(kept), dtype=torch.uint8)),
         partial(random.setstate, random.getstate()),
     ]

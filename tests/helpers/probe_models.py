@@ -414,7 +414,9 @@ class Forgets(nn.Module):
         self.seen = seen
 
     def forward(self, x: Tensor) -> Tensor:
-        kept = self.kept if self.seen else self.TABLE.setdefault(id(self), dict(self.kept))
+        kept: dict[str, Any] = (
+            self.kept if self.seen else self.TABLE.setdefault(id(self), dict(self.kept))
+        )
         if self.calls:
             kept["left"] -= 1
             return x * self.weight if kept["left"] <= 0 else x * self.weight * 1.0 * 1.0

@@ -16,6 +16,7 @@ from modescope.bench.devices.devices import Cpu, Step
 from modescope.bench.records.cases import eager_is_sane
 from modescope.bench.steps import output_check
 from modescope.bench.steps.checks import Deviation, accepted_error, worst
+from modescope.bench.steps.module_state import keep_state
 from modescope.bench.steps.output_check import (
     OutputCheck,
     Writes,
@@ -24,7 +25,7 @@ from modescope.bench.steps.output_check import (
     prepare_check,
 )
 from modescope.bench.steps.outputs import Outputs
-from modescope.bench.steps.subject import Built, Inputs, Subject, keep_state
+from modescope.bench.steps.subject import Built, Inputs, Subject
 from tests.helpers import probe_models
 from tests.helpers.probe_models import random, scaled, variant
 

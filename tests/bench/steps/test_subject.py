@@ -9,7 +9,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from modescope.bench.steps.subject import Inputs, Subject, keep_state, redraw
+from modescope.bench.steps.module_state import keep_state
+from modescope.bench.steps.subject import Inputs, Subject, redraw
 from tests.helpers.probe_models import counts
 
 SEEDED = torch.Generator().manual_seed(0)

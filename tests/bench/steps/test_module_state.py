@@ -1,0 +1,180 @@
+"""What calls change in a module is found and put back; what only the first call makes is not."""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from modescope.bench.steps import module_state
+from modescope.bench.steps.module_state import Changes, find_changes
+
+WIDTH = 4
+
+
+class Cache:
+    """An object of the user's."""
+
+    def __init__(self) -> None:
+        self.k = torch.zeros(8)
+        self.length = 0
+
+
+class Kept(nn.Module):
+    def __init__(self, forward: Callable[[Any], object]) -> None:
+        super().__init__()
+        self.linear = nn.Linear(WIDTH, WIDTH)
+        self.register_buffer("pos", torch.zeros(1, dtype=torch.long))
+        self.register_buffer("none", None)
+        self.count, self.last, self.table = 0, None, None
+        self.past, self.recent, self.names = [], deque([1]), {"a"}
+        self.known: dict[str, Any] = {"x": 1}
+        self.cache, self.parts = Cache(), (Cache(),)
+        self.steps = itertools.count()
+        self.does = forward
+
+    def forward(self, x: Tensor) -> object:
+        return self.does(self)
+
+
+def set_none(net: Any) -> None:
+    net.none = torch.ones(2)
+
+
+def write_weight(net: Any) -> None:
+    net.linear.weight.data.add_(1)
+
+
+def add_attribute(net: Any) -> None:
+    net.fresh = torch.ones(1)
+
+
+def append(net: Any) -> None:
+    net.past.append(len(net.past))
+
+
+def replace_count(net: Any) -> None:
+    net.count += 1
+
+
+def replace_last(net: Any) -> None:
+    net.last = torch.ones(2)
+
+
+def fill_cache(net: Any) -> None:
+    net.cache.k[net.cache.length] = 1.0
+    net.cache.length += 1
+
+
+def fill_part(net: Any) -> None:
+    net.parts[0].length += 1
+
+
+def advance(net: Any) -> None:
+    net.pos.add_(1)
+
+
+def make_table(net: Any) -> None:
+    if net.table is None:
+        net.table = torch.ones(2)
+        net.known["y"] = 2
+
+
+def add_key(net: Any) -> None:
+    net.known[f"k{len(net.known)}"] = 1
+
+
+def replace_key(net: Any) -> None:
+    net.known["x"] += 1
+
+
+def turn(net: Any) -> None:
+    net.recent.append(net.recent[-1] + 1)
+    net.names.add(str(len(net.names)))
+
+
+def nothing(net: Any) -> None:
+    pass
+
+
+CHANGED: dict[Callable[[Any], None], list[str]] = {
+    nothing: [],
+    advance: ["pos[:]"],
+    set_none: ["none"],
+    write_weight: ["linear.weight[:]"],
+    add_attribute: ["fresh"],
+    append: ["past"],
+    replace_count: ["count"],
+    replace_last: ["last"],
+    fill_cache: ["cache.k[:]", "cache.length"],
+    fill_part: ["parts[0].length"],
+    make_table: [],
+    replace_key: ["known['x']"],
+    turn: ["recent", "names"],
+}
+
+
+def state(net: Any) -> list[Any]:
+    flat = [net.count, [*net.past], [*net.recent], sorted(net.names), dict(net.known)]
+    flat += [net.pos.tolist(), net.cache.k.tolist(), net.cache.length, net.parts[0].length]
+    return [*flat, net.linear.weight.tolist(), hasattr(net, "fresh"), net.none, net.last]
+
+
+def found(forward: Callable[[Any], None], calls: int = 3) -> tuple[Kept, Kept, Changes]:
+    torch.manual_seed(0)
+    one = Kept(forward)
+    torch.manual_seed(0)
+    other = Kept(forward)
+    return one, other, find_changes(one, other, lambda: one(torch.ones(2)))
+
+
+@pytest.mark.parametrize("forward", CHANGED)
+def test_state_that_each_call_changes_is_found_and_put_back(forward: Callable[[Any], None]) -> None:
+    one, other, changes = found(forward)
+    assert sorted(changes.places) == sorted(CHANGED[forward])
+    assert changes.unseen == ("steps",)
+    restore = module_state.restorer(other, changes.places)
+    before, pos = state(other), other.pos
+    for _ in range(3):
+        other(torch.ones(2))
+        restore()
+    if forward is not make_table:
+        assert state(other) == before
+        if changes.restore:
+            changes.restore()
+        assert state(one) == before
+    assert other.pos is pos, "graphs know addresses"
+
+
+def test_what_is_put_back_may_be_elements_or_not() -> None:
+    for forward, has_elements in ((fill_cache, True), (replace_count, False)):
+        _, other, changes = found(forward)
+        assert bool(module_state.restorer(other, changes.places).values) is has_elements
+
+
+def test_training_changes_floats_and_norms_but_no_positions() -> None:
+    net = nn.Sequential(nn.BatchNorm1d(WIDTH), Kept(nothing))
+    places = ("0.num_batches_tracked[:]", "0.running_mean[:]", "1.linear.weight[:]", "1.pos[:]")
+    kept = module_state.put_back_in_training(net, (*places, "1.count", "1.cache.k[:]"))
+    assert kept == ("1.pos[:]", "1.count", "1.cache.k[:]")
+
+
+def test_places_are_named_once() -> None:
+    assert module_state.name_places(["k", "k[:]", "a.b[:]"]) == "k, a.b"
+    assert module_state.name_places([]) is None
+
+
+def test_state_made_in_inference_mode_is_put_back() -> None:
+    with torch.inference_mode():
+        one, other = Kept(advance), Kept(advance)
+        changes = find_changes(one, other, lambda: one(torch.ones(2)))
+    restore = module_state.restorer(other, changes.places)
+    with torch.inference_mode():
+        other(torch.ones(2))
+    restore()
+    assert other.pos.item() == 0
