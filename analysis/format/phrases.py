@@ -248,7 +248,10 @@ def accepted_knowingly(row: Row) -> str:
 
 
 def model_remarks(row: Row) -> list[str]:
-    """Returns remarks on the model itself: it changes torch's settings, or compiles in eager."""
+    """Returns remarks on what the model does beside its mode.
+
+    It changes torch's settings, compiles in eager, or fails in the baseline's mode.
+    """
     texts = {
         column: ", ".join(json.loads(row.get(column) or "[]"))
         for column in ("settings_put_back", "settings_in_calls")
@@ -258,6 +261,7 @@ def model_remarks(row: Row) -> list[str]:
         *([f"the model changed {put_back}, which was put back"] if put_back else []),
         *([f"forward changes {in_calls} in every call"] if in_calls else []),
         *(["the model compiles a part of itself, in eager too"] if row.get("own_graphs") else []),
+        *([row["baseline_note"]] if row.get("baseline_note") else []),
     ]
 
 
@@ -292,7 +296,7 @@ def why_left_out(row: Row) -> str | None:
     if is_smoke(row):
         return f"budget={row['budget']} proves only that it runs"
     if row["speedup_ci_low"] is None:
-        return "no interval: no baseline, or fewer than 12 rounds"
+        return row.get("baseline_note") or "no interval: no baseline, or fewer than 12 rounds"
     return None
 
 

@@ -47,16 +47,26 @@ def call_without_gradients(call: Callable[[], T]) -> T:
     """Returns what `call` returns under no_grad, or, if that fails, with gradients.
 
     Gradients come second because a ScriptModule that was called with them fails in inference mode
-    from then on.
+    from then on. If both fail, the error of the first call is raised, caused by that of the second.
     """
     try:
         with torch.no_grad():
             return call()
     except Exception as error:
-        if isinstance(error, (Ended, UsageError)) or is_out_of_memory(error):
+        if _is_final(error):
             raise
-    with torch.enable_grad():
-        return call()
+        first = error
+    try:
+        with torch.enable_grad():
+            return call()
+    except Exception as error:
+        if _is_final(error):
+            raise
+        raise first from error
+
+
+def _is_final(error: Exception) -> bool:
+    return isinstance(error, (Ended, UsageError)) or is_out_of_memory(error)
 
 
 def outputs(subject: Subject) -> Any:

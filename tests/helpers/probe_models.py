@@ -99,6 +99,12 @@ def refuses_gradients() -> Built:
     return _applied(inside)
 
 
+def encodes_nested() -> Built:
+    """A layer whose fast path, which takes no gradients, is the only one for nested tensors."""
+    layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
+    return layer, (torch.nested.nested_tensor([torch.randn(n, 8) for n in (5, 9, 2)]),)
+
+
 def accumulates() -> Built:
     """A model that returns the sum of all its results so far."""
     sums: dict[str, Any] = {"so far": 0}
