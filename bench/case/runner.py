@@ -99,10 +99,10 @@ def set_up_torch(case: Case, plan: Plan) -> None:
 
 
 @contextmanager
-def _blame(fails: str, case: Case, findings: Findings) -> Iterator[None]:
+def _blame(fails: str, case: Case, findings: Findings, advice: str | None = None) -> Iterator[None]:
     """Turns an error in the block into Ended, with a reason that does not blame the mode.
 
-    The reason consists of `fails` (what fails instead) and the error.
+    The reason consists of `fails` (what fails instead), the error and `advice`.
     """
     try:
         yield
@@ -111,7 +111,8 @@ def _blame(fails: str, case: Case, findings: Findings) -> Iterator[None]:
             raise
         traceback.print_exc()
         reason = _compilers_reason(error, case) or one_line(error)
-        raise Ended("failed", f"{fails}: {reason}", findings) from error
+        text = "; ".join(filter(None, (f"{fails}: {reason}", advice)))
+        raise Ended("failed", text, findings) from error
 
 
 def _needs_gradients(subject: Subject, variant: Variant) -> str | None:
@@ -134,7 +135,8 @@ def _time(
     put_back, compiled = subject.put_back, mode_effect.read_compiled()
     was_set = ", ".join(put_back)  # which the model may need
     after = f", after what its builder set was put back ({was_set})" if put_back else ""
-    with _blame(f"{EAGER_FAILS}{after}", case, Findings()):
+    misuse = plain_call.find_misuse(subject)
+    with _blame(f"{EAGER_FAILS}{after}", case, Findings(), misuse):
         subject = phase.prepare(subject, plan.seed)
         plain = subject.cast(None)
         changes = plain_call.call_without_gradients(partial(find_changes, plain))
@@ -277,7 +279,7 @@ def _baseline(
         traceback.print_exc()
         note = NO_BASELINE.format(
             mode=variant.mode.name,
-            reason=_compilers_reason(error, case) or one_line(error),
+            reason=(_compilers_reason(error, case) or one_line(error)).rstrip("."),
             other="no_grad" if variant.mode.grad == "enabled" else "eager",
         )
         return None, add_flag(replace(findings, baseline_note=note), "baseline_failed")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -22,6 +23,11 @@ from modescope.bench.steps.subject import Inputs, Subject, keep_state
 T = TypeVar("T")
 
 LONGEST_ERROR = 200  # characters of torch's message
+
+AS_ONE = (
+    "the inputs are a {kind}, which is passed {how}, and forward does not take that; to pass it as "
+    "one argument, give a tuple of it: (inputs,)"
+)
 
 
 def build_drawn(case: Case, device: Hardware) -> Subject:
@@ -79,6 +85,22 @@ def _call(subject: Subject, grad: AbstractContextManager[Any]) -> Any:
         return subject.call()
 
 
+def find_misuse(subject: Subject) -> str | None:
+    """Returns how to pass the inputs as one argument, if forward takes that and not several."""
+    inputs = next(iter(subject.parts.values()), subject).inputs
+    try:
+        signature = inspect.signature(subject.module.forward)
+        signature.bind(inputs)
+    except (TypeError, ValueError):  # ValueError: not written in Python
+        return None
+    try:
+        signature.bind(*inputs.args, **inputs.kwargs)
+    except TypeError:
+        kind, how = ("dict", "by name") if inputs.kwargs else ("tuple or list", "by position")
+        return AS_ONE.format(kind=kind, how=how)
+    return None
+
+
 def find_failure(subject: Subject, grad: AbstractContextManager[Any]) -> str | None:
     """Calls the model within `grad`; returns the message of its error, None if the call works."""
     try:
@@ -105,5 +127,5 @@ def try_call(subject: Subject, device: Hardware, model: Model, shape: Mapping[st
         given = " and ".join(filter(None, (sizes, model.inputs_json and KEY))) or "these inputs"
         raise UsageError(
             f"{model.name} fails in {mode} with {given}: "
-            f"{one_line(error, LONGEST_ERROR)}; choose others"
+            f"{one_line(error, LONGEST_ERROR)}; {find_misuse(subject) or 'choose others'}"
         ) from error

@@ -39,6 +39,7 @@ from tests.helpers.probe_models import (
     model,
     needs_gradients,
     nested,
+    one_dict,
     prints_within_cond,
     refuses_gradients,
     remembers,
@@ -429,6 +430,10 @@ OUTCOMES: dict[str, tuple[Case, dict[str, Any]]] = {
         | {"latency_rounds_s": given, "dispatch_rounds_s": given}
         | {"baseline_dispatch_rounds_s": None}
         | {"baseline_first_call_s": None},  # it compiles: its caches were not cold
+    ),
+    "a dict that forward takes as one argument": (
+        case(model(one_dict), NO_GRAD),
+        {"status": "failed", "reason": says("before any mode", "by name", "(inputs,)")},
     ),
     "no results": (
         case(model(wordless), NO_GRAD),
