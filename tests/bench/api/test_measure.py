@@ -75,16 +75,16 @@ def test_a_short_function_is_timed_in_loops_that_the_clock_resolves(
     assert found.baseline_latency_s == pytest.approx(call_s, rel=0.002)
 
 
-@pytest.mark.parametrize("queues", [False, True])
 @pytest.mark.parametrize(
-    ("baseline_s", "candidate_s", "seconds", "verdict"),
+    ("baseline_s", "candidate_s", "seconds", "verdict", "queues"),
     [
-        (0.5, 0.45, 2.0, "faster"),
-        (0.5, 1e-3, 2.0, "faster"),
-        (1e-3, 3.0, 10.0, "slower"),
-        (0.03, 0.05, 2.0, "slower"),
-        (0.004, 0.004, 0.1, "equivalent"),
-        (1e-6, 0.05, 2.0, "slower"),  # in loops of twenty
+        (0.5, 0.45, 2.0, "faster", False),
+        (0.5, 0.45, 2.0, "faster", True),
+        (0.5, 1e-3, 2.0, "faster", False),
+        (1e-3, 3.0, 10.0, "slower", True),
+        (0.03, 0.05, 2.0, "slower", False),
+        (0.004, 0.004, 0.1, "equivalent", True),
+        (1e-6, 0.05, 10.0, "slower", False),  # both in loops of twenty
     ],
 )
 def test_a_limit_that_cannot_hold_is_refused_with_one_that_does(
@@ -103,6 +103,19 @@ def test_a_limit_that_cannot_hold_is_refused_with_one_that_does(
     spent_s = device.now_s - 2 * both_s
     assert spent_s < enough_s * 1.001
     assert spent_s > 0.6 * (enough_s - 1)  # which was rounded up to a second
+
+
+def test_functions_whose_calls_vary_are_refused_once() -> None:
+    """The fastest call decides, and the slowest says how many seconds do."""
+    scales = iter([0.5, 0.6, 0.5, 0.6])
+
+    def varies(device: SimulatedDevice) -> Step:
+        return step(device, (1.0, 0.0), scale=lambda: next(scales, 0.55))
+
+    with pytest.raises(modescope.UsageError) as error:
+        race(varies, varies)
+    seconds = float(str(error.value).rpartition("seconds=")[2])
+    assert race(varies, varies, seconds=seconds).verdict == "equivalent"
 
 
 def test_a_first_call_that_loads_or_compiles_refuses_nothing() -> None:
