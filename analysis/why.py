@@ -39,10 +39,8 @@ def _block(
 
 def paragraphs(row: Row, causes: Sequence[Finding]) -> Iterator[str]:
     """Yields a text for each cause of a row, or one text that says why there is none."""
-    if row["status"] != "ok":
-        yield phrases.status_and_reason(row)
-    elif phrases.is_smoke(row):
-        yield f"budget={row['budget']} proves only that it runs"
+    if not causes and (why := phrases.why_left_out(row)):
+        yield why
     elif not causes:
         yield lead(row) if phrases.is_control(row) else f"{lead(row)}: {undecided(row)}."
     else:

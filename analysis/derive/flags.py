@@ -87,6 +87,11 @@ FLAGS = {
         "apart, and the median represents only one: check with replicates=5 whether both recur, "
         "and stop other work on the machine.",
     ),
+    "baseline_failed": Flag(
+        Figure.SPEEDUP,
+        "the baseline fails (baseline_note), so nothing is compared with it: choose another "
+        "baseline.mode or baseline.dtype.",
+    ),
     "baseline_wrong": Flag(
         Figure.SPEEDUP,
         "the baseline's own result is off, so nothing is compared with it: choose another "

@@ -97,11 +97,11 @@ def latency_paired_s(rows: pd.DataFrame) -> pd.Series:
 
     The baseline's latency is the median over the rows with the same work, baseline and budget.
     These rows ran in separate processes, at different speeds of the machine, so their own latencies
-    compare less well than their speedups. A row without a baseline keeps its own latency.
+    compare less well than their speedups. A row whose baseline was not timed keeps its own latency.
     """
     groups = [rows[name] for name in (*SAME_BASELINE, "budget")]
     baseline_s = rows["baseline_latency_s"].groupby(groups, dropna=False).transform("median")
-    has_baseline = rows["baseline_mode"].notna()
+    has_baseline = rows["baseline_latency_s"].notna()
     every = zip(has_baseline, baseline_s, rows["_speedup"], rows["_latency"], strict=True)
     paired = (
         stats.quotient(stats.exactly(seconds), speedup) if has else latency

@@ -256,7 +256,11 @@ _OF_MODEL = {
 
 
 def model_remarks(row: Row) -> list[str]:
-    """Returns remarks on the model itself: what it changes, keeps or compiles in every mode."""
+    """Returns remarks on what the model does beside its mode.
+
+    It changes torch's settings or its state, keeps dtypes, compiles in eager, or fails in the
+    baseline's mode.
+    """
     texts = {
         column: ", ".join(json.loads(row.get(column) or "[]"))
         for column in ("settings_put_back", "settings_in_calls")
@@ -267,6 +271,7 @@ def model_remarks(row: Row) -> list[str]:
         *([f"forward changes {in_calls} in every call"] if in_calls else []),
         *(["the model compiles a part of itself, in eager too"] if row.get("own_graphs") else []),
         *(text.format(row[column]) for column, text in _OF_MODEL.items() if row.get(column)),
+        *([row["baseline_note"]] if row.get("baseline_note") else []),
     ]
 
 
@@ -301,7 +306,7 @@ def why_left_out(row: Row) -> str | None:
     if is_smoke(row):
         return f"budget={row['budget']} proves only that it runs"
     if row["speedup_ci_low"] is None:
-        return "no interval: no baseline, or fewer than 12 rounds"
+        return row.get("baseline_note") or "no interval: no baseline, or fewer than 12 rounds"
     return None
 
 

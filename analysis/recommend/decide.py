@@ -43,6 +43,9 @@ APART = 0.03
 Paired speedups of the same code differ between processes by 0.4 % as a rule.
 """
 
+NO_BASELINE = {"baseline_failed", "baseline_wrong", "baseline_not_in_effect"}
+"""The flags of a row that had a baseline and could not be compared with it."""
+
 RULES: tuple[tuple[str, Callable[[Row], object]], ...] = (
     ("skipped", lambda row: row["status"] == "skipped"),
     ("wrong", lambda row: row["status"] == "wrong_result"),
@@ -51,7 +54,7 @@ RULES: tuple[tuple[str, Callable[[Row], object]], ...] = (
     ("smoke", phrases.is_smoke),
     ("unchecked", lambda row: row["error"] is None and not phrases.unchecked(row)),
     ("wrong", lambda row: not phrases.unchecked(row) and _exceeds_its_limit(row)),
-    ("baseline", lambda row: {"baseline_wrong", "baseline_not_in_effect"} & {*phrases.flags(row)}),
+    ("no_baseline", lambda row: NO_BASELINE & {*phrases.flags(row)}),
     ("grows", lambda row: GROWS in phrases.flags(row)),
     ("no_interval", lambda row: row["speedup_ci_low"] is None),
 )

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from statistics import median
@@ -31,6 +31,8 @@ from modescope.bench.steps.outputs import find_unfinished
 from modescope.bench.text import seconds as duration
 from modescope.bench.timing import comparison, memory_layout, timers
 from modescope.bench.timing.comparison import FIRST_CALLS, flags
+from modescope.bench.timing.paired import latency_clock
+from modescope.bench.timing.rounds import round_seconds
 
 BLOCK_S = 1e-3  # as in budget=quick
 PILOT_ROUNDS = 12
@@ -39,6 +41,9 @@ LEAST_ROUNDS, MOST_ROUNDS = 20, 2000
 WARM_UP_SHARES = 1 / 6, 1 / 4
 """Shortest and longest warm-up as shares of `seconds`. The rounds get what the longest warm-up
 would leave."""
+
+LATER_CALLS = FIRST_CALLS - 1
+"""The calls that show how long a function takes. A first one, which may compile, precedes them."""
 
 SHORTEST_S = 20e-6
 """A function that takes less time is called in a loop that takes this long in all, because reading
@@ -100,18 +105,19 @@ def measure(
     Args:
         baseline: the function to compare with.
         candidate: the function that may be faster.
-        seconds: the most time that warm-up and rounds may take. It includes neither the first call
-            of each function, which may compile, nor a collection of garbage (0.1 s). If a function
-            takes longer than a hundredth of `seconds`, the limit is exceeded, because an interval
-            needs 12 rounds of some six calls.
+        seconds: the most time that warm-up and rounds may take. It includes neither the first three
+            calls of each function, which may compile, nor a collection of garbage (0.1 s). An
+            interval needs 12 rounds of some six calls: if these calls show that the rounds take
+            longer, nothing is measured, and the error names the seconds needed.
         half_width: the rounds end early once the relative half-width of the speedup's 95 % interval
             is at most this (0.005: ± 0.5 %).
         device: `auto` (the current GPU, if this process has used a GPU, else the CPU), `cpu`,
             `cuda` (the current GPU) or `cuda:1`. The end of each call on a GPU is waited for.
 
     Raises:
-        UsageError: an argument is wrong, torch has no such device, a result lies on another GPU, or
-            a function returns a generator, coroutine, iterator or future, which works later.
+        UsageError: an argument is wrong, `seconds` are too few for functions that take so long,
+            torch has no such device, a result lies on another GPU, or a function returns a
+            generator, coroutine, iterator or future, which works later.
         RuntimeError: torch compiled again while the functions were timed.
         Exception: whatever a function raises.
     """
@@ -147,10 +153,16 @@ def race(
 ) -> Measured:
     """Times two functions, which must have been called before, in warm-up and paired rounds.
 
-    Takes `seconds` and `half_width` as `measure` does, and raises the same RuntimeError.
+    Takes `seconds` and `half_width` as `measure` does. Raises the same RuntimeError, and UsageError
+    if `seconds` are too few.
     """
-    begin = time.perf_counter()
-    calls = 1 if device.queues else _loop_calls(baseline, candidate, device)
+    steps = (candidate, baseline)
+    seen = [timers.latency(step, device, LATER_CALLS).samples_s for step in steps]
+    shortest_s = max(min(map(min, seen)), SHORTEST_S / MOST_CALLS)
+    calls = 1 if device.queues else math.ceil(SHORTEST_S / shortest_s)
+    names = [getattr(each, "__name__", "") for each in (baseline, candidate)]
+    if names[0] == names[1] or not all(name.isidentifier() for name in names):
+        names = ["baseline", "candidate"]  # as of two lambdas
     least, most = (share * seconds for share in WARM_UP_SHARES)
     budget = Budget(
         name="measure",
@@ -165,6 +177,15 @@ def race(
         timed_max_s=seconds - most,
         clock_rounds=0,
     )
+    if _needed_s([calls * min(each) for each in seen], device, budget) > seconds:
+        needed_s = _needed_s([calls * max(each) for each in seen], device, budget)
+        lasts = [duration(min(each)) for each in reversed(seen)]
+        raise UsageError(
+            f"seconds={seconds:g}: a call of {names[0]} takes {lasts[0]} and one of {names[1]} "
+            f"{lasts[1]}, so that the {PILOT_ROUNDS} rounds of an interval take longer; use "
+            f"seconds={math.ceil(needed_s)}"
+        )
+    begin = time.perf_counter()
     reasons = mode_effect.recompile_reasons()
     measured = comparison.measure(
         _loop(candidate, calls),
@@ -188,9 +209,6 @@ def race(
     assert speedup is not None  # there is a baseline
     assert ours_s is not None
     assert theirs_s is not None
-    names = [getattr(each, "__name__", "") for each in (baseline, candidate)]
-    if names[0] == names[1] or not all(name.isidentifier() for name in names):
-        names = ["baseline", "candidate"]  # as of two lambdas
     return Measured(
         baseline=names[0],
         candidate=names[1],
@@ -208,14 +226,14 @@ def race(
     )
 
 
-def _loop_calls(baseline: Step, candidate: Step, device: Hardware) -> int:
-    """Returns how many calls of the faster function take SHORTEST_S, at most MOST_CALLS."""
-    shortest_s = min(
-        sample
-        for step in (baseline, candidate)
-        for sample in timers.latency(step, device, FIRST_CALLS).samples_s
-    )
-    return math.ceil(SHORTEST_S / max(shortest_s, SHORTEST_S / MOST_CALLS))
+def _needed_s(per_step_s: Sequence[float], device: Hardware, budget: Budget) -> float:
+    """Returns the `seconds` whose share for the rounds holds the pilot of steps that take so long.
+
+    Warm-up needs no more than its share: FIRST_CALLS of each step are fewer than a pilot's.
+    """
+    steps = (lambda: None,) * len(per_step_s)  # only counted
+    clock = latency_clock("latency", steps, device, budget, per_step_s, lambda: None)
+    return PILOT_ROUNDS * round_seconds(clock, per_step_s) / (1 - WARM_UP_SHARES[1])
 
 
 def _loop(step: Step, calls: int) -> Step:

@@ -60,6 +60,8 @@ def prepare(
     assert model.batch_dim is not None
     if not any(_has(tensor, model.batch_dim) for tensor in subject.inputs.tensors()):
         return None, f"no input has a dimension {model.batch_dim} (model.batch_dim)"
+    if any(each.is_nested and each.layout == torch.strided for each in subject.inputs.tensors()):
+        return None, "torch crashes on an empty batch of strided nested tensors"
     with keep_state(subject.module):
         try:
             real = _operators(subject, variant, device)

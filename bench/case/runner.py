@@ -53,7 +53,10 @@ REACHED = (
     "process (the mode, its baseline, a reference), so let each find its own parts"
 )
 
-NO_BASELINE = "; baseline.mode=none measures without a baseline"
+NO_BASELINE = (
+    "the baseline {mode} fails, so nothing was compared with it: {reason}; choose another "
+    "baseline.mode, such as {other}, or baseline.dtype"
+)
 
 
 def run(progress: Progress, case: Case, plan: Plan, run_id: str | None = None) -> Result:
@@ -109,7 +112,7 @@ def set_up_torch(case: Case, plan: Plan) -> None:
 
 
 @contextmanager
-def _blame(fails: str, case: Case, findings: Findings, advice: str = "") -> Iterator[None]:
+def _blame(fails: str, case: Case, findings: Findings, advice: str | None = None) -> Iterator[None]:
     """Turns an error in the block into Ended, with a reason that does not blame the mode.
 
     The reason consists of `fails` (what fails instead), the error and `advice`.
@@ -121,7 +124,8 @@ def _blame(fails: str, case: Case, findings: Findings, advice: str = "") -> Iter
             raise
         traceback.print_exc()
         reason = _compilers_reason(error, case) or one_line(error)
-        raise Ended("failed", f"{fails}: {reason}{advice}", findings) from error
+        text = "; ".join(filter(None, (f"{fails}: {reason}", advice)))
+        raise Ended("failed", text, findings) from error
 
 
 def _needs_gradients(subject: Subject, variant: Variant) -> str | None:
@@ -145,7 +149,8 @@ def _time(
     put_back, compiled = subject.put_back, mode_effect.read_compiled()
     was_set = ", ".join(put_back)  # which the model may need
     after = f", after what its builder set was put back ({was_set})" if put_back else ""
-    with _blame(f"{EAGER_FAILS}{after}", case, Findings()):
+    misuse = plain_call.find_misuse(subject)
+    with _blame(f"{EAGER_FAILS}{after}", case, Findings(), misuse):
         subject = phase.prepare(subject, plan.seed)
         examined = plain_call.find_changes(subject, drawn.to_call, phase.trains)
         subject = examined.subject
@@ -279,18 +284,29 @@ def _baseline(
     plan: Plan,
     findings: Findings,
 ) -> tuple[Contender | None, Findings]:
-    """Returns the baseline after its first call; None if there is none or its results are wrong.
+    """Returns the baseline after its first call; None if there is none, it fails, or it is wrong.
 
-    A baseline that compiles uses the caches that the case filled, so the time of its first call
-    means nothing. If it compiled nothing itself, it runs the case's graphs.
+    A baseline that fails says nothing of the case's mode, which is then measured without it, with a
+    flag and a note; one that is out of memory raises. A baseline that compiles uses the caches that
+    the case filled, so the time of its first call means nothing. If it compiled nothing itself, it
+    runs the case's graphs.
     """
     variant = case.baseline
     if variant is None:
         return None, findings
-    fails = f"the baseline {variant.mode.name} fails, not the mode"
-    with _blame(fails, case, findings, NO_BASELINE):
+    try:
         subject = replace(subject, order=subject.order_of_baseline)
         baseline = enter(subject, variant, case, device, plan)
+    except Exception as error:
+        if isinstance(error, (Ended, UsageError)) or is_out_of_memory(error):
+            raise
+        traceback.print_exc()
+        note = NO_BASELINE.format(
+            mode=variant.mode.name,
+            reason=(_compilers_reason(error, case) or one_line(error)).rstrip("."),
+            other="no_grad" if variant.mode.grad == "enabled" else "eager",
+        )
+        return None, add_flag(replace(findings, baseline_note=note), "baseline_failed")
     if not variant.mode.compiles:
         findings = replace(findings, baseline_first_call_s=baseline.first_call_s)
     elif baseline.facts.compiled.graphs == 0:

@@ -87,6 +87,7 @@ class Checks:
     eager_error: float | None = nullable(
         "error of plain eager at this dtype; null unless checked against float64"
     )
+    baseline_note: str | None = nullable("why the baseline failed, so that there is no speedup")
     baseline_error: float | None = nullable("error of the timed baseline")
     baseline_error_limit: float | None = nullable(
         "largest error of the baseline that is accepted without max_error"

@@ -96,11 +96,11 @@ def distinct(tensor: torch.Tensor) -> torch.Tensor:
 
     An expanded dimension (stride 0) has size 1 in it. If elements overlap in another way, as in
     sliding windows, the view is one-dimensional, from the first element in memory to the last. Of a
-    sparse tensor it shows the values.
+    sparse or nested tensor it shows the values.
     """
     if tensor.layout == torch.sparse_coo:
         return tensor._values()
-    if tensor.layout in COMPRESSED:
+    if tensor.is_nested or tensor.layout in COMPRESSED:
         return tensor.values()
     if not _has_strides(tensor) or tensor.numel() == 0:
         return tensor

@@ -75,7 +75,13 @@ def floating_tensors(outputs: object) -> list[torch.Tensor]:
 
 
 def double(tensor: torch.Tensor) -> torch.Tensor:
-    """Returns a dense float64 copy of `tensor`; a complex number becomes two real numbers."""
+    """Returns a dense float64 copy of `tensor`; a complex number becomes two real numbers.
+
+    Of a nested tensor it has the elements in one row, because jagged sizes never equal each other.
+    """
+    if tensor.is_nested:
+        with torch.inference_mode():  # the only one in which all can be taken apart
+            tensor = torch.cat([each.flatten() for each in tensor.unbind()])
     if tensor.layout in (torch.sparse_coo, *geometry.COMPRESSED):
         tensor = tensor.detach().to_dense()
     real = torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -29,6 +30,10 @@ LONGEST_ERROR = 200  # characters of torch's message
 
 SLOW_BUILD_S = 2.0
 """A builder that takes longer is called once, and its module copied, if a copy is as good."""
+AS_ONE = (
+    "the inputs are a {kind}, which is passed {how}, and forward does not take that; to pass it as "
+    "one argument, give a tuple of it: (inputs,)"
+)
 
 NO_COPY = (
     "modescope needs several copies of the model in one process (the mode, its baseline, a "
@@ -110,16 +115,26 @@ def call_without_gradients(call: Callable[[], T]) -> T:
     """Returns what `call` returns under no_grad, or, if that fails, with gradients.
 
     Gradients come second because a ScriptModule that was called with them fails in inference mode
-    from then on.
+    from then on. If both fail, the error of the first call is raised, caused by that of the second.
     """
     try:
         with torch.no_grad():
             return call()
     except Exception as error:
-        if isinstance(error, (Ended, UsageError)) or is_out_of_memory(error):
+        if _is_final(error):
             raise
-    with torch.enable_grad():
-        return call()
+        first = error
+    try:
+        with torch.enable_grad():
+            return call()
+    except Exception as error:
+        if _is_final(error):
+            raise
+        raise first from error
+
+
+def _is_final(error: Exception) -> bool:
+    return isinstance(error, (Ended, UsageError)) or is_out_of_memory(error)
 
 
 @dataclass(frozen=True)
@@ -174,6 +189,22 @@ def _call(subject: Subject, grad: AbstractContextManager[Any]) -> Any:
         return subject.call()
 
 
+def find_misuse(subject: Subject) -> str | None:
+    """Returns how to pass the inputs as one argument, if forward takes that and not several."""
+    inputs = next(iter(subject.parts.values()), subject).inputs
+    try:
+        signature = inspect.signature(subject.module.forward)
+        signature.bind(inputs)
+    except (TypeError, ValueError):  # ValueError: not written in Python
+        return None
+    try:
+        signature.bind(*inputs.args, **inputs.kwargs)
+    except TypeError:
+        kind, how = ("dict", "by name") if inputs.kwargs else ("tuple or list", "by position")
+        return AS_ONE.format(kind=kind, how=how)
+    return None
+
+
 def find_failure(subject: Subject, grad: AbstractContextManager[Any]) -> str | None:
     """Calls the model within `grad`; returns the message of its error, None if the call works."""
     try:
@@ -200,5 +231,5 @@ def try_call(subject: Subject, device: Hardware, model: Model, shape: Mapping[st
         given = " and ".join(filter(None, (sizes, model.inputs_json and KEY))) or "these inputs"
         raise UsageError(
             f"{model.name} fails in {mode} with {given}: "
-            f"{one_line(error, LONGEST_ERROR)}; choose others"
+            f"{one_line(error, LONGEST_ERROR)}; {find_misuse(subject) or 'choose others'}"
         ) from error

@@ -71,7 +71,8 @@ def make_redraw(
 def _own_memory(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     distinct = list({id(tensor): tensor for tensor in tensors}.values())
     plain = [t for t in distinct if type(t) in (torch.Tensor, torch.nn.Parameter)]
-    dense = [t for t in plain if t.layout == torch.strided and not t.is_inference()]
+    strided = [t for t in plain if t.layout == torch.strided and not t.is_nested]
+    dense = [t for t in strided if not t.is_inference()]
     holders = Counter(t.untyped_storage().data_ptr() for t in dense)
     return [
         tensor

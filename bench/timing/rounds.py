@@ -148,6 +148,15 @@ def _round(clocks: Sequence[Clock], order: Order, device: Device) -> Round:
     return Round(order, tuple(map(tuple, timings)), case_calls_s)
 
 
+def round_seconds(clock: Clock, per_call_s: Sequence[float]) -> float:
+    """Returns how long a round of `clock` takes whose steps, by side, take `per_call_s` a call.
+
+    It counts the calls that `_round` makes, of steps that are no series.
+    """
+    every = zip(clock.sides, per_call_s, reversed(per_call_s), strict=True)
+    return sum(other_s + (side.settling_calls + side.calls) * s for side, s, other_s in every)
+
+
 def _settle(side: Side, calls: int) -> None:
     """Makes `calls` untimed calls of the step, so that the calls timed next find warm caches.
 

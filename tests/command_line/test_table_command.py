@@ -11,8 +11,9 @@ import pytest
 
 from modescope.analysis import table, why
 from modescope.analysis.derive.registry import CONTRACT, derived
+from modescope.analysis.report import __main__ as report
 from modescope.bench.records.parquet import SAMPLES
-from tests.helpers.studies import cpu_sweep, record, save
+from tests.helpers.studies import cpu_sweep, not_measured, record, save
 
 FLAGS = ("drift", "contended")
 
@@ -51,6 +52,25 @@ def test_chosen_rows_are_still_explained_by_the_others(
     assert "amp" not in text
     assert why.main([str(tmp_path), "--where", "speedup > 9"]) == 0
     assert capsys.readouterr().out == "0 of 3 rows match --where 'speedup > 9'\n"
+
+
+def test_modes_whose_baseline_fails_are_shown_and_not_recommended(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    note = "the baseline eager fails: no kernel; choose another baseline.mode"
+    alone = {"baseline_latency_rounds_s": None, "case_ran_first": None, "baseline_note": note}
+    alone["flags"] = ("baseline_failed",)
+    fast, slow = (record(mode, s, **alone) for mode, s in (("no_grad", 2e-4), ("compile", 4e-4)))
+    save([not_measured("eager", "failed", "no kernel"), fast, slow], tmp_path)
+    assert table.main([str(tmp_path)]) == 0
+    said = capsys.readouterr().out
+    assert [text in said for text in ("200 µs", "400 µs", f"* {note}", "2 no baseline")] == [
+        True
+    ] * 4
+    assert why.main([str(tmp_path)]) == 0
+    assert capsys.readouterr().out.count(note) == 2
+    assert report.main([str(tmp_path)]) == 0
+    assert note in (tmp_path / "report" / "index.html").read_text(encoding="utf-8")
 
 
 def test_csv_has_every_column_in_full_precision_and_where_reads_them(

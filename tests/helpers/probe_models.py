@@ -99,6 +99,23 @@ def refuses_gradients() -> Built:
     return _applied(inside)
 
 
+def encodes_nested() -> Built:
+    """A layer whose fast path, which takes no gradients, is the only one for nested tensors."""
+    layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
+    return layer, (torch.nested.nested_tensor([torch.randn(n, 8) for n in (5, 9, 2)]),)
+
+
+class Batch(nn.Module):
+    def forward(self, batch: Any) -> Tensor:
+        result: Tensor = batch["x"] + batch["y"]
+        return result
+
+
+def one_dict() -> Built:
+    """A dict, whose parts are passed by name, for a forward that takes one dict."""
+    return Batch(), {"x": torch.randn(2, WIDTH), "y": torch.randn(2, WIDTH)}
+
+
 def accumulates() -> Built:
     """A model that returns the sum of all its results so far."""
     sums: dict[str, Any] = {"so far": 0}

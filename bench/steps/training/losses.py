@@ -24,7 +24,8 @@ NOTHING_TO_TRAIN = "the model has no parameter that requires a gradient: nothing
 NO_OUTPUT = "model.loss={}: forward returns no floating tensor; name a loss made for this model"
 NO_SCALAR = (
     "model.loss=output: forward returned {}; it must return the loss, a tensor of one element, or "
-    "something with an attribute or key 'loss'"
+    "something with an attribute or key 'loss'; for other outputs name a function of output and "
+    "inputs that returns the loss: model.loss=module:function"
 )
 
 

@@ -193,8 +193,8 @@ def test_a_row_is_flagged_where_the_machine_was_far_from_its_best_known_pace(
 
 def test_every_flag_is_explained_and_no_other() -> None:
     of_measuring = {
-        "no_steady_state", "baseline_wrong", "baseline_not_in_effect", "other_operators",
-        "settings_changed", "profile_empty",
+        "no_steady_state", "baseline_failed", "baseline_wrong", "baseline_not_in_effect",
+        "other_operators", "settings_changed", "profile_empty",
     }  # fmt: skip
     of_profiles = {name for name, _ in CHECKS}
     assert {*DIAGNOSTICS, *RULES, GATE, SLOW, *of_measuring, *of_profiles} == set(FLAGS)

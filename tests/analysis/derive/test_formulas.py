@@ -64,9 +64,14 @@ def test_calls_after_which_the_first_call_has_paid_off(tmp_path: Path) -> None:
     assert found == [None if calls is None else pytest.approx(calls) for *_, calls in planted]
 
 
-def test_without_a_baseline_the_latency_is_what_the_clock_read(tmp_path: Path) -> None:
-    none = {"baseline_mode": None, "baseline_dtype": None, "baseline_latency_rounds_s": None}
-    (row,) = rows_of_each(tmp_path, [record("compile", 300e-6, **none)])
+@pytest.mark.parametrize("named", [{}, {"baseline_mode": None, "baseline_dtype": None}])
+def test_without_a_baseline_the_latency_is_what_the_clock_read(
+    named: dict[str, None], tmp_path: Path
+) -> None:
+    """The baseline may also have failed, so that it has a name and no time."""
+    (row,) = rows_of_each(
+        tmp_path, [record("compile", 300e-6, baseline_latency_rounds_s=None, **named)]
+    )
     assert row["latency_paired_s"] == row["latency_s"]
     assert row["latency_paired_ci_low_s"] == row["latency_ci_low_s"]
 

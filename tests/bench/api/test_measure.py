@@ -21,13 +21,18 @@ from modescope.bench.steps.evidence import mode_effect
 from tests.helpers.simulated import SimulatedDevice, decaying, normal_noise, step
 
 
+def simulated(queues: bool = False) -> Any:
+    return SimulatedDevice(queues=queues, read_cost_s=2e-8)
+
+
 def race(
     baseline: Callable[[SimulatedDevice], Step],
     candidate: Callable[[SimulatedDevice], Step],
-    queues: bool = False,
+    device: Any = None,
+    seconds: float = 2.0,
 ) -> Measured:
-    device: Any = SimulatedDevice(queues=queues, read_cost_s=2e-8)
-    return api.race(baseline(device), candidate(device), device, seconds=2.0, half_width=0.005)
+    device = device or simulated()
+    return api.race(baseline(device), candidate(device), device, seconds, half_width=0.005)
 
 
 def takes(seconds: float, sigma: float = 0.0) -> Callable[[SimulatedDevice], Step]:
@@ -42,11 +47,11 @@ def takes(seconds: float, sigma: float = 0.0) -> Callable[[SimulatedDevice], Ste
 
 @pytest.mark.parametrize("queues", [False, True])
 def test_the_speedup_is_the_baselines_time_over_the_candidates(queues: bool) -> None:
-    found = race(takes(5e-5), takes(4e-5), queues)
+    found = race(takes(5e-5), takes(4e-5), simulated(queues))
     assert found.speedup == pytest.approx(1.25, rel=1e-3)
     assert (found.latency_s, found.baseline_latency_s) == pytest.approx((4e-5, 5e-5), rel=2e-3)
     assert (found.verdict, found.device) == ("faster", "cuda" if queues else "cpu")
-    assert race(takes(4e-5), takes(5e-5), queues).verdict == "slower"
+    assert race(takes(4e-5), takes(5e-5), simulated(queues)).verdict == "slower"
 
 
 def test_rounds_end_when_the_speedup_is_known_well_enough() -> None:
@@ -68,6 +73,63 @@ def test_a_short_function_is_timed_in_loops_that_the_clock_resolves(
     found = race(takes(call_s), takes(call_s * (1 + change)))
     assert 1 / found.speedup - 1 == pytest.approx(change, rel=0.01)
     assert found.baseline_latency_s == pytest.approx(call_s, rel=0.002)
+
+
+@pytest.mark.parametrize(
+    ("baseline_s", "candidate_s", "seconds", "verdict", "queues"),
+    [
+        (0.5, 0.45, 2.0, "faster", False),
+        (0.5, 0.45, 2.0, "faster", True),
+        (0.5, 1e-3, 2.0, "faster", False),
+        (1e-3, 3.0, 10.0, "slower", True),
+        (0.03, 0.05, 2.0, "slower", False),
+        (0.004, 0.004, 0.1, "equivalent", True),
+        (1e-6, 0.05, 10.0, "slower", False),  # both in loops of twenty
+    ],
+)
+def test_a_limit_that_cannot_hold_is_refused_with_one_that_does(
+    baseline_s: float, candidate_s: float, seconds: float, verdict: str, queues: bool
+) -> None:
+    both, device = (takes(baseline_s), takes(candidate_s)), simulated(queues)
+    with pytest.raises(modescope.UsageError) as error:
+        race(*both, device, seconds)
+    said, both_s = str(error.value), baseline_s + candidate_s
+    assert "\n" not in said
+    assert said.startswith(f"seconds={seconds:g}: ")
+    assert device.now_s == pytest.approx(2 * both_s, rel=0.1)  # spent to find out
+    enough_s = float(said.rpartition("seconds=")[2])
+    device = simulated(queues)
+    assert race(*both, device, enough_s).verdict == verdict
+    spent_s = device.now_s - 2 * both_s
+    assert spent_s < enough_s * 1.001
+    assert spent_s > 0.6 * (enough_s - 1)  # which was rounded up to a second
+
+
+def test_functions_whose_calls_vary_are_refused_once() -> None:
+    """The fastest call decides, and the slowest says how many seconds do."""
+    scales = iter([0.5, 0.6, 0.5, 0.6])
+
+    def varies(device: SimulatedDevice) -> Step:
+        return step(device, (1.0, 0.0), scale=lambda: next(scales, 0.55))
+
+    with pytest.raises(modescope.UsageError) as error:
+        race(varies, varies)
+    seconds = float(str(error.value).rpartition("seconds=")[2])
+    assert race(varies, varies, seconds=seconds).verdict == "equivalent"
+
+
+def test_a_first_call_that_loads_or_compiles_refuses_nothing() -> None:
+    """The later calls count, of which one may record a graph."""
+
+    def loads(device: SimulatedDevice) -> Step:
+        load_s = iter([0.9, 0.6])
+        return step(device, (1e-3, 0.0), scale=lambda: next(load_s, 1e-3) * 1e3)
+
+    device = simulated()
+    baseline, candidate = loads(device), loads(device)
+    baseline()
+    candidate()
+    assert api.race(baseline, candidate, device, 2.0, 0.005).verdict == "equivalent"
 
 
 def test_functions_that_do_not_settle_are_flagged() -> None:
@@ -99,7 +161,7 @@ def test_real_functions_are_measured() -> None:
         time.sleep(0.002)
 
     before = torch_settings()
-    found = modescope.measure(double, lambda: time.sleep(0.001), seconds=0.1)
+    found = modescope.measure(double, lambda: time.sleep(0.001), seconds=0.5)
     assert torch_settings() == before
     assert found.verdict == "faster"
     assert 1.5 < found.speedup_ci_low <= found.speedup <= found.speedup_ci_high < 2.5

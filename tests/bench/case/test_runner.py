@@ -15,7 +15,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from modescope.bench.case import runner, steady_work
+from modescope.bench.case import first_call, runner, steady_work
 from modescope.bench.case.first_call import Contender
 from modescope.bench.devices.devices import Cpu, Step
 from modescope.bench.records.cases import Case, Variant
@@ -27,17 +27,20 @@ from modescope.bench.timing import comparison, paired
 from modescope.bench.timing.comparison import WarmUp
 from tests.helpers import probe_models
 from tests.helpers.probe_models import (
+    BASELINE,
     EAGER,
     accumulates,
     broken,
     case,
     counts,
+    encodes_nested,
     forgets,
     grows,
     linear,
     model,
     needs_gradients,
     nested,
+    one_dict,
     prints_within_cond,
     refuses_gradients,
     remembers,
@@ -353,6 +356,23 @@ def test_only_errors_of_memory_are_status_oom(
             run(case(model(scaled), NO_GRAD))
 
 
+def test_a_mode_that_fails_itself_ends_with_torchs_reason() -> None:
+    with pytest.raises(RuntimeError, match="made for no_grad"):
+        run(case(model(refuses_gradients), variant()))
+
+
+def test_a_baseline_that_lacks_memory_leaves_nothing_to_compare(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def enters_once(subject: Any, entered: Variant, *rest: Any) -> Any:
+        if entered == BASELINE:
+            raise torch.OutOfMemoryError("too small")
+        return first_call.enter(subject, entered, *rest)
+
+    monkeypatch.setattr(runner, "enter", enters_once)
+    assert run(case(model(scaled), NO_GRAD)).status == "oom"
+
+
 # Models with one peculiarity each
 
 Expected = Callable[[Any], bool]
@@ -386,10 +406,24 @@ OUTCOMES: dict[str, tuple[Case, dict[str, Any]]] = {
     ),
     "a baseline that fails": (
         case(model(refuses_gradients), NO_GRAD),
-        {"status": "failed", "reason": says("baseline.mode=none")},
+        OK | NO_BASELINE | {"latency_rounds_s": given, "checked": "exact"}
+        | {"flags": says("baseline_failed"), "baseline_error": None}
+        | {"baseline_note": says("made for no_grad", "baseline.mode, such as no_grad")},
+    ),
+    "a baseline without gradients that fails": (
+        case(model(needs_gradients), variant(), NO_GRAD),
+        OK | NO_BASELINE | {"flags": says("baseline_failed")}
+        | {"baseline_note": says("does not require grad", "baseline.mode, such as eager")},
     ),
     "the same model alone": (
-        case(model(refuses_gradients), NO_GRAD, baseline=None), OK | {"checked": "exact"}
+        case(model(refuses_gradients), NO_GRAD, baseline=None),
+        OK | {"checked": "exact", "baseline_note": None, "flags": ()},
+    ),
+    "nested tensors that only a path without gradients takes": (
+        case(model(encodes_nested), NO_GRAD),
+        OK | NO_BASELINE | {"checked": "exact", "checked_against": "float64"}
+        | {"checked_inputs": "fresh", "baseline_note": says("grad is enabled")}
+        | {"dispatch_note": says("crashes"), "host_rounds_s": given},
     ),
     "a baseline that was not in effect": (
         case(model(scaled), NO_GRAD, NOT_IN_EFFECT),
@@ -397,6 +431,10 @@ OUTCOMES: dict[str, tuple[Case, dict[str, Any]]] = {
         | {"latency_rounds_s": given, "dispatch_rounds_s": given}
         | {"baseline_dispatch_rounds_s": None}
         | {"baseline_first_call_s": None},  # it compiles: its caches were not cold
+    ),
+    "a dict that forward takes as one argument": (
+        case(model(one_dict), NO_GRAD),
+        {"status": "failed", "reason": says("before any mode", "by name", "(inputs,)")},
     ),
     "no results": (
         case(model(wordless), NO_GRAD),

@@ -123,6 +123,10 @@ def returns(shape: Shape) -> Subject:
     return Subject(Returns(shape), Inputs((torch.randn(64),), {}))
 
 
+def ragged(x: Tensor, layout: torch.layout) -> Tensor:
+    return torch.nested.as_nested_tensor([x[:20], x[20:]], layout=layout)
+
+
 @pytest.mark.parametrize(
     ("shape", "other", "error"),
     [
@@ -132,8 +136,11 @@ def returns(shape: Shape) -> Subject:
         (lambda x, y: (x > 0).sum(), lambda x, y: (x > 0).sum() + 1, 0.03),
         (lambda x, y: (3, Answer(x, {"y": [y]}), None),
          lambda x, y: (3, Answer(x, {"y": [y + 0.5]}), None), 0.5),
+        (lambda x, y: ragged(x, torch.jagged), lambda x, y: ragged(1.5 * x, torch.jagged), 0.5),
+        (lambda x, y: ragged(x, torch.strided), lambda x, y: ragged(1.5 * x, torch.strided), 0.5),
     ],
-    ids=["keys in another order", "no keys", "imaginary part", "integer", "nested"],
+    ids=["keys in another order", "no keys", "imaginary part", "integer", "nested", "jagged",
+         "nested tensor"],
 )  # fmt: skip
 def test_structure_imaginary_parts_and_integers_are_compared(
     shape: Shape, other: Shape, error: float
