@@ -20,7 +20,6 @@ from modescope.bench.case.profiler.operators import find_working
 from modescope.bench.devices.devices import prepare_call
 from modescope.bench.records.results import Ended, Findings, add_flag
 from modescope.bench.steps import arguments
-from modescope.bench.steps.evidence import mode_effect
 from modescope.bench.steps.subject import Subject
 
 OperatorCounts = Counter[str]
@@ -46,16 +45,12 @@ def work_of_new_call(plain: Subject, findings: Findings) -> WorkOfNewCall | None
 
     The arguments are copies, in new tensors. A second call with these same tensors follows: if it
     computes nothing, the model remembers results, and Ended is raised. `plain` must have been
-    called once before. None if torch cannot list the operators, or if the model compiles a part of
-    itself.
+    called once before. None if torch cannot list the operators.
     """
-    compiled = mode_effect.read_compiled()
     try:
         called = replace(plain, inputs=plain.inputs.copy())
         new, same = _operators(called), _operators(called)
     except Exception:  # of any kind: forward may need gradients, or refuse to be observed
-        return None
-    if mode_effect.read_compiled() != compiled:  # the model compiles a part of itself
         return None
     if new and not same:
         raise Ended("failed", REMEMBERED, findings)
