@@ -159,7 +159,8 @@ def _time(
     if case.compiles or compiler.is_imported():  # as the model may have done
         compiler.import_it()  # not in the first call, whose time is measured
         # by default it silently runs eager, which a row of calls that vary says
-        torch._dynamo.config.fail_on_recompile_limit_hit = not varies
+        silent = varies or torch._dynamo.config.suppress_errors  # beside which torch refuses it
+        torch._dynamo.config.fail_on_recompile_limit_hit = not silent
     progress("first call")
     seen = check.seen
     subject = replace(subject, random=seen.random, own_dtypes=seen.checked_against == "own")
