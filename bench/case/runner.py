@@ -282,16 +282,20 @@ def _prove(
 ) -> Findings:
     """Returns `findings` with columns on whether the case's mode took effect.
 
-    If the baseline's mode did not take effect, its times are dropped and a flag is added.
+    If the baseline's mode did not take effect, its times are dropped and a flag is added. If the
+    case was to compile and nothing was compiled, they are dropped too: it is the baseline again.
     """
-    findings = add_columns(findings, candidate.effect(device))
-    if baseline is None or baseline.effect(device).in_effect:
+    findings, facts = add_columns(findings, candidate.effect(device)), candidate.facts
+    if baseline is None:
         return findings
-    without = replace(
+    if not baseline.effect(device).in_effect:
+        findings = add_flag(findings, "baseline_not_in_effect")
+    elif facts.compiled.graphs or not facts.mode.compiles:
+        return findings
+    return replace(
         findings,
         baseline_latency_rounds_s=None,
         case_ran_first=None,
         baseline_device_rounds_s=None,
         baseline_dispatch_rounds_s=None,
     )
-    return add_flag(without, "baseline_not_in_effect")

@@ -309,6 +309,8 @@ def test_a_compiler_that_is_switched_off_is_not_in_effect(switch: str) -> None:
         result = run(case(model(linear), COMPILE))
     found = result.findings
     assert (result.status, found.in_effect, found.graphs) == ("ok", False, 0)
+    assert found.latency_rounds_s
+    assert found.baseline_latency_rounds_s is None, "no speedup of what did not run"
     assert f"; {switch} " in found.in_effect_note
 
 
