@@ -20,7 +20,7 @@ from modescope.bench.records.errors import shorten
 from modescope.bench.steps import backends, compiler, modes
 from modescope.bench.steps.backends import Compiled
 from modescope.bench.steps.evidence import mode_effect
-from modescope.bench.steps.evidence.mode_effect import GraphBreaks
+from modescope.bench.steps.evidence.mode_effect import Facts, GraphBreaks
 from modescope.bench.steps.module_state import keep_state
 from modescope.bench.steps.phases import phase_of
 from modescope.bench.steps.subject import Built, Subject
@@ -32,6 +32,12 @@ if TYPE_CHECKING:
 
 WARNING_MAX_LENGTH = 200
 MOST_WARNINGS = 5
+
+OWN_CODE = "the model's forward, which is not compiled any more"
+
+AT_BREAK = "the code at a graph break ({})"
+
+AT_LIMIT = "code that was compiled as often as torch's recompile_limit allows"
 
 FROM_CPP = "(Triggered internally at"
 """A part of each warning of torch's C++ code. The file that Python reports for such a warning is
@@ -49,7 +55,7 @@ class Contender:
 
     built: Built
     first_call_s: float
-    facts: mode_effect.Facts
+    facts: Facts
     warnings: tuple[str, ...]  # torch's, in the first call
     columns: tuple[object, ...]  # further groups of columns about the first call
 
@@ -59,8 +65,13 @@ class Contender:
 
     def effect(self, device: Hardware) -> mode_effect.ModeEffect:
         """Returns whether the mode took effect. It may profile, so call it after all timing."""
-        launches = mode_effect.graph_launches(self.built.step, self.facts.mode, device)
-        return mode_effect.effect(replace(self.facts, graph_launches=launches))
+        facts = self.facts
+        launches = mode_effect.graph_launches(self.built.step, facts.mode, device)
+        if facts.switches and facts.compiled.graphs and not facts.left_to_eager:
+            with self.built.keep_state():
+                own = OWN_CODE if mode_effect.runs_own_code(self.built) else None
+            facts = replace(facts, left_to_eager=own)
+        return mode_effect.effect(replace(facts, graph_launches=launches))
 
 
 def enter(
@@ -106,7 +117,7 @@ def enter(
         first_pass = mixed_calls.add_eager_calls(first_pass, built)
     compiled = mode_effect.read_compiled().since(before)
     built.adjust_start()
-    facts = mode_effect.Facts(
+    facts = Facts(
         variant,
         fullgraph=fullgraph,
         varies=bool(subject.order),
@@ -119,6 +130,8 @@ def enter(
         has_fp32=any(each.dtype is torch.float32 for each in subject.tensors()),
         breaks=_usable(breaks_watch.breaks if breaks_watch else None, compiled, variant),
     )
+    if breaks_watch and variant.mode.compiles:
+        facts = _add_silent_changes(facts, breaks_watch)
     groups = (
         code_watch.columns if code_watch else GeneratedCode(),
         compilation_watch.columns if compilation_watch else Compilations(),
@@ -148,6 +161,27 @@ def _usable(breaks: GraphBreaks | None, compiled: Compiled, variant: Variant) ->
     if breaks is None or not variant.mode.compiles:
         return None
     return breaks if compiled.graphs or breaks.sites else None
+
+
+def _add_silent_changes(facts: Facts, watch: GraphBreakWatch) -> Facts:
+    """Adds what made the compiler do something else than asked, without an error, to `facts`.
+
+    If calls have different sizes, its limit of compilations is another column's matter.
+    """
+    from modescope.bench.steps.evidence import compiler_switches  # which imports the compiler
+
+    sites = watch.breaks.sites if watch.breaks and facts.fullgraph else ()
+    in_eager = (
+        watch.failure,
+        AT_LIMIT if watch.limit_hits and not facts.varies else None,
+        AT_BREAK.format(mode_effect.breaks_summary(sites)) if sites else None,
+    )
+    return replace(
+        facts,
+        switches=compiler_switches.active(),
+        other_backend=compiler_switches.backend_is_replaced(),
+        left_to_eager=next(filter(None, in_eager), None),
+    )
 
 
 @contextmanager

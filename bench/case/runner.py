@@ -183,7 +183,8 @@ def _time(
     if case.compiles or compiler.is_imported():  # as the model may have done
         compiler.import_it()  # not in the first call, whose time is measured
         # by default it silently runs eager, which a row of calls that vary says
-        torch._dynamo.config.fail_on_recompile_limit_hit = not varies
+        silent = varies or torch._dynamo.config.suppress_errors  # beside which torch refuses it
+        torch._dynamo.config.fail_on_recompile_limit_hit = not silent
     progress("first call")
     seen = check.seen
     subject = replace(subject, random=seen.random)
@@ -321,16 +322,20 @@ def _prove(
 ) -> Findings:
     """Returns `findings` with columns on whether the case's mode took effect.
 
-    If the baseline's mode did not take effect, its times are dropped and a flag is added.
+    If the baseline's mode did not take effect, its times are dropped and a flag is added. If the
+    case was to compile and nothing was compiled, they are dropped too: it is the baseline again.
     """
-    findings = add_columns(findings, candidate.effect(device))
-    if baseline is None or baseline.effect(device).in_effect:
+    findings, facts = add_columns(findings, candidate.effect(device)), candidate.facts
+    if baseline is None:
         return findings
-    without = replace(
+    if not baseline.effect(device).in_effect:
+        findings = add_flag(findings, "baseline_not_in_effect")
+    elif facts.compiled.graphs or not facts.mode.compiles:
+        return findings
+    return replace(
         findings,
         baseline_latency_rounds_s=None,
         case_ran_first=None,
         baseline_device_rounds_s=None,
         baseline_dispatch_rounds_s=None,
     )
-    return add_flag(without, "baseline_not_in_effect")

@@ -21,7 +21,6 @@ from modescope.bench.case.profiler.operators import find_working
 from modescope.bench.devices.devices import prepare_call
 from modescope.bench.records.results import Ended, Findings, add_flag
 from modescope.bench.steps import arguments
-from modescope.bench.steps.evidence import mode_effect
 from modescope.bench.steps.subject import Subject
 from modescope.bench.summary import GROWS
 
@@ -55,17 +54,13 @@ def work_of_new_call(
 
     The arguments are copies, in new tensors. A second call with these same tensors follows: if it
     computes nothing, the model remembers results, and Ended is raised. `plain` must have been
-    called once before. None if torch cannot list the operators, or if the model compiles a part of
-    itself. The calls run within `reached`.
+    called once before. None if torch cannot list the operators. The calls run within `reached`.
     """
-    compiled = mode_effect.read_compiled()
     try:
         called = replace(plain, inputs=plain.inputs.copy())
         with reached:
             (new, elements), (same, _) = _operators(called), _operators(called)
     except Exception:  # of any kind: forward may need gradients, or refuse to be observed
-        return None
-    if mode_effect.read_compiled() != compiled:  # the model compiles a part of itself
         return None
     if new and not same:
         raise Ended("failed", REMEMBERED, findings)

@@ -80,9 +80,11 @@ class Backend:
 
 
 def _inductor(module: torch.nn.Module, mode: Mode, fullgraph: bool) -> torch.nn.Module:
-    import torch  # here, because the command line reads this table without torch
+    import torch._dynamo.config  # here, because the command line reads this table without torch
 
-    compiled = torch.compile(module, mode=mode.compile, fullgraph=fullgraph, **mode.compile_options)
+    settings = torch._dynamo.config  # a whole graph would make errors of what they let run in eager
+    whole = fullgraph and not (settings.disable or settings.suppress_errors)
+    compiled = torch.compile(module, mode=mode.compile, fullgraph=whole, **mode.compile_options)
     assert isinstance(compiled, torch.nn.Module)
     return compiled
 
@@ -102,6 +104,11 @@ BACKENDS = {
         },
         doubts=(
             (lambda f: f.compiled.graphs == 0, "torch.compile compiled nothing"),
+            (
+                lambda f: f.compiled.graphs > 0 and f.other_backend,
+                "torch.compile compiled with another backend than Inductor",
+            ),
+            (lambda f: f.left_to_eager is not None, "in eager ran {f.left_to_eager}"),
             (
                 lambda f: f.fullgraph and f.compiled.graphs > 1 and not f.varies,
                 "torch.compile made {f.compiled.graphs} graphs instead of one",

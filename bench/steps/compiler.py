@@ -6,8 +6,11 @@ The import takes seconds.
 from __future__ import annotations
 
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from typing import Any
 
+import torch
 from torch._compile import _disable_dynamo
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -51,8 +54,25 @@ def wait_for_workers() -> None:
             ready.result(WORKERS_START_S)
 
 
+@contextmanager
+def _compile_nothing() -> Iterator[None]:
+    """Runs in eager what the model compiles by itself, and leaves compiled code as it was.
+
+    Dynamo gives up code that it meets under a dispatch mode for the rest of the process.
+    """
+    imported = is_imported()
+    with ExitStack() as stack:
+        if imported:
+            stack.enter_context(torch.compiler.set_stance("force_eager"))
+        try:
+            yield
+        finally:
+            if is_imported() and not imported:  # in the block, so nothing is lost
+                torch.compiler.reset()
+
+
 class OperatorMode(TorchDispatchMode):
-    """A dispatch mode that does not import torch's compiler.
+    """A dispatch mode that does not import torch's compiler, and under which nothing is compiled.
 
     torch decorates `__torch_dispatch__` to keep Dynamo away; the decorator's first call imports the
     compiler, which takes seconds. Here the decorator is used only if the compiler is already
@@ -65,6 +85,18 @@ class OperatorMode(TorchDispatchMode):
         if is_imported() and not hasattr(method, "__wrapped__"):
             kept_away = _disable_dynamo(method, recursive=True)
             type(self).__torch_dispatch__ = kept_away  # type: ignore[method-assign]
+        self._within: list[AbstractContextManager[None]] = []  # a mode may be entered within itself
+
+    def __enter__(self) -> Any:
+        self._within.append(_compile_nothing())
+        self._within[-1].__enter__()
+        return super().__enter__()  # type: ignore[no-untyped-call]
+
+    def __exit__(self, *raised: Any) -> None:
+        try:
+            super().__exit__(*raised)  # type: ignore[no-untyped-call]
+        finally:
+            self._within.pop().__exit__(*raised)
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:

@@ -213,6 +213,32 @@ def broken() -> Built:
     return _applied(_in_two)
 
 
+@torch.library.custom_op("modescope_tests::cannot_be_traced", mutates_args=())
+def _cannot_be_traced(x: Tensor) -> Tensor:
+    return torch.tanh(x)
+
+
+def untraceable() -> Built:
+    return _applied(lambda weight, x: _cannot_be_traced(weight * x))
+
+
+class InTurns(nn.Module):
+    """Calls a function with two texts, each of which is a constant of its compiled code."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        for text in ("one", "eleven"):
+            torch._dynamo.graph_break()
+            x = self.times(x, text)
+        return x
+
+    def times(self, x: Tensor, text: str) -> Tensor:
+        return x * len(text)
+
+
+def in_turns() -> Built:
+    return InTurns(), (torch.randn(2, WIDTH),)
+
+
 def _product_after_a_break(weight: Tensor, x: Tensor) -> Tensor:
     y = (weight * x).expand(4, -1, -1).contiguous()
     torch._dynamo.graph_break()

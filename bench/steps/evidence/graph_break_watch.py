@@ -30,6 +30,7 @@ from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.utils import get_compilation_metrics
 
 from modescope.bench.records.cases import Model
+from modescope.bench.records.errors import one_line
 from modescope.bench.records.paths import is_of_python
 from modescope.bench.steps.evidence import compilation
 from modescope.bench.steps.evidence.mode_effect import GraphBreaks, Site, breaks_summary
@@ -62,6 +63,8 @@ GAVE_UP = (
     "(recompile_limit={limit}), where torch by default goes on in eager{why}; keep a value that "
     "changes from call to call in a tensor, because a number is a constant of the compiled code"
 )
+
+FAILED = "{}, which torch.compile failed to compile ({})"
 
 CANNOT_TRACE = (
     "torch.compile cannot trace the whole model: {}; model.fullgraph=false allows graph breaks and "
@@ -114,6 +117,9 @@ class GraphBreakWatch:
         self._site_of: dict[Spot, Spot] = {}  # by the innermost spot, even in a library
         self._in_eager: dict[str, None] = {}
         self.limit_hits = 0  # times that torch reached its limit of compilations
+        self.failure: str | None = (
+            None  # a function that could not be compiled, and the first error
+        )
 
     def note_stop(self, reason: str, stack: Sequence[FrameSummary]) -> None:
         """Notes a graph break for `reason`, at the innermost line of the model's code in `stack`.
@@ -211,6 +217,11 @@ def _hook_frames(watched: GraphBreakWatch, compile_frame: Callable[..., Any]) ->
                 raise
             watched.note_function(code)
             watched.note_error(error)
+            raise
+        except Exception as error:  # which torch may suppress
+            watched.failure = watched.failure or FAILED.format(
+                code.co_qualname, one_line(error, 120)
+            )
             raise
 
     return compiling

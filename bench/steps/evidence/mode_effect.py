@@ -27,6 +27,8 @@ AUTOTUNE_COUNTERS = (
 )
 """Inductor's counters of benchmarked choices, and of templates that were chosen."""
 
+TUNED_BEFORE = "nothing was tuned in this run: it was tuned before, or there is nothing to choose"
+
 DOUBTS: tuple[tuple[Callable[[Facts], bool], str], ...] = (
     (
         lambda f: f.observed.grad != f.expected.grad,
@@ -227,6 +229,9 @@ class Facts:
     observed: Observed
     breaks: GraphBreaks | None  # None where unknown, or nothing was compiled
     graph_launches: int | None = None  # in a steady call; None until after timing
+    switches: tuple[str, ...] = ()  # what changes the compiler, in words
+    other_backend: bool = False  # whether one of them replaces the compiler's backend
+    left_to_eager: str | None = None  # what the compiler gave up without an error, and why
     built_dtypes: frozenset[str] = frozenset({"float32"})  # of the weights, as they were built
     has_fp32: bool = True  # whether a weight, buffer or input was fp32, as it was built
     varies: bool = False  # calls have different sizes, each of which may be compiled
@@ -272,15 +277,16 @@ def effect(facts: Facts) -> ModeEffect:
     """Decides from `facts` whether a mode took effect."""
     lines = (*DOUBTS, *backends.find(facts.mode).doubts)
     doubts = [text.format(f=facts) for applies, text in lines if applies(facts)]
-    return ModeEffect(not doubts, "; ".join(doubts) or _remark(facts), facts.graph_launches)
+    notes = [*(doubts or _remarks(facts)), *facts.switches]
+    return ModeEffect(not doubts, "; ".join(notes) or None, facts.graph_launches)
 
 
-def _remark(facts: Facts) -> str | None:
+def _remarks(facts: Facts) -> list[str]:
     if facts.breaks and (facts.breaks.sites or facts.breaks.in_eager):
-        return _describe_pieces(facts.breaks)
+        return [_describe_pieces(facts.breaks)]
     if backends.autotunes(facts.mode) and facts.compiled.autotuned == 0:
-        return "nothing was tuned in this run: it was tuned before, or there is nothing to choose"
-    return None
+        return [TUNED_BEFORE]
+    return []
 
 
 def _describe_pieces(breaks: GraphBreaks) -> str:

@@ -28,11 +28,11 @@ from modescope.bench.steps.checks import (
 from modescope.bench.steps.examination import Calls, Recipe, default_dtype
 from modescope.bench.steps.module_state import keep_state
 from modescope.bench.steps.outputs import Outputs, double
+from modescope.bench.steps.rounding import PERTURBED_RUNS, Rounded
 from modescope.bench.steps.subject import Built, Inputs, Subject
 from modescope.bench.steps.training.reference import (
     EXACT,
     References,
-    Rounded,
     deviation,
     error_scale,
     references,
@@ -47,8 +47,6 @@ STEPS = 3
 """The number of steps of a check. The first starts from the initial weights, the others from
 updated ones, each on its own batch: a replay that trains on an old batch or on old weights has an
 error."""
-
-PERTURBED_RUNS = 4
 
 BATCH_SETS = 3
 """The largest number of sets of batches that are tried to find one on which rounding changes

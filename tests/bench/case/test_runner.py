@@ -5,11 +5,13 @@ from __future__ import annotations
 import inspect
 import json
 import math
+import os
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import asdict, replace
 from typing import Any
-from unittest.mock import Mock
+from unittest.mock import Mock, patch
 
 import pytest
 import torch
@@ -36,6 +38,7 @@ from tests.helpers.probe_models import (
     encodes_nested,
     forgets,
     grows,
+    in_turns,
     linear,
     model,
     needs_gradients,
@@ -50,6 +53,7 @@ from tests.helpers.probe_models import (
     smoke,
     tabulates,
     too_large_for_fp16,
+    untraceable,
     variant,
     wordless,
 )
@@ -294,6 +298,54 @@ def test_a_model_that_is_compiled_at_every_call_never_counts_as_compiled() -> No
     assert f"recompile_limit={torch._dynamo.config.recompile_limit})" in result.reason
     assert "number" in result.reason.partition("its last reason: ")[2]
     assert "HINT" not in result.reason
+
+
+OFF: dict[str, Callable[[], AbstractContextManager[Any]]] = {
+    "TORCHDYNAMO_DISABLE=1": lambda: patch.dict(os.environ, {"TORCHDYNAMO_DISABLE": "1"}),
+    "torch._dynamo.config.disable": lambda: torch._dynamo.config.patch(disable=True),
+    'torch.compiler.set_stance("force_eager")': lambda: torch.compiler.set_stance("force_eager"),
+}
+
+
+@pytest.mark.parametrize("switch", OFF)
+def test_a_compiler_that_is_switched_off_is_not_in_effect(switch: str) -> None:
+    with OFF[switch]():
+        result = run(case(model(linear), COMPILE))
+    found = result.findings
+    assert (result.status, found.in_effect, found.graphs) == ("ok", False, 0)
+    assert found.latency_rounds_s
+    assert found.baseline_latency_rounds_s is None, "no speedup of what did not run"
+    assert f"; {switch} " in found.in_effect_note
+
+
+def test_an_error_that_torch_suppresses_is_told() -> None:
+    with torch._dynamo.config.patch(suppress_errors=True):
+        found = run(case(model(untraceable), COMPILE)).findings
+    assert (found.in_effect, found.checked) == (False, "exact")
+    assert "Applies.forward" in found.in_effect_note
+    assert "; torch._dynamo.config.suppress_errors " in found.in_effect_note
+
+
+@pytest.mark.full
+def test_code_that_torch_compiles_no_more_is_told_where_errors_are_suppressed() -> None:
+    """In the first call as well as later ones; what never fails is in effect."""
+    plan = smoke()
+    patient = replace(plan, budget=replace(plan.budget, warmup_min_s=0.02, warmup_max_s=1.0))
+    asked = model(remembers, fullgraph=False, counting=True)
+    with torch._dynamo.config.patch(suppress_errors=True):
+        later = runner.run(silent, case(asked, COMPILE), patient).findings
+        torch.compiler.reset()
+        broke = run(case(model(broken), COMPILE)).findings
+        torch.compiler.reset()
+        right = run(case(model(linear), COMPILE)).findings
+        with torch._dynamo.config.patch(recompile_limit=1):
+            torch.compiler.reset()
+            first = run(case(model(in_turns, fullgraph=False), COMPILE)).findings
+    assert [each.in_effect for each in (later, broke, first, right)] == [False] * 3 + [True]
+    assert first_call.OWN_CODE in later.in_effect_note
+    assert BREAK in broke.in_effect_note
+    assert first_call.AT_LIMIT in first.in_effect_note
+    assert right.in_effect_note.startswith("torch._dynamo.config.suppress_errors ")
 
 
 # Settings and seeds

@@ -45,6 +45,19 @@ modescope.measure(time.time, time.time, seconds=0.05)
 print("torch._inductor.graph" in sys.modules)
 """
 
+COMPILES = """
+import torch
+from modescope.bench.case.operator_comparison import Operators
+from modescope.bench.steps.evidence import mode_effect
+def compiled(x):
+    return torch.compile(torch.sin, backend="eager")(x)
+with Operators():
+    compiled(torch.ones(2))
+count = mode_effect.count_compilations()
+compiled(torch.ones(2))
+print(count())
+"""
+
 
 def _printed(code: str) -> str:
     return subprocess.check_output([sys.executable, "-c", code], cwd=ROOT, text=True).strip()
@@ -64,3 +77,8 @@ def test_the_forkserver_imports_no_compiler_if_it_is_left_out() -> None:
 
 def test_measuring_functions_imports_no_inductor_if_only_dynamo_is_loaded() -> None:
     assert _printed(MEASURE) == "False"
+
+
+def test_what_an_observer_compiles_first_is_compiled_after_it() -> None:
+    """Dynamo, which the call itself imports, would skip the code for good."""
+    assert _printed(COMPILES) == "1"

@@ -13,6 +13,7 @@ import pytest
 import torch
 from torch import nn
 from torch._inductor import async_compile
+from torch.nn.attention.flex_attention import flex_attention
 
 from modescope.bench.case import counting
 from modescope.bench.devices.devices import Cpu
@@ -89,3 +90,47 @@ def test_work_of_a_model_that_compiles_itself_is_counted() -> None:
     counts = counting.count(built)
     assert counts.work_note is None
     assert counts.flops == 4 * 2 * 2 * WIDTH * WIDTH
+
+
+@pytest.mark.parametrize("compiled_before", [True, False])
+def test_what_a_model_compiles_itself_is_compiled_after_an_observer(compiled_before: bool) -> None:
+    """Dynamo would skip the code for good, and without a word."""
+    module, x = compiling().eval(), torch.randn(2, WIDTH)
+    if compiled_before:
+        module(x)
+    with Lists():
+        module(x)
+    compiled = mode_effect.count_compilations()
+    module(x)
+    assert (compiled() == 0) is compiled_before
+    module.double()(x.double())
+    assert compiled() > 0
+
+
+class Attends(nn.Module):
+    """Its operator has no rule for dispatch modes, and torch compiles it in plain eager."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return flex_attention(x, x, x, score_mod=lambda score, *_: score + 1)
+
+
+def test_a_model_that_an_observer_cannot_run_runs_afterwards() -> None:
+    module, x = Attends(), torch.randn(1, 2, 32, 16)
+    with pytest.raises(NotImplementedError), Lists():
+        module(x)
+    once = module(x)
+    with pytest.raises(NotImplementedError), Lists():
+        module(x)
+    assert torch.equal(module(x), once)
+
+
+def test_the_users_stance_is_put_back_after_an_observer() -> None:
+    module, x = compiling().eval(), torch.randn(2, WIDTH)
+    compiled = mode_effect.count_compilations()
+    with torch.compiler.set_stance("eager_on_recompile"):
+        with Lists():
+            module(x)
+        module(x)
+    assert compiled() == 0
+    module(x)
+    assert compiled() > 0

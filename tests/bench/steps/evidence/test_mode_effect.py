@@ -124,6 +124,8 @@ ONE_WRONG = {
     "weights were bfloat16 instead of bfloat16, float64": facts(
         CAST, built_dtypes=frozenset({"float32", "float64"})
     ),
+    "another backend": facts(COMPILE, other_backend=True),
+    "in eager ran f": facts(COMPILE, left_to_eager="f"),
 }
 
 LINES = (*mode_effect.DOUBTS, *(line for backend in BACKENDS.values() for line in backend.doubts))
@@ -155,6 +157,17 @@ def test_what_to_know_about_a_mode_in_effect() -> None:
     tuned_before = mode_effect.effect(facts(TUNED, compiled=COMPILED, cold=False))
     assert tuned_before.in_effect
     assert "nothing was tuned in this run" in str(tuned_before.in_effect_note)
+
+
+def test_switches_are_named_beside_doubts_and_remarks() -> None:
+    on = {"switches": ("A=1 does a", "B does b")}
+    for fact, in_effect, first in (
+        (facts(COMPILE, **on), True, ""),
+        (facts(TUNED, compiled=COMPILED, cold=False, **on), True, mode_effect.TUNED_BEFORE + "; "),
+        (facts(COMPILE, compiled=NOTHING, **on), False, "torch.compile compiled nothing; "),
+    ):
+        expected = ModeEffect(in_effect, f"{first}A=1 does a; B does b", 0)
+        assert mode_effect.effect(fact) == expected
 
 
 def built(

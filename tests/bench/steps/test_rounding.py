@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from modescope.bench.records.cases import EPS
-from modescope.bench.steps.training.reference import Rounded
+from modescope.bench.steps.rounding import Rounded
 
 CPU = torch.device("cpu")
 
