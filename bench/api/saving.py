@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import json
 import pickle
 import pickletools
 import re
@@ -24,7 +25,7 @@ import torch
 from modescope.bench.records.cases import INPUTS, MODEL, PICKLE_FOLDER, PICKLE_SUFFIX
 from modescope.bench.records.errors import UsageError, one_line
 from modescope.bench.records.files import atomic_write
-from modescope.bench.steps import geometry, trees
+from modescope.bench.steps import geometry, trees, witness
 from modescope.bench.steps.pickled_model import names_of_main
 
 ID_DIGITS = 16
@@ -68,9 +69,10 @@ def save(model: Any, inputs: Any, name: str, study: Path) -> str:
     """
     folder = study / PICKLE_FOLDER
     # copies, because a file would hold all of the storage of which a tensor shows a part
-    detached = trees.map_tensors(torch.Tensor.detach, inputs)
-    compact = geometry.copier(trees.tensors(detached), torch.clone)
-    content = {MODEL: model, INPUTS: trees.map_tensors(compact, detached)}
+    detached = trees.map_tensors(lambda tensor: geometry.leaf(tensor, tensor), inputs)
+    copy = geometry.copier(trees.tensors(detached), torch.clone)
+    compact = trees.map_tensors(lambda tensor: geometry.leaf(copy(tensor), tensor), detached)
+    content = {MODEL: model, INPUTS: compact}
     with atomic_write(folder / f"{name}{PICKLE_SUFFIX}") as written:
         try:
             torch.save(
@@ -88,6 +90,10 @@ def save(model: Any, inputs: Any, name: str, study: Path) -> str:
             ) from error
         named = _file_name(folder, name, _hash(written, model))
         written.replace(folder / f"{named}{PICKLE_SUFFIX}")
+    if isinstance(model, torch.nn.Module):
+        known = witness.seen(model, inputs)
+        with atomic_write(folder / f"{named}.json") as written:
+            written.write_text(json.dumps(known), encoding="utf-8")
     return named
 
 

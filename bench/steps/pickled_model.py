@@ -1,9 +1,9 @@
 """Loads a model that another process saved (`modescope.compare`).
 
 The file holds a module, or a function that builds it, and the inputs; the inputs are None if the
-function returns them too. Weights are loaded on the CPU, and half precision becomes fp32, in which
-every model starts. Other tensors that the model held on a GPU are loaded on a GPU, because moving a
-module would leave them behind.
+function returns them too. Weights are loaded on the CPU. Half precision becomes fp32, in which
+every model starts, unless the model has other floats, too. Other tensors that the model held on a
+GPU are loaded on a GPU, because moving a module would leave them behind.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from modescope.bench.devices.allocators import is_out_of_memory
 from modescope.bench.devices.cuda import gpu_in_use
 from modescope.bench.records.cases import INPUTS, MODEL, Model
 from modescope.bench.records.errors import UsageError, one_line
-from modescope.bench.steps import trees
+from modescope.bench.steps import geometry, trees
 
 HALF = (torch.float16, torch.bfloat16)
 
@@ -32,7 +32,7 @@ def load(model: Model) -> Callable[..., Any]:
     Raises UsageError if the file cannot be read or names a module that is not found.
     """
     assert model.pickled is not None
-    saved = _read(model.pickled.file, model.name)
+    saved = read(model.pickled.file, model.name)
     origin, inputs = saved[MODEL], saved[INPUTS]
     if isinstance(origin, torch.nn.Module):
         return lambda: _plain(origin, inputs)
@@ -58,7 +58,8 @@ def names_of_main(place: dict[str, Any]) -> dict[str, Any]:
     return main
 
 
-def _read(file: str, name: str) -> dict[str, Any]:
+def read(file: str, name: str) -> dict[str, Any]:
+    """Returns the content of a file as it was saved; raises UsageError if it cannot be read."""
     if str(Path.cwd()) not in sys.path:  # as for a target
         sys.path.append(str(Path.cwd()))
     try:
@@ -82,8 +83,17 @@ def _place(storage: Any, location: str) -> Any:
 
 
 def _plain(module: Any, inputs: Any) -> tuple[Any, Any]:
+    own: list[torch.Tensor] = []
+    if isinstance(module, torch.nn.Module):
+        own = [*module.parameters(), *module.buffers()]
+    floats = {each.dtype for each in own if each.is_floating_point()}
+    is_half = floats <= {*HALF}
+
     def plain(tensor: torch.Tensor) -> torch.Tensor:
-        return tensor.to("cpu", torch.float32 if tensor.dtype in HALF else tensor.dtype)
+        dtype = torch.float32 if is_half and tensor.dtype in HALF else tensor.dtype
+        if tensor.dtype == dtype and tensor.device.type == "cpu":
+            return tensor
+        return geometry.leaf(tensor.to("cpu", dtype), tensor)
 
     if isinstance(module, torch.nn.Module):
         module._apply(plain)

@@ -27,6 +27,7 @@ from modescope.bench.records.cases import Model, PhaseOptions, short_hash
 from modescope.bench.records.environment import Environment, Host
 from modescope.bench.records.errors import Progress, UsageError
 from modescope.bench.records.paths import ROOT, is_installed
+from modescope.bench.steps import witness
 from modescope.bench.steps.building import build
 from modescope.bench.steps.phases import phase_of
 from modescope.bench.steps.plain_call import try_call
@@ -76,6 +77,8 @@ def try_model(
     """
     before = set(sys.modules)
     hardware = find(device)  # first, as a saved model may hold tensors on the GPU in use
+    if model.pickled and (loss := witness.find_loss(model)):
+        raise UsageError(loss)
     source: str | None = None
     for shape_json, options in tried:
         progress("building the model", source)
