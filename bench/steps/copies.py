@@ -199,17 +199,19 @@ def _describe_tensor(place: str, tensor: torch.Tensor, storages: dict[int, str])
     Of a tensor that is no leaf or that autograd does not know, hooks cannot be counted.
     """
     hooks = [*(tensor._backward_hooks or ()), *(_after_gradient(tensor) or ())]
-    form = [str(tensor.dtype), str(tensor.layout), tensor.requires_grad, tensor.is_leaf]
-    known = {}
+    form = [str(tensor.dtype).removeprefix("torch."), str(tensor.layout).removeprefix("torch.")]
+    known = {f"the gradient of {place}": "required"} if tensor.requires_grad else {}
+    if not tensor.is_leaf:
+        known[f"the autograd history of {place}"] = "present"
     with suppress(RuntimeError, NotImplementedError, AttributeError):  # lazy, nested or sparse
-        form += [tuple(tensor.shape), tensor.stride()]
+        form += [f"sizes {tuple(tensor.shape)}", f"strides {tensor.stride()}"]
         storage = tensor.untyped_storage()._cdata
         known[f"the memory of {place}"] = storages.setdefault(storage, place)
     attributes = [
         f"{name}={value!r}" if isinstance(value, trees.PLAIN) else f"{name}: {_type(value)}"
         for name, value in sorted(vars(tensor).items())
     ]
-    known[f"the form of {place}"] = " ".join(map(str, form))
+    known[f"the form of {place}"] = " ".join(form)
     if hooks:
         known[f"hooks of {place}"] = str(len(hooks))
     if attributes:
@@ -251,4 +253,6 @@ def _path(prefix: str, name: str) -> str:
 
 
 def _type(value: Any) -> str:
-    return f"{type(value).__module__}.{type(value).__qualname__}"
+    kind = type(value)
+    name = kind.__qualname__.rpartition("<locals>.")[2]  # as cloudpickle names a local class
+    return f"{kind.__module__}.{name}"

@@ -92,7 +92,7 @@ DIFFERENT: dict[str, Callable[[nn.Sequential], object]] = {
     "the form of 0.bias": lambda net: setattr(net[0], "bias", nn.Parameter(torch.ones(1))),
     "the type of 1.gain": lambda net: setattr(net[1], "gain", 2.0),
     "the module 1": lambda net: net.__setitem__(1, net[0]),
-    "the form of 0.weight": lambda net: net[0].weight.requires_grad_(False),
+    "the gradient of 0.weight": lambda net: net[0].weight.requires_grad_(False),
 }
 
 
