@@ -180,9 +180,10 @@ def race(
     if _needed_s([calls * min(each) for each in seen], device, budget) > seconds:
         needed_s = _needed_s([calls * max(each) for each in seen], device, budget)
         lasts = [duration(min(each)) for each in reversed(seen)]
+        loops = f", each in loops of {calls} calls" if calls > 1 else ""
         raise UsageError(
             f"seconds={seconds:g}: a call of {names[0]} takes {lasts[0]} and one of {names[1]} "
-            f"{lasts[1]}, so that the {PILOT_ROUNDS} rounds of an interval take longer; use "
+            f"{lasts[1]}, so that the {PILOT_ROUNDS} rounds of an interval take longer{loops}; use "
             f"seconds={math.ceil(needed_s)}"
         )
     begin = time.perf_counter()

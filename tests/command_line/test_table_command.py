@@ -5,13 +5,14 @@ from __future__ import annotations
 import io
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
 
 from modescope.analysis import table, why
 from modescope.analysis.derive.registry import CONTRACT, derived
-from modescope.analysis.report import __main__ as report
+from modescope.analysis.report import report
 from modescope.bench.records.parquet import SAMPLES
 from tests.helpers.studies import cpu_sweep, not_measured, record, save
 
@@ -58,8 +59,8 @@ def test_modes_whose_baseline_fails_are_shown_and_not_recommended(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     note = "the baseline eager fails: no kernel; choose another baseline.mode"
-    alone = {"baseline_latency_rounds_s": None, "case_ran_first": None, "baseline_note": note}
-    alone["flags"] = ("baseline_failed",)
+    alone: dict[str, Any] = {"flags": ("baseline_failed",), "baseline_note": note}
+    alone |= {"baseline_latency_rounds_s": None, "case_ran_first": None}
     fast, slow = (record(mode, s, **alone) for mode, s in (("no_grad", 2e-4), ("compile", 4e-4)))
     save([not_measured("eager", "failed", "no kernel"), fast, slow], tmp_path)
     assert table.main([str(tmp_path)]) == 0

@@ -111,7 +111,7 @@ class Batch(nn.Module):
         return result
 
 
-def one_dict() -> Built:
+def one_dict() -> tuple[nn.Module, Any]:
     """A dict, whose parts are passed by name, for a forward that takes one dict."""
     return Batch(), {"x": torch.randn(2, WIDTH), "y": torch.randn(2, WIDTH)}
 

@@ -96,6 +96,7 @@ def test_a_limit_that_cannot_hold_is_refused_with_one_that_does(
     said, both_s = str(error.value), baseline_s + candidate_s
     assert "\n" not in said
     assert said.startswith(f"seconds={seconds:g}: ")
+    assert ("loops of 20 calls" in said) == (baseline_s == 1e-6)
     assert device.now_s == pytest.approx(2 * both_s, rel=0.1)  # spent to find out
     enough_s = float(said.rpartition("seconds=")[2])
     device = simulated(queues)
