@@ -67,7 +67,7 @@ def code(row: Row) -> str:
         "torch._functorch.config.activation_memory_budget = "
         f"{training.activation_memory_budget}": training.activation_memory_budget is not None,
         f"model.{'train' if trains else 'eval'}()": True,
-        f"model.to({dtype})\n{_cast(dtype, named)}": dtype is not None and not autocast,
+        _cast(dtype, named, bool(row["dtypes_kept"])): dtype is not None and not autocast,
         WRAPPER: training.checkpoint != "none",
         "for name, child in [*model.named_children()]:  # of a ModuleList: its members\n"
         "    setattr(model, name, checkpoint_wrapper(child))": training.checkpoint == "children",
@@ -94,11 +94,20 @@ def code(row: Row) -> str:
     return "\n".join([*before, "\n\ndef step():", body, CAPTURE.format(result=result, note=note)])
 
 
-def _cast(dtype: str | None, named: bool | None) -> str:
-    cast = f"x.to({dtype}) if x.is_floating_point() else x"
+def _cast(dtype: str | None, named: bool | None, keeps: bool) -> str:
+    """The lines that cast weights and inputs; with `keeps`, only those that are in fp32."""
+    model = f"model.to({dtype})"
+    if keeps:
+        model = (
+            "for x in (*model.parameters(), *model.buffers()):\n"
+            "    if x.dtype == torch.float32:\n"
+            f"        x.data = x.data.to({dtype})"
+        )
+    is_cast = "x.dtype == torch.float32" if keeps else "x.is_floating_point()"
+    cast = f"x.to({dtype}) if {is_cast} else x"
     if named:
-        return f"inputs = {{name: {cast} for name, x in inputs.items()}}"
-    return f"inputs = [{cast} for x in inputs]"
+        return f"{model}\ninputs = {{name: {cast} for name, x in inputs.items()}}"
+    return f"{model}\ninputs = [{cast} for x in inputs]"
 
 
 def _compile(row: Row) -> str:

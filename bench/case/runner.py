@@ -35,6 +35,7 @@ from modescope.bench.steps import (
     module_state,
     plain_call,
     torch_settings,
+    witness,
 )
 from modescope.bench.steps.evidence import mode_effect
 from modescope.bench.steps.phases import phase_of
@@ -46,6 +47,11 @@ NEEDS_GRADIENTS = (
 )
 
 EAGER_FAILS = "the model fails in plain eager, before any mode is tried"
+
+OTHER_COPY = (
+    "a copy of the model does something else than the model itself ({fault}), and modescope needs "
+    "several of it in one process; build a new module in each call of the builder"
+)
 
 REACHED = (
     "a module that the builder made uses {place} of another one that it made, through a closure, a "
@@ -151,6 +157,8 @@ def _time(
     after = f", after what its builder set was put back ({was_set})" if put_back else ""
     misuse = plain_call.find_misuse(subject)
     with _blame(f"{EAGER_FAILS}{after}", case, Findings(), misuse):
+        if subject.again is None and (fault := witness.find_fault(subject, drawn.to_call)):
+            raise Ended("failed", OTHER_COPY.format(fault=fault), Findings())
         subject = phase.prepare(subject, plan.seed)
         examined = plain_call.find_changes(subject, drawn.to_call, phase.trains)
         subject = examined.subject

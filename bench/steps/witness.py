@@ -1,7 +1,7 @@
-"""What a saved module was and did in the process that saved it, to compare what is loaded with it.
+"""What a module is and does in a first call, to compare a copy of it, or what was saved, with it.
 
 A pickle may lack something without a word: hooks on tensors, what was changed in a class, tables of
-the process.
+the process. What `modescope.compare` was given is therefore described in the caller's process.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +114,17 @@ def first_call(subject: Subject) -> FirstCall:
         before.restorer(frozenset(before.changed()))()
         for part, training in modes:
             part.training = training
+
+
+def find_fault(subject: Subject, copy: torch.nn.Module) -> str | None:
+    """Returns in what a first call of `copy` differs from one of the subject's module, if in any.
+
+    The module is left as it was, apart from parameters that the call changes.
+    """
+    own, other = first_call(subject), first_call(replace(subject, module=copy))
+    if other.error and not own.error:
+        return f"its first call fails: {other.error}"
+    return own.difference(other)
 
 
 def seen(module: torch.nn.Module, inputs: object) -> dict[str, Any]:

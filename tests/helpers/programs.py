@@ -26,11 +26,13 @@ def lines(
     training: Training | None = None,
     device: str = "cpu",
     named_inputs: bool | None = None,
+    dtypes_kept: str | None = None,
 ) -> str:
     """The code that is recommended for a row with this variant."""
     asked_case = case(model(linear), asked, device=device)
     work = work_of(replace(asked_case, options=training or Inference()), smoke())
-    return code({**asdict(work), "named_inputs": named_inputs})
+    found = {"named_inputs": named_inputs, "dtypes_kept": dtypes_kept}
+    return code({**asdict(work), **found})
 
 
 def run(program: str, net: nn.Module | None = None, device: str = "cpu") -> SimpleNamespace:

@@ -79,6 +79,15 @@ def test_inputs_by_name_are_passed_by_name(words: str) -> None:
     assert inside(ran["output"][1]).input == ran["inputs"]["x"].dtype == dtype
 
 
+@pytest.mark.parametrize("kept", [None, "float64"])
+def test_other_dtypes_are_kept_where_they_were(kept: str | None) -> None:
+    net = Tells()
+    net.register_buffer("wide", torch.ones(2, dtype=torch.float64))
+    ran = run(lines(named("eager bf16"), dtypes_kept=kept), net)
+    assert inside(ran.output[1]).weight == torch.bfloat16
+    assert ran.given.wide.dtype == (torch.float64 if kept else torch.bfloat16)
+
+
 def test_a_backend_of_ones_own_is_left_to_fill_in() -> None:
     own = replace(named("compile fp32"), mode=replace(preset("compile"), compile="unfused"))
     assert "model = build(model)" in lines(own)

@@ -14,7 +14,7 @@ from modescope.bench.api import saving
 from modescope.bench.records.cases import PICKLED_TARGET, Model, Pickled
 from modescope.bench.steps import pickled_model, witness
 from modescope.bench.steps.building import parse_inputs
-from modescope.bench.steps.subject import Subject
+from modescope.bench.steps.subject import Inputs, Subject
 from modescope.bench.steps.witness import FirstCall
 
 WIDTH = 4
@@ -98,6 +98,32 @@ def test_calls_differ_by_operators_on_one_device() -> None:
     elsewhere = FirstCall("", "cuda", other.operators, other.values)
     assert one.difference(elsewhere) is None
     assert one.difference(FirstCall("it fails")) is None
+
+
+class Gain:
+    """A deep copy of it is another number."""
+
+    value = 2.0
+
+    def __deepcopy__(self, known: Any) -> Gain:
+        made = Gain()
+        made.value = 0.5
+        return made
+
+
+def test_a_copy_that_does_something_else_is_found() -> None:
+    subject = Subject(Net(), Inputs((torch.randn(2, WIDTH),), {}))
+    assert witness.find_fault(subject, subject.another()) is None
+    object_of_its_own: Any = subject.module
+    object_of_its_own.gain = Gain().value
+    object_of_its_own.of = Gain()
+    assert witness.find_fault(subject, subject.another()) is None
+    object_of_its_own.forward = lambda x: subject.module.linear(x) * object_of_its_own.of.value
+    other = subject.another()
+    other.forward = lambda x: other.linear(x) * other.of.value  # type: ignore[method-assign]
+    assert witness.find_fault(subject, other) == "output differs by 75%"
+    other.forward = lambda x: x.nonsense  # type: ignore[method-assign]
+    assert "fails" in str(witness.find_fault(subject, other))
 
 
 def saved(module: nn.Module, x: Tensor, study: Path) -> Model:
