@@ -25,7 +25,7 @@ from modescope.bench.devices.allocators import storage_bytes
 from modescope.bench.devices.devices import prepare_call
 from modescope.bench.records.columns import WorkCounts
 from modescope.bench.records.errors import one_line
-from modescope.bench.steps import compiler, trees
+from modescope.bench.steps import compiler, outputs, trees
 from modescope.bench.steps.compiler import OperatorMode
 from modescope.bench.steps.subject import Built
 
@@ -229,7 +229,7 @@ def count(built: Built) -> WorkCounts:
         # The counter is innermost: it decomposes compositions, which inference mode does not.
         with built.keep_state(), _hide_compiler(), work, counter:
             output = call()
-        least_bytes = work.least_bytes(trees.tensors(output)) + storage_bytes(changed)
+        least_bytes = work.least_bytes(outputs.tensors(output)) + storage_bytes(changed)
     except Exception as error:
         return WorkCounts(work_note=f"torch cannot count this call: {one_line(error, 120)}")
     names = ", ".join(sorted(work.unknown))

@@ -11,46 +11,55 @@ from modescope.bench.devices.devices import Hardware
 from modescope.bench.records.cases import EAGER_LIMIT, Case, Plan, Variant, eager_is_sane
 from modescope.bench.records.results import Ended, Findings
 from modescope.bench.steps import modes
-from modescope.bench.steps.checks import Check, Deviation, Limit, RoundingCheck, Scale
+from modescope.bench.steps.checks import CHAOS, Check, Deviation, Limit, RoundingCheck, Scale
 from modescope.bench.steps.phases import phase_of
 from modescope.bench.steps.subject import Built, Subject
 
 GUIDE = "docs/how-to-read-a-report.md#a-wrong-result"
 
 BY_ROUNDING = (
-    "error_limit is what rounding alone can do to the gradients of this model, seen in perturbed "
+    "error_limit is what rounding alone can do to the results of this model, seen in perturbed "
     "float64 runs"
 )
+
+EXPLAINED = (
+    "differences explained by rounding, as float64 perturbed by rounding at {dtype} does the same: "
+    "{places}"
+)
+
+NOTHING_COMPARED = "forward returned nothing to compare: {}"
 
 REFERENCE = {"float64": "float64", "fp32": "eager in fp32", "own": "plain eager"}
 """What results are compared with, by the column `checked_against`."""
 
 NOTHING = Limit(0.0, 0.0)
 
-CHAOS = Limit(0.7, 0.35)
-"""The largest errors that rounding is allowed to explain. Where perturbed runs exceed either,
-rounding could explain any error, so only steps that are about as close to float64 as eager count as
-right. For comparison: a gradient that is missing has an error of 1, one of another batch about 1.4,
-half a gradient a scale error of 0.5."""
-
-
 UNJUDGED = (
-    "even eager at {dtype} has a relative error of {error:.2g} against float64, so no mode can be "
-    f"judged at this dtype; use a wider dtype{{accept}} ({GUIDE})"
+    "even eager at {dtype} is off ({error} against float64), so no mode can be judged at this "
+    f"dtype; use a wider dtype{{accept}} ({GUIDE})"
 )
 
 CHAOTIC = (
-    "rounding at {dtype} alone can change the gradients of this model by {error:.0%}, so no error "
-    "can be told from it; a larger batch or a wider dtype helps"
+    "rounding at {dtype} alone can change the results of this model by {error}, so no error can be "
+    "told from it; a larger batch or a wider dtype helps"
 )
+
+MOST_ADVISED = 0.1
+"""The largest error that a reason advises to accept. Beyond it a result is rather another one."""
 
 
 def _accept(error: float) -> str:
-    if not math.isfinite(error):
+    if not error <= MOST_ADVISED:
         return ""
     step: float = 10.0 ** (math.floor(math.log10(error)) - 1)
     rounded_up = math.ceil(error / step) * step  # to two digits
     return f", or accept the error with max_error={rounded_up:.2g}"
+
+
+def _describe_error(found: Deviation) -> str:
+    if found.place is None and math.isinf(found.error):
+        return "results of other sizes or in other places"
+    return f"relative error {found.error:.2g}"
 
 
 def is_chaotic(rounding: Limit | None) -> bool:
@@ -76,7 +85,8 @@ class ExactJudge:
     check: Check
     eager: Deviation | None  # the errors of plain eager; None where that is the reference
     limit: Limit  # the largest errors accepted; NOTHING where eager's are too large to judge any
-    rounding: Limit | None = None  # the most that rounding can do; None where not examined
+    rounding: Limit | None = None  # the most that rounding can do; None where not known
+    asked: bool = False  # whether it was asked what rounding can do
 
     def columns(self, findings: Findings) -> Findings:
         """Adds the columns on the reference, eager's errors and the error limit to `findings`."""
@@ -86,7 +96,7 @@ class ExactJudge:
             checked_inputs=seen.checked_inputs,
             checked_against=seen.checked_against,
             error_limit=self.limit.error,
-            eager_error=eager.error if eager else None,
+            eager_error=eager.error if eager and not eager.compares_nothing else None,
             eager_scale_error=eager.scale if eager and eager.scales else None,
         )
 
@@ -95,24 +105,42 @@ class ExactJudge:
 
         If called again, keeps the larger error. Raises Ended if the results are wrong, or if
         eager's own error is too large to judge any mode. Where rounding is chaotic (`is_chaotic`)
-        and explains the error, the results count as not checked.
+        and explains the error, or where nothing is left to compare, the results count as not
+        checked.
         """
         variant = self.case.variant
         found = self.check.examine(built, variant)
-        known = self.rounding or self.eager is None
-        if not (self._accepts(found, self.limit) or known):
-            self.add_rounding()
-            if self.rounding:  # which may have examined other batches
-                findings = replace(findings, error=None, scale_error=None, scale_error_limit=None)
-                found = self.check.examine(built, variant)
+        known = self.asked or self.eager is None
+        in_doubt = not self._accepts(found, self.limit) or self.check.doubts(found, variant)
+        if in_doubt and not known:
+            self.add_rounding()  # which may examine other batches
+            findings = replace(findings, error=None, scale_error=None, scale_error_limit=None)
+            found = self.check.examine(built, variant)
         findings = self.columns(self._add_larger(findings, found))
         if not self._accepts(found, self.limit):
             return self._doubt(found, findings)
-        by_rounding = self.rounding is not None and not is_chaotic(self.rounding)
-        notes = (BY_ROUNDING if by_rounding else None, self.check.seen.note)
-        note = "; ".join(filter(None, notes)) or None
-        findings = replace(findings, checked="exact", checked_note=note)
+        findings = self._describe(found, findings)
         return check_state(self.check, built, findings)
+
+    def _describe(self, found: Deviation, findings: Findings) -> Findings:
+        """Adds what was checked to `findings`, and what was not, and why."""
+        places, unchecked = sorted(found.explained), self.check.unchecked
+        explained = EXPLAINED.format(dtype=self.case.variant.dtype, places=", ".join(places))
+        if found.compares_nothing:
+            note = explained if places else NOTHING_COMPARED.format(unchecked)
+            return replace(findings, checked="not", checked_note=note, checked_inputs=None)
+        by_rounding = self.rounding is not None and not is_chaotic(self.rounding)
+        notes = (
+            BY_ROUNDING if by_rounding else None,
+            explained if places else None,
+            self.check.seen.note,
+        )
+        return replace(
+            findings,
+            checked="exact",
+            checked_note="; ".join(filter(None, notes)) or None,
+            unchecked_outputs=", ".join(filter(None, [unchecked, *places])) or None,
+        )
 
     def _doubt(self, found: Deviation, findings: Findings) -> Findings:
         """Ends the check of results whose errors `found` exceed the limit.
@@ -125,11 +153,12 @@ class ExactJudge:
         if self.rounding and is_chaotic(self.rounding):
             limit = self.rounding
             if limit.accepts(found):
-                note = CHAOTIC.format(dtype=dtype, error=limit.error)
+                error = f"{limit.error:.0%}" if math.isfinite(limit.error) else "any amount"
+                note = CHAOTIC.format(dtype=dtype, error=error)
                 return replace(findings, checked="not", checked_note=note)
         if self.eager and limit == NOTHING:
-            error = self.eager.error
-            reason = UNJUDGED.format(dtype=dtype, error=error, accept=_accept(error))
+            error, accept = _describe_error(self.eager), _accept(self.eager.error)
+            reason = UNJUDGED.format(dtype=dtype, error=error, accept=accept)
             raise Ended("wrong_result", reason, findings)
         by_user = replace(limit, error=max(limit.error, self.plan.max_error or 0.0))
         raise Ended("wrong_result", self._wrong_reason(found, by_user), findings)
@@ -145,7 +174,7 @@ class ExactJudge:
             usual, accepted = eager and f", eager's by {eager.scale:.2g} at {dtype}", scale.limit
         else:
             at = f" in {found.place}" if found.place else ""
-            what = f"relative error {found.error:.2g} against {reference}{at}"
+            what = f"{_describe_error(found)} against {reference}{at}"
             usual, accepted = eager and f", eager's is {eager.error:.2g} at {dtype}", limit.error
         return (
             f"{what}{usual or ''}; accepted is {accepted:.2g}; check whether seed=1 and another "
@@ -160,8 +189,10 @@ class ExactJudge:
         limit = Limit(EAGER_LIMIT * self.check.seen.tolerance(variant))
         if not self._accepts(found, limit) and (seen := _rounding(self.check, variant)):
             found = seen.check.examine(built, variant)
-            limit = replace(seen.limit, error=max(limit.error, seen.limit.error))
-        columns = replace(findings, baseline_error=found.error, baseline_error_limit=limit.error)
+            if seen.limit:
+                limit = replace(seen.limit, error=max(limit.error, seen.limit.error))
+        error = None if found.compares_nothing else found.error
+        columns = replace(findings, baseline_error=error, baseline_error_limit=limit.error)
         return self._accepts(found, limit), columns
 
     def _add_larger(self, findings: Findings, found: Deviation) -> Findings:
@@ -170,6 +201,8 @@ class ExactJudge:
         A scale error (how far a gradient's or update's ratio to its true value is from 1) has a
         limit of its own for each parameter. So scale errors are compared as shares of their limits.
         """
+        if found.compares_nothing:
+            return findings
         if findings.error is None or not found.error <= findings.error:
             findings = replace(findings, error=found.error, error_place=found.place)
         seen = self.limit.worst_scale(found)
@@ -186,30 +219,32 @@ class ExactJudge:
     def add_rounding(self) -> None:
         """Sets `limit` anew, with the errors that rounding causes in perturbed right steps.
 
-        This may replace `check` by one on other batches, and `eager` by eager's errors there.
-        `limit` becomes NOTHING, so that no mode is accepted, where eager's errors are neither
-        plausible nor explained by rounding, and where rounding is chaotic (`is_chaotic`) and a
-        limit from eager's errors would exceed CHAOS too. If the effects of rounding cannot be found
-        out, `limit` stays the same if eager's error is plausible, and else becomes NOTHING.
+        This may replace `check` by one on other batches, or by one that leaves out what rounding
+        explains, and `eager` by eager's errors there. `limit` becomes NOTHING, so that no mode is
+        accepted, where eager's errors are neither plausible nor explained by rounding, and where
+        rounding is chaotic (`is_chaotic`) and a limit from eager's errors would exceed CHAOS too.
+        If the effects of rounding cannot be found out, `limit` stays the same if eager's error is
+        plausible, and else becomes NOTHING.
         """
         variant, seen = self.case.variant, _rounding(self.check, self.case.variant)
         assert self.eager is not None
+        self.asked = True
         if seen is not None:
             plain = plain_eager(seen.subject, self.case, self.device)
             self.check, self.rounding = seen.check, seen.limit
             self.eager = self.check.examine(plain, variant)
         sane = eager_is_sane(self.eager.error, variant.dtype)
-        if seen is None:
-            self.limit = self.limit if sane else NOTHING
+        usual, by_rounding = self.check.limit(self.eager, variant), self.rounding
+        if by_rounding is None:
+            self.limit = usual if sane else NOTHING
             return
-        usual = self.check.limit(self.eager, variant)
-        self.limit = seen.limit
+        self.limit = by_rounding
         if sane:  # `usual` has no limits of single parameters
-            error, scale = max(seen.limit.error, usual.error), max(seen.limit.scale, usual.scale)
-            self.limit = replace(seen.limit, error=error, scale=scale)
-        if is_chaotic(seen.limit):
+            error, scale = max(by_rounding.error, usual.error), max(by_rounding.scale, usual.scale)
+            self.limit = replace(by_rounding, error=error, scale=scale)
+        if is_chaotic(by_rounding):
             self.limit = usual if CHAOS.covers(usual) else NOTHING
-        if not (sane or seen.limit.accepts(self.eager)):
+        if not (sane or by_rounding.accepts(self.eager)):
             self.limit = NOTHING
 
 

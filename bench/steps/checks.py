@@ -62,6 +62,13 @@ class Deviation:
     place: str | None
     scales: Mapping[str, float] = field(default_factory=dict)
     """For each gradient or update: how far its ratio to its value in float64 is from 1."""
+    explained: frozenset[str] = frozenset()
+    """Places that are left out of `error`, because rounding explains their differences."""
+
+    @property
+    def compares_nothing(self) -> bool:
+        """Whether there was no result to compare, or none that rounding does not explain."""
+        return self.place is None and self.error == 0
 
     @property
     def scale(self) -> float:
@@ -94,6 +101,13 @@ class Limit:
             for place, value in found.scales.items()
         ]
         return max(scales, key=lambda each: each.share, default=Scale(None, 0.0, self.scale))
+
+
+CHAOS = Limit(0.7, 0.35)
+"""The largest errors that rounding is allowed to explain. Where perturbed runs exceed either,
+rounding could explain any error, so only steps that are about as close to float64 as eager count as
+right. For comparison: a gradient that is missing has an error of 1, one of another batch about 1.4,
+half a gradient a scale error of 0.5."""
 
 
 @dataclass(frozen=True)
@@ -166,11 +180,15 @@ class Check(Protocol):
         scale = max(LEAST_SCALE, accepted_error(eager.scale, variant.dtype))
         return Limit(accepted_error(eager.error, variant.dtype), scale)
 
-    def rounding(self, variant: Variant) -> RoundingCheck | None:
-        """Returns a check, and the errors that rounding at the variant's precision may cause in it.
+    def doubts(self, found: Deviation, variant: Variant) -> bool:
+        """Whether errors are to be explained by rounding although they are within the limit."""
+        return False
 
-        The check may use other batches than this one. None if these errors are not known. Call it
-        only if an error is in doubt: it takes several steps of the reference.
+    def rounding(self, variant: Variant) -> RoundingCheck | None:
+        """Returns a check that knows what rounding at the variant's precision may do to results.
+
+        The check may use other batches than this one. None if this is not known, or is nothing
+        unusual. Call it only if an error is in doubt: it takes several steps of the reference.
         """
         return None
 
@@ -181,10 +199,13 @@ class Check(Protocol):
 
 @dataclass(frozen=True)
 class RoundingCheck:
-    """A check, and the largest errors that rounding may cause in it if a step is correct."""
+    """A check, and the largest errors that rounding may cause in it if a step is correct.
+
+    `limit` is None if `check` itself leaves out what rounding explains.
+    """
 
     check: Check
-    limit: Limit
+    limit: Limit | None
     subject: Subject  # the model and inputs that were checked, in fp32
 
 

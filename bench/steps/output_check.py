@@ -7,17 +7,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 
 from modescope.bench.devices.devices import Hardware, Step
 from modescope.bench.records.cases import TOLERANCE, Variant
 from modescope.bench.records.errors import note_place
-from modescope.bench.steps import examination, geometry, plain_call
-from modescope.bench.steps.checks import Check, Deviation, Seen, worst
-from modescope.bench.steps.examination import REFERENCES, Calls, Recipe
+from modescope.bench.steps import examination, geometry, jumps, plain_call
+from modescope.bench.steps.checks import (
+    Check,
+    Deviation,
+    RoundingCheck,
+    Seen,
+    accepted_error,
+    worst,
+)
+from modescope.bench.steps.examination import REFERENCES, Calls, Recipe, default_dtype
+from modescope.bench.steps.jumps import Jumps
 from modescope.bench.steps.module_state import keep_state
 from modescope.bench.steps.outputs import (
     Outputs,
@@ -25,9 +34,12 @@ from modescope.bench.steps.outputs import (
     describe_unchecked,
     difference,
     double,
+    is_discrete,
+    relative_error,
     why_incomparable,
     zero_nonfinite,
 )
+from modescope.bench.steps.rounding import PERTURBED_RUNS, Rounded
 from modescope.bench.steps.subject import Built, Inputs, Subject
 
 T = TypeVar("T")
@@ -124,9 +136,15 @@ class Results:
     """
 
     outputs: Outputs
+    discrete: bool  # they are whole numbers
     writes: Writes
     unchecked: str | None  # what else there was
     unfit: str | None  # why there is nothing to compare
+
+    def without(self, places: frozenset[str]) -> Results:
+        """Returns the results without the outputs at `places`."""
+        left = {place: each for place, each in self.outputs.items() if place not in places}
+        return replace(self, outputs=left)
 
     def errors(self, references: Results) -> dict[str | None, float]:
         """Returns the error of each output, and of each buffer that either of the calls wrote.
@@ -146,16 +164,63 @@ class OutputCheck(Check):
     inputs: tuple[Inputs, ...]
     references: tuple[Results, ...]
     seed: int
+    kept: Subject  # the model and its inputs; on a GPU on the host, to leave its memory alone
+    device: torch.device
     unfit: str | None
     seen: Seen
     unchecked: str | None
+    jumps: Jumps | None = None  # what rounding explains; None where it was not asked for
 
     def examine(self, built: Built, variant: Variant) -> Deviation:
-        """Returns the largest error over all results and inputs; restores buffers and inputs."""
+        """Returns the largest error over all results and inputs; restores buffers and inputs.
+
+        It leaves out outputs that jump if rounding at the variant's precision explains how far.
+        """
         own = built.subject.inputs.copy()
         runs = _runs(built.subject, built.step, self.inputs, self.seed)
         built.subject.inputs.assign(own)
-        return _worst(runs, self.references)
+        if self.jumps is None or self.jumps.dtype != variant.dtype:
+            return _worst(runs, self.references)
+        pairs = zip(runs, self.references, strict=True)
+        explained = self.jumps.explained([(one.outputs, other.outputs) for one, other in pairs])
+        found = _worst(
+            [each.without(explained) for each in runs],
+            [each.without(explained) for each in self.references],
+        )
+        return replace(found, explained=frozenset(map(_name, explained)))
+
+    def doubts(self, found: Deviation, variant: Variant) -> bool:
+        """Whether masks or class numbers differ: eager's own error is no standard for these."""
+        discrete = all(each.discrete for each in self.references)
+        return discrete and found.error > accepted_error(0.0, variant.dtype)
+
+    def rounding(self, variant: Variant) -> RoundingCheck | None:
+        """Returns a check that leaves out how far outputs jump by rounding; None if none jumps."""
+        if (found := self.find_jumps(variant)) is None:
+            return None
+        subject = self.kept.cast(None).to(self.device)
+        return RoundingCheck(replace(self, jumps=found), None, subject)
+
+    def find_jumps(self, variant: Variant) -> Jumps | None:
+        """Returns which outputs jump in perturbed runs; None if none, or without float64."""
+        if not self.seen.is_exact:
+            return None
+        with default_dtype(torch.float64):
+            own = self.kept.cast(torch.float64).to(self.device)
+            runs = [
+                _runs(
+                    own,
+                    _within(Rounded(variant.dtype, self.device, seed), own),
+                    self.inputs,
+                    self.seed,
+                )
+                for seed in (None, *range(PERTURBED_RUNS))
+            ]
+        return jumps.find(
+            [[each.outputs for each in run] for run in runs],
+            [each.outputs for each in self.references],
+            variant.dtype,
+        )
 
     def results(self, built: Built) -> Outputs:
         """Returns the outputs of one call."""
@@ -163,10 +228,13 @@ class OutputCheck(Check):
             return comparable(built.step())
 
 
-def prepare_check(subject: Subject, device: Hardware, seed: int) -> OutputCheck:
+def prepare_check(
+    subject: Subject, device: Hardware, seed: int, kept: Subject | None = None
+) -> OutputCheck:
     """Prepares a check of outputs: finds inputs, and their reference results on `device`.
 
-    The model is called with gradients only if its forward fails without them.
+    The model is called with gradients only if its forward fails without them. `kept` is a copy of
+    `subject` on the host; None: one is made.
     """
 
     def copy(dtype: torch.dtype | None) -> Calls[list[Results]]:
@@ -188,7 +256,28 @@ def prepare_check(subject: Subject, device: Hardware, seed: int) -> OutputCheck:
         lambda: examination.examine(recipe, device, seed, FRESH_INPUTS)
     )
     first = references[0]
-    return OutputCheck(inputs, tuple(references), seed, first.unfit, seen, first.unchecked)
+    return OutputCheck(
+        inputs,
+        tuple(references),
+        seed,
+        kept or _on_host(subject, device),
+        device.torch_device,
+        first.unfit,
+        seen,
+        first.unchecked,
+    )
+
+
+def _on_host(subject: Subject, device: Hardware) -> Subject:
+    return subject if device.type == "cpu" else subject.cast(None).to(torch.device("cpu"))
+
+
+def _within(context: AbstractContextManager[Any], subject: Subject) -> Step:
+    def step() -> object:
+        with context:
+            return subject.call()
+
+    return step
 
 
 def _worst(results: Sequence[Results], references: Sequence[Results]) -> Deviation:
@@ -197,7 +286,7 @@ def _worst(results: Sequence[Results], references: Sequence[Results]) -> Deviati
 
 
 def errors(outputs: Outputs, references: Outputs) -> dict[str | None, float]:
-    """Returns the relative RMS error of each output; keys are `output PLACE`.
+    """Returns the relative RMS error of each output that has elements; keys are `output PLACE`.
 
     If `outputs` and `references` differ in places or shapes, returns infinity under the key None.
     """
@@ -206,17 +295,14 @@ def errors(outputs: Outputs, references: Outputs) -> dict[str | None, float]:
     }:
         return {None: math.inf}
     return {
-        f"output {place}".rstrip(): _error(outputs[place], reference)
+        _name(place): relative_error(outputs[place], reference)
         for place, reference in references.items()
+        if reference.numel()
     }
 
 
-def _error(output: torch.Tensor, reference: torch.Tensor) -> float:
-    if output.numel() == 0:
-        return 0.0
-    wrong = float(difference(output, reference).square().mean().sqrt())
-    size = float(zero_nonfinite(reference).square().mean().sqrt())
-    return wrong / size if size > 0 else wrong
+def _name(place: str) -> str:
+    return f"output {place}".rstrip()
 
 
 def _runs(subject: Subject, step: Step, inputs: Sequence[Inputs], seed: int) -> list[Results]:
@@ -232,7 +318,8 @@ def _runs(subject: Subject, step: Step, inputs: Sequence[Inputs], seed: int) -> 
             output = step()
             writes = find_writes(subject.module, before)
             unfit = why_incomparable(output)
-            runs.append(Results(comparable(output), writes, describe_unchecked(output), unfit))
+            outputs, unchecked = comparable(output), describe_unchecked(output)
+            runs.append(Results(outputs, is_discrete(output), writes, unchecked, unfit))
     return runs
 
 
@@ -241,16 +328,35 @@ class MixedCheck(Check):
     """A check of outputs at each size."""
 
     parts: Mapping[str, OutputCheck]
+    kept: Subject  # as of `OutputCheck`
     unfit: str | None
     seen: Seen
     unchecked: str | None
 
     def examine(self, built: Built, variant: Variant) -> Deviation:
         """Returns the largest error over the sizes that are called; its place names the size."""
-        return worst(
-            (f"{found.place or 'output'} at {name}", found.error)
-            for name, found in self._each(built, lambda check, part: check.examine(part, variant))
+        by_size = dict(self._each(built, lambda check, part: check.examine(part, variant)))
+        found = worst(
+            (f"{each.place or 'output'} at {name}", each.error)
+            for name, each in by_size.items()
+            if not each.compares_nothing
         )
+        explained = {f"{p} at {name}" for name, each in by_size.items() for p in each.explained}
+        return replace(found, explained=frozenset(explained))
+
+    def doubts(self, found: Deviation, variant: Variant) -> bool:
+        """Whether any part doubts it."""
+        return any(part.doubts(found, variant) for part in self.parts.values())
+
+    def rounding(self, variant: Variant) -> RoundingCheck | None:
+        """Returns a check whose parts leave out how far outputs jump; None if none jumps."""
+        found = {name: part.find_jumps(variant) for name, part in self.parts.items()}
+        if not any(found.values()):
+            return None
+        parts = {name: replace(part, jumps=found[name]) for name, part in self.parts.items()}
+        first = next(iter(self.parts.values()))
+        subject = self.kept.cast(None).to(first.device)
+        return RoundingCheck(replace(self, parts=parts), None, subject)
 
     def results(self, built: Built) -> Outputs:
         """Returns the outputs of one call at each size; the keys are `PLACE at SIZE`."""
@@ -270,10 +376,10 @@ class MixedCheck(Check):
 
 def prepare_mixed_check(subject: Subject, device: Hardware, seed: int) -> MixedCheck:
     """Prepares a check like `prepare_check`, for every size."""
-    checks = {}
+    checks, kept = {}, _on_host(subject, device)
     for name, part in subject.parts.items():
         with note_place(name):
-            checks[name] = prepare_check(part, device, seed)
+            checks[name] = prepare_check(part, device, seed, kept.parts[name])
     every = [each.seen for each in checks.values()]
     first = next(iter(checks.values()))
     seen = replace(
@@ -284,4 +390,4 @@ def prepare_mixed_check(subject: Subject, device: Hardware, seed: int) -> MixedC
         random=any(each.random for each in every),
         depends=any(each.depends for each in every),
     )
-    return MixedCheck(checks, first.unfit, seen, first.unchecked)
+    return MixedCheck(checks, kept, first.unfit, seen, first.unchecked)

@@ -52,12 +52,15 @@ class Rounded(OperatorMode):
     sum: the error of sums in any order grows with sqrt(n) (Higham, "Accuracy and Stability of
     Numerical Algorithms", 2nd edition, 2.8 and 4.2). n is the number of elements read, divided by
     the number written.
+
+    Without a `seed`, results are rounded to the nearest number with as many digits as `dtype` has.
+    This has a direction where they are compared with a constant: a little above 0.5 becomes 0.5.
     """
 
-    def __init__(self, dtype: str, device: torch.device, seed: int) -> None:
+    def __init__(self, dtype: str, device: torch.device, seed: int | None) -> None:
         super().__init__()
         self.eps = EPS[dtype]
-        self.generator = torch.Generator(device).manual_seed(seed)
+        self.generator = seed if seed is None else torch.Generator(device).manual_seed(seed)
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
@@ -78,6 +81,8 @@ class Rounded(OperatorMode):
             fresh = strided and result.untyped_storage()._cdata not in known
             if not (fresh and result.is_floating_point() and result.numel()):
                 return result
+            if self.generator is None:
+                return _round(result, self.eps)
             summed = max(1.0, most / result.numel())
             by = self.eps + EPS["fp32"] * (math.sqrt(summed) - 1)
             return result * (1 + by * self._uniform(result))
@@ -89,6 +94,12 @@ class Rounded(OperatorMode):
             like.shape, dtype=like.dtype, device=like.device, generator=self.generator
         )
         return 2 * made - 1
+
+
+def _round(tensor: torch.Tensor, eps: float) -> torch.Tensor:
+    mantissas, exponents = torch.frexp(tensor)  # the former from 0.5 to 1
+    step = eps / 2
+    return torch.ldexp((mantissas / step).round() * step, exponents)
 
 
 def _floating_tensors(tree: Any) -> Iterable[torch.Tensor]:

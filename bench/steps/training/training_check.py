@@ -197,16 +197,16 @@ class TrainingCheck(Check):
         """
         if not self.seen.is_exact:
             return None
-        subject, least = self.trial.on_device(None), None
+        least: tuple[TrainingCheck, Limit] | None = None
         for number in range(BATCH_SETS):
             check = self.trial.check(self.seed + number * STEPS) if number else self
             limit = check.perturb(variant)
-            if least is None or limit.scale < least.limit.scale:
-                least = RoundingCheck(check, limit, subject)
+            if least is None or limit.scale < least[1].scale:
+                least = check, limit
             if limit.scale <= CALM:
                 break
         assert least is not None
-        return least
+        return RoundingCheck(*least, self.trial.on_device(None))
 
     def perturb(self, variant: Variant) -> Limit:
         """Returns the largest errors that rounding may cause, found in perturbed correct steps."""

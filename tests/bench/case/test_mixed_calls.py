@@ -50,6 +50,7 @@ FUNCTIONS: dict[str, Callable[[Net, Tensor], Tensor]] = {
     "plain": lambda net, y: y.relu(),
     "wrong at one size": _wrong,
     "too large at one size": _too_large,
+    "keeps some": lambda net, y: y if y.shape[1] == FAULTY else y[y > 0],
     "changes its argument": lambda net, y: y,
 }
 
@@ -116,6 +117,16 @@ def test_what_fails_at_one_size_names_it() -> None:
     assert (too_large.reason or "").startswith(f"call 2, seq={FAULTY}: ")
     with pytest.raises(UsageError, match="calls=repeat"):
         run(asked("changes its argument", [2, 3]))
+
+
+def test_what_rounding_does_at_one_size_is_explained_there() -> None:
+    amp = variant("bf16", autocast=True, grad="inference_mode")
+    found = run(asked("keeps some", [2000, FAULTY], amp)).findings
+    assert (found.checked, found.error_place) == ("exact", f"output at seq={FAULTY}")
+    assert found.unchecked_outputs == "output at seq=2000"
+    assert "explained by rounding" in (found.checked_note or "")
+    found = run(asked("keeps some", [2000], amp)).findings
+    assert (found.checked, found.error, found.error_place) == ("not", None, None)
 
 
 @pytest.fixture

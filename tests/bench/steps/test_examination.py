@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy
 import pytest
@@ -166,7 +166,8 @@ def test_the_reference_is_the_most_precise_that_computes_what_plain_eager_does(
 
 def test_a_reference_that_is_plain_eager_makes_limits_as_wide_as_the_precision() -> None:
     doubtful = Seen(checked_against="fp32", apart=0.01)
-    limit = OutputCheck((), (), 0, None, doubtful, None).limit(None, variant("fp32"))
+    check = OutputCheck((), (), 0, cast(Any, None), torch.device("cpu"), None, doubtful, None)
+    limit = check.limit(None, variant("fp32"))
     assert limit.error == pytest.approx(0.03)
     own = Seen(checked_against="own", narrowest="bf16")
     assert [own.tolerance(variant(dtype)) for dtype in ("fp32", "bf16")] == [2e-2] * 2

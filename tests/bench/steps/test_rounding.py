@@ -55,6 +55,19 @@ def test_the_seed_decides_and_views_and_whole_numbers_stay() -> None:
     assert not torch.equal(found[1], found[2])
 
 
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [("fp32", torch.float32), ("bf16", torch.bfloat16), ("fp16", torch.float16)],
+)
+def test_without_a_seed_results_are_rounded_to_the_nearest(name: str, dtype: torch.dtype) -> None:
+    x = torch.randn(1000, dtype=torch.float64)
+    ends = torch.tensor([0.0, torch.inf, 1 + EPS[name] / 2, -1.5], dtype=torch.float64)
+    for each in (x[x.abs() > 1e-3], ends):
+        with Rounded(name, CPU, None):
+            rounded = each * 1.0
+        assert torch.equal(rounded, each.to(dtype).double())
+
+
 def test_the_zero_gradient_of_a_bias_before_a_batch_norm_gets_the_noise_of_its_sums() -> None:
     """Which cancel within one operator of eager, and leave the rounding of each."""
     torch.manual_seed(0)
