@@ -206,7 +206,7 @@ class OutputCheck(Check):
         if not self.seen.is_exact:
             return None
         with default_dtype(torch.float64):
-            own = self.kept.cast(torch.float64).to(self.device)
+            own = self.kept.cast(torch.float64, every=True).to(self.device)
             runs = [
                 _runs(
                     own,
@@ -260,16 +260,12 @@ def prepare_check(
         inputs,
         tuple(references),
         seed,
-        kept or _on_host(subject, device),
+        kept or subject.on_host(),
         device.torch_device,
         first.unfit,
         seen,
         first.unchecked,
     )
-
-
-def _on_host(subject: Subject, device: Hardware) -> Subject:
-    return subject if device.type == "cpu" else subject.cast(None).to(torch.device("cpu"))
 
 
 def _within(context: AbstractContextManager[Any], subject: Subject) -> Step:
