@@ -372,7 +372,7 @@ class MixedCheck(Check):
 
 def prepare_mixed_check(subject: Subject, device: Hardware, seed: int) -> MixedCheck:
     """Prepares a check like `prepare_check`, for every size."""
-    checks, kept = {}, _on_host(subject, device)
+    checks, kept = {}, subject.on_host()
     for name, part in subject.parts.items():
         with note_place(name):
             checks[name] = prepare_check(part, device, seed, kept.parts[name])
