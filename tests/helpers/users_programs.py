@@ -36,7 +36,7 @@ def locked() -> Built:
 
 
 def pruned() -> Built:
-    net = two_layers()
+    net: Any = two_layers()
     prune.l1_unstructured(net[0], "weight", amount=0.4)
     return net, rows()
 
@@ -51,17 +51,17 @@ def hooked() -> Built:
 
 
 def sharing() -> Built:
-    net = two_layers()
+    net: Any = two_layers()
     net[2].weight.data = net[0].weight.data
     return net, rows()
 
 
 def adapted() -> Built:
     """Its first layer's forward is a closure over the layer that it replaces."""
-    net = two_layers()
+    net: Any = two_layers()
     before, up = net[0].forward, nn.Linear(WIDTH, WIDTH)
     net[0].up = up
-    net[0].forward = lambda x: before(x) + up(x)  # type: ignore[method-assign]
+    net[0].forward = lambda x: before(x) + up(x)
     return net, rows()
 
 
@@ -172,6 +172,9 @@ def narrow() -> Built:
 
 class Decodes(nn.Module):
     """A step of a cache with room for a few calls; its position is a number or a buffer."""
+
+    keys: Tensor
+    position: Tensor
 
     def __init__(self, by_number: bool) -> None:
         super().__init__()

@@ -18,7 +18,7 @@ from modescope.bench.records.errors import UsageError
 from modescope.bench.steps import building, copies, plain_call
 from modescope.bench.steps.copies import Reached, copy_module, describe, differences
 from modescope.bench.steps.subject import Inputs, Subject
-from tests.helpers.probe_models import case, model, variant
+from tests.helpers.probe_models import case, linear, model, variant
 
 WIDTH = 4
 
@@ -29,8 +29,8 @@ def layers() -> nn.Sequential:
 
 class Tagged(nn.Parameter):
     def __new__(cls, data: Tensor, requires_grad: bool = True, bits: int = 8) -> Tagged:
-        made: Any = super().__new__(cls, data, requires_grad)
-        made.bits = bits
+        made = super().__new__(cls, data, requires_grad)
+        vars(made)["bits"] = bits
         return made
 
 
@@ -46,19 +46,19 @@ def with_attribute(net: nn.Sequential) -> None:
     net.get_parameter("0.weight").scale = 0.5  # type: ignore[attr-defined]
 
 
-def with_subclass(net: nn.Sequential) -> None:
+def with_subclass(net: Any) -> None:
     net[0].weight = Tagged(torch.randn(WIDTH, WIDTH), bits=4)
 
 
-def with_shared_storage(net: nn.Sequential) -> None:
+def with_shared_storage(net: Any) -> None:
     net[0].weight.data = net[1].weight.data
 
 
-def pruned(net: nn.Sequential) -> None:
+def pruned(net: Any) -> None:
     prune.l1_unstructured(net[0], "weight", amount=0.4)
 
 
-def locked(net: nn.Sequential) -> None:
+def locked(net: Any) -> None:
     net[1].lock = threading.Lock()
 
 
@@ -86,7 +86,7 @@ def test_what_a_deep_copy_loses_is_named(change: Callable[[nn.Sequential], None]
     assert why is None if expected is None else expected in str(why)
 
 
-DIFFERENT: dict[str, Callable[[nn.Sequential], object]] = {
+DIFFERENT: dict[str, Callable[[Any], object]] = {
     "the type of 1": lambda net: net.__setitem__(1, nn.Identity()),
     "forward_hooks of 1": lambda net: net[1].register_forward_hook(lambda *_: None),
     "the form of 0.bias": lambda net: setattr(net[0], "bias", nn.Parameter(torch.ones(1))),
@@ -105,7 +105,8 @@ def test_modules_of_another_structure_differ(key: str) -> None:
 
 
 def test_values_and_mode_are_loaded_in_place() -> None:
-    one, other = layers(), layers()
+    one: Any = layers()
+    other: Any = layers()
     one[2](torch.randn(8, WIDTH))
     one[1].eval()
     one[1].table, other[1].table = torch.ones(3), torch.zeros(3)
@@ -113,21 +114,23 @@ def test_values_and_mode_are_loaded_in_place() -> None:
     copies.load(other, one)
     assert all(map(torch.equal, other.state_dict().values(), one.state_dict().values()))
     assert [each is now for each, now in zip(kept, other.parameters(), strict=False)] == [True] * 6
-    assert (other[1].training, other[0].training, other[1].table.sum()) == (False, True, 3)
+    assert (other[1].training, other[0].training) == (False, True)
+    assert torch.equal(other[1].table, torch.ones(3))
     assert not copies.shares_memory(one, other)
 
 
 def test_memory_in_common_is_seen() -> None:
-    one, other = layers(), layers()
+    one: Any = layers()
+    other: Any = layers()
     other[0].weight.data = one[0].weight.data[:]
     assert copies.shares_memory(one, other)
     assert copies.shares_memory(one, nn.Sequential(one[0]))
 
 
 def test_a_copy_that_uses_the_original_is_seen() -> None:
-    net = layers()
+    net: Any = layers()
     before = net[0].forward
-    net[0].forward = lambda x: before(x) + 1  # type: ignore[method-assign]
+    net[0].forward = lambda x: before(x) + 1
     made = copy_module(net)
     for own, other, place in ((made, net, "0.weight"), (net, made, None)):
         reached = Reached(other)
@@ -137,7 +140,7 @@ def test_a_copy_that_uses_the_original_is_seen() -> None:
 
 
 def test_a_cast_keeps_other_dtypes_unless_all_are_asked_for() -> None:
-    net = nn.Module()
+    net: Any = nn.Module()
     net.one, net.two = nn.Parameter(torch.ones(2)), nn.Parameter(torch.ones(2).double())
     net.register_buffer("narrow", torch.ones(2).to(torch.float8_e4m3fn))
     inputs = Inputs((torch.ones(2), torch.ones(2).double(), torch.ones(2).bfloat16()), {})
@@ -157,7 +160,7 @@ def drawn(monkeypatch: pytest.MonkeyPatch, build: Callable[[], nn.Module]) -> pl
     monkeypatch.setattr(
         building, "find", lambda target, key="": lambda: (build(), (torch.randn(2, WIDTH),))
     )
-    return plain_call.build_drawn(case(model(layers), variant()), Cpu())
+    return plain_call.build_drawn(case(model(linear), variant()), Cpu())
 
 
 @pytest.mark.parametrize("change", LOST)
@@ -222,7 +225,7 @@ def test_each_module_is_built_from_the_same_random_numbers(monkeypatch: pytest.M
             self.numbers = [random.random(), np.random.rand(), torch.rand(()).item()]
 
     before = torch.get_rng_state()
-    made = drawn(monkeypatch, Draws)
+    made: Any = drawn(monkeypatch, Draws)
     after = torch.get_rng_state()
     assert not torch.equal(before, after)
     assert made.subject.module.numbers == made.to_call.numbers

@@ -26,13 +26,16 @@ class Cache:
 
 
 class Kept(nn.Module):
+    pos: Tensor
+
     def __init__(self, forward: Callable[[Any], object]) -> None:
         super().__init__()
         self.linear = nn.Linear(WIDTH, WIDTH)
         self.register_buffer("pos", torch.zeros(1, dtype=torch.long))
         self.register_buffer("none", None)
         self.count, self.last, self.table = 0, None, None
-        self.past, self.recent, self.names = [], deque([1]), {"a"}
+        self.past: list[int] = []
+        self.recent, self.names = deque([1]), {"a"}
         self.known: dict[str, Any] = {"x": 1}
         self.cache, self.parts = Cache(), (Cache(),)
         self.steps = itertools.count()
