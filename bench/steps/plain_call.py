@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
@@ -14,7 +14,7 @@ import torch
 from torch.nn.parameter import is_lazy
 
 from modescope.bench.devices.allocators import is_out_of_memory
-from modescope.bench.devices.devices import Hardware
+from modescope.bench.devices.devices import Hardware, prepare_call
 from modescope.bench.records.cases import Case, Model
 from modescope.bench.records.errors import UsageError, one_line
 from modescope.bench.records.input_descriptions import KEY
@@ -181,12 +181,12 @@ def _requiring_gradients(subject: Subject) -> list[str]:
 
 def outputs(subject: Subject) -> Any:
     """Returns what the model returns for its inputs, called without gradients if that works."""
-    return call_without_gradients(lambda: _call(subject, nullcontext()))
 
+    def call() -> Any:
+        with keep_state(subject.module):
+            return subject.call()
 
-def _call(subject: Subject, grad: AbstractContextManager[Any]) -> Any:
-    with grad, keep_state(subject.module):
-        return subject.call()
+    return call_without_gradients(call)
 
 
 def find_misuse(subject: Subject) -> str | None:
@@ -207,8 +207,11 @@ def find_misuse(subject: Subject) -> str | None:
 
 def find_failure(subject: Subject, grad: AbstractContextManager[Any]) -> str | None:
     """Calls the model within `grad`; returns the message of its error, None if the call works."""
+    own = subject.cast(None)
+    call = prepare_call(arguments.call_of(own, own.module))  # copied before `grad` is entered
     try:
-        _call(subject.cast(None), grad)
+        with grad:
+            call()
     except Exception as error:
         return one_line(error, LONGEST_ERROR)
     return None

@@ -240,3 +240,14 @@ def test_the_weights_of_lazy_modules_are_made_once(monkeypatch: pytest.MonkeyPat
     one, other = (list(subject.cast(None).module.parameters()) for _ in range(2))
     assert [each.shape for each in one][-2:] == [(2, 24), (2,)]
     assert all(map(torch.equal, one, other))
+
+
+def test_inputs_are_not_made_in_the_mode_whose_failure_is_looked_for() -> None:
+    class Refuses(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            if x.is_inference():
+                raise ValueError("made in inference mode")
+            return x
+
+    subject = Subject(Refuses(), Inputs((torch.ones(2),), {}))
+    assert plain_call.find_failure(subject, torch.inference_mode()) is None
