@@ -41,7 +41,9 @@ class Checks:
     in_effect: bool | None = nullable(
         "whether the mode did what its name says; false if torch ran something else"
     )
-    in_effect_note: str | None = nullable("what torch ran instead, or what to know about the mode")
+    in_effect_note: str | None = nullable(
+        "what torch ran instead, or what to know about the mode, such as a variable that changes it"
+    )
     matmul_precision: str | None = nullable("torch.get_float32_matmul_precision() while measuring")
     seen_grad: str | None = nullable("grad state in which the model was called")
     seen_autocast: str | None = nullable("dtype of autocast at that call, or none")
@@ -83,12 +85,16 @@ class Checks:
         "loss, gradient or update of three steps"
     )
     error_place: str | None = nullable("output, buffer, loss or parameter with that error")
-    unchecked_outputs: str | None = nullable("what forward returns and the check does not compare")
+    unchecked_outputs: str | None = nullable(
+        "what forward returns and the check does not compare, or whose difference rounding explains"
+    )
     eager_error: float | None = nullable(
-        "error of plain eager at this dtype; null unless checked against float64"
+        "error of plain eager at this dtype; null unless something is compared with float64"
     )
     baseline_note: str | None = nullable("why the baseline failed, so that there is no speedup")
-    baseline_error: float | None = nullable("error of the timed baseline")
+    baseline_error: float | None = nullable(
+        "error of the timed baseline; null if there was nothing to compare"
+    )
     baseline_error_limit: float | None = nullable(
         "largest error of the baseline that is accepted without max_error"
     )

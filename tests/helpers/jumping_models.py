@@ -34,6 +34,12 @@ def boxes() -> Built:
     return _scores(lambda box, score: (box[score > 0.5], score[score > 0.5]))
 
 
+def many_boxes() -> Built:
+    """So many that what rounding to the nearest moves in one direction exceeds all else."""
+    module, _ = boxes()
+    return module, (torch.randn(16 * ROWS, WIDTH),)
+
+
 def boxes_beside_all() -> Built:
     return _scores(lambda box, score: (box[score > 0.5], box))
 

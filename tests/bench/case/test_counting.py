@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -76,6 +77,7 @@ def test_products(function: Callable[..., Tensor], shapes: list[tuple[int]], flo
         (lambda x: x[:1].expand(4, 5) + 1, 5 + 20, 5 + 20),
         (lambda x: (y := x + 1, y.t(), y[0]), 20 + 20, 20 + 20),  # outputs share their storage
         (lambda x: {"a": x + 1, "b": [x.sum(), None]}, 20 + 20 + 1, (20 + 20) + (20 + 1)),
+        (lambda x: SimpleNamespace(a=x + 1), 20 + 20, 20 + 20),
         (lambda x: (x + 1)[:1], 20 + 5, 20 + 20),  # the rest of the storage is not returned
         (lambda x: x.clone().add_(1), 20 + 20, (20 + 20) + (20 + 20)),
         (lambda x: torch._foreach_add_([x.clone()], 1), 20 + 20, (20 + 20) + (20 + 20)),
@@ -85,7 +87,8 @@ def test_products(function: Callable[..., Tensor], shapes: list[tuple[int]], flo
         (lambda x: torch.matmul(x.view(2, 2, 5), torch.ones(5, 3)), 20 + 12, 15 + 20 + 15 + 12),
     ],
     ids=[
-        *("once", "chain", "squared", "half", "view", "expanded", "shared", "nested", "slice"),
+        *("once", "chain", "squared", "half", "view", "expanded", "shared", "nested"),
+        *("object", "slice"),
         *("in place", "list", "copied", "out", "made", "product"),
     ],
 )

@@ -50,7 +50,7 @@ def judged(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
     return judge
 
 
-@pytest.mark.parametrize("name", ["boxes", "mask", "labels", "best", "gated"])
+@pytest.mark.parametrize("name", ["boxes", "many_boxes", "mask", "labels", "best", "gated"])
 def test_what_rounding_does_in_float64_too_is_explained_and_counts_as_not_checked(
     name: str, judged: Callable[..., Result]
 ) -> None:
@@ -134,21 +134,31 @@ def test_what_has_no_elements_is_not_checked(judged: Callable[..., Result]) -> N
     assert (beside.checked, beside.unchecked_outputs) == ("exact", "[0] (no elements)")
 
 
-@pytest.mark.parametrize(("change", "right"), [(None, True), (rows(1), True), (rows(300), False)])
-def test_a_baseline_in_bf16_is_explained_by_rounding_too(
-    change: Change | None, right: bool
+@pytest.mark.parametrize(
+    ("of_case", "of_baseline", "change", "right"),
+    [
+        (FP32, AMP, None, True),
+        (FP32, AMP, rows(1), True),
+        (FP32, AMP, rows(300), False),
+        (AMP, FP32, None, True),
+        (AMP, FP32, rows(1), False),  # which rounding of bf16 explains
+    ],
+)
+def test_a_baseline_is_explained_by_rounding_at_its_own_precision(
+    of_case: Variant, of_baseline: Variant, change: Change | None, right: bool
 ) -> None:
     torch.manual_seed(0)
-    model = probe_models.model(probe_models.linear)
-    model = replace(model, target=family("boxes").target)
+    model = replace(probe_models.model(probe_models.linear), target=family("boxes").target)
     subject = build(model, {})
     check = ONE_CALL.check(subject, Cpu(), 0)
-    case = probe_models.case(model, FP32)
+    case = probe_models.case(model, of_case)
     judge = exact_judge.judge(check, subject, case, probe_models.smoke(), Cpu())
     assert isinstance(judge, ExactJudge)
-    built = modes.build(subject.cast(None), AMP, True, Cpu(), ONE_CALL)
+    built = modes.build(subject.cast(None), of_baseline, True, Cpu(), ONE_CALL)
+    right_step = built.step
     if change:
-        built = replace(built, step=lambda: change(built.target(*built.subject.inputs.args)))
-    found, columns = judge.baseline_is_right(built, AMP, Findings())
+        built = replace(built, step=lambda: change(right_step()))
+    found, columns = judge.baseline_is_right(built, of_baseline, Findings())
     assert found is right
-    assert (columns.baseline_error is None) is right
+    explained = right and of_baseline is AMP
+    assert (columns.baseline_error is None) is explained
