@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -122,24 +123,20 @@ class _Elements:
     place: Place
     holder: torch.Tensor
     values: torch.Tensor  # a copy, or the same tensor of a module that was not called
+    history: object  # its grad_fn: a tensor into which a call writes gets that call's
 
     def changed(self) -> dict[Place, Any]:
-        """Maps its place to None if elements differ from those then, bit by bit."""
+        """Maps its place to None if elements differ from those then, bit by bit, or its history."""
         one, other = self.holder, self.values
         alike = (one.shape, one.dtype) == (other.shape, other.dtype)
+        alike = alike and one.grad_fn is self.history
         return {} if alike and geometry.same_bits(one, other) else {self.place: None}
 
     def restorer(self, places: frozenset[Place]) -> Callable[[], None] | None:
         """Returns a function that writes the elements back in place, as graphs know addresses."""
         if self.place not in places:
             return None
-        holder, values = self.holder, self.values
-
-        def restore() -> None:
-            with torch.inference_mode():  # where tensors made in inference mode can be written
-                geometry.write(holder, values)
-
-        return restore
+        return partial(_put_back, self.holder, self.values, self.history is None)
 
 
 _Part = _Entries | _Content | _Elements
@@ -228,7 +225,7 @@ class Snapshot:
         else:
             plain = tensor.detach()
             kept = geometry.copier([plain], torch.clone)(plain)
-        self._parts.append(_Elements(place + ELEMENTS, tensor, kept))
+        self._parts.append(_Elements(place + ELEMENTS, tensor, kept, tensor.grad_fn))
 
 
 def name_places(places: Iterable[Place]) -> str | None:
@@ -305,27 +302,38 @@ def keep_state(module: torch.nn.Module) -> Iterator[dict[str, torch.Tensor]]:
     Yields copies of the buffers, with names as in `named_buffers`.
     """
     buffers = [
-        (owner, name, buffer, f"{prefix}.{name}".lstrip("."))
+        (owner, name, buffer, buffer is None or buffer.is_leaf, _path(prefix, name))
         for prefix, owner in module.named_modules()
         for name, buffer in owner._buffers.items()
     ]
     before = {
         full: geometry.copier([buffer], torch.clone)(buffer)
-        for _, _, buffer, full in buffers
+        for *_, buffer, _, full in buffers
         if not (buffer is None or is_lazy(buffer))
     }
     try:
         yield before
     finally:
-        with torch.inference_mode():  # buffers made in inference mode can only be written there
-            for owner, name, buffer, full in buffers:
-                if buffer is not None and full in before:
-                    geometry.write(buffer, before[full])  # captured graphs contain its address
-                setattr(owner, name, buffer)
+        for owner, name, buffer, was_leaf, full in buffers:
+            if buffer is not None and full in before:
+                _put_back(buffer, before[full], was_leaf)  # graphs contain its address
+            setattr(owner, name, buffer)
+
+
+def _put_back(tensor: torch.Tensor, values: torch.Tensor, was_leaf: bool) -> None:
+    """Writes `values` into `tensor`, and drops the history that calls gave it if it was a leaf."""
+    if was_leaf and not tensor.is_leaf and not tensor._is_view():
+        tensor.detach_()  # or each call would extend the history of all calls before
+    with torch.inference_mode():  # where tensors made in inference mode can be written
+        geometry.write(tensor, values)
+
+
+def _path(prefix: str, name: str) -> Place:
+    return f"{prefix}.{name}".lstrip(".")
 
 
 def _attribute_name(prefix: str) -> Callable[[Any], Place]:
-    return lambda key: f"{prefix}.{key}".lstrip(".")
+    return partial(_path, prefix)
 
 
 def _plain_keys(holder: MutableMapping[Any, Any]) -> list[Any]:

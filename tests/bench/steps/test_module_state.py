@@ -172,6 +172,24 @@ def test_places_are_named_once() -> None:
     assert module_state.name_places([]) is None
 
 
+def test_history_that_a_call_gives_a_buffer_is_dropped() -> None:
+    def write(net: Any) -> None:
+        net.cache.k[:4] = net.linear(torch.ones(WIDTH))
+
+    one, other, changes = found(write)
+    assert changes.places == ("cache.k[:]",)
+    restore = module_state.restorer(other, changes.places)
+    for _ in range(2):
+        other(torch.ones(2))
+        assert not other.cache.k.is_leaf
+        restore()
+        assert (other.cache.k.is_leaf, other.cache.k.requires_grad) == (True, False)
+    one.register_buffer("past", torch.zeros(WIDTH))
+    with module_state.keep_state(one):
+        one.past += one.linear(torch.ones(WIDTH))
+    assert one.past.is_leaf
+
+
 def test_state_made_in_inference_mode_is_put_back() -> None:
     with torch.inference_mode():
         one, other = Kept(advance), Kept(advance)
