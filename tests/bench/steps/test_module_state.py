@@ -184,10 +184,10 @@ def test_history_that_a_call_gives_a_buffer_is_dropped() -> None:
         assert not other.cache.k.is_leaf
         restore()
         assert (other.cache.k.is_leaf, other.cache.k.requires_grad) == (True, False)
-    one.register_buffer("past", torch.zeros(WIDTH))
+    one.register_buffer("total", torch.zeros(WIDTH))
     with module_state.keep_state(one):
-        one.past += one.linear(torch.ones(WIDTH))
-    assert one.past.is_leaf
+        one.total += one.linear(torch.ones(WIDTH))
+    assert one.total.is_leaf
 
 
 def test_state_made_in_inference_mode_is_put_back() -> None:
