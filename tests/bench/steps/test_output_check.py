@@ -15,12 +15,11 @@ from torch import Tensor, nn
 from modescope.bench.devices.devices import Cpu, Step
 from modescope.bench.records.cases import eager_is_sane
 from modescope.bench.steps import output_check
-from modescope.bench.steps.buffer_writes import buffer_errors, find_writes
+from modescope.bench.steps.buffer_writes import Writes, buffer_errors, find_writes
 from modescope.bench.steps.checks import Deviation, accepted_error, worst
 from modescope.bench.steps.module_state import keep_state
 from modescope.bench.steps.output_check import (
     OutputCheck,
-    Writes,
     prepare_check,
 )
 from modescope.bench.steps.outputs import Outputs
