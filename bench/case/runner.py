@@ -53,6 +53,11 @@ OTHER_COPY = (
     "several of it in one process; build a new module in each call of the builder"
 )
 
+AFTER_CALLS = (
+    "a call fails after others that worked ({error}): what forward keeps ({left}) cannot be put "
+    "back before each call"
+)
+
 REACHED = (
     "a module that the builder made uses {place} of another one that it made, through a closure, a "
     "weak reference or a table of the process; modescope needs several copies of the model in one "
@@ -132,6 +137,22 @@ def _blame(fails: str, case: Case, findings: Findings, advice: str | None = None
         reason = _compilers_reason(error, case) or one_line(error)
         text = "; ".join(filter(None, (f"{fails}: {reason}", advice)))
         raise Ended("failed", text, findings) from error
+
+
+@contextmanager
+def _name_what_is_left(case: Case, findings: Findings) -> Iterator[None]:
+    """Adds to an error of timed eager calls what may be its reason: calls before it worked."""
+    mode = case.variant.mode
+    try:
+        yield
+    except Exception as error:
+        final = isinstance(error, (Ended, UsageError)) or is_out_of_memory(error)
+        if final or mode.compiles or mode.graph:
+            raise
+        traceback.print_exc()
+        left = findings.state_left or "outside of its attributes"
+        reason = AFTER_CALLS.format(error=one_line(error), left=left)
+        raise Ended("failed", reason, findings) from error
 
 
 def _needs_gradients(subject: Subject, variant: Variant) -> str | None:
@@ -220,7 +241,8 @@ def _time(
     put_back += torch_settings.put_back(settings)
     with candidate.built.keep_state():  # a module that counts its calls ends as it began
         longer = mixed_calls.extend_cap(plan) if varies else plan
-        findings = paired_timing.run(progress, candidate, baseline, device, longer, findings)
+        with _name_what_is_left(case, findings):
+            findings = paired_timing.run(progress, candidate, baseline, device, longer, findings)
     findings = _add_settings(findings, put_back, torch_settings.put_back(settings))
     if varies:
         progress("sizes")

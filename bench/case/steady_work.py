@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from contextlib import AbstractContextManager
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
 import torch
@@ -21,6 +21,7 @@ from modescope.bench.case.profiler.operators import find_working
 from modescope.bench.devices.devices import prepare_call
 from modescope.bench.records.results import Ended, Findings, add_flag
 from modescope.bench.steps import arguments
+from modescope.bench.steps.compiler import OperatorMode
 from modescope.bench.steps.subject import Subject
 from modescope.bench.summary import GROWS
 
@@ -48,7 +49,7 @@ class WorkOfNewCall:
 
 
 def work_of_new_call(
-    plain: Subject, findings: Findings, reached: AbstractContextManager[object]
+    plain: Subject, findings: Findings, reached: OperatorMode
 ) -> WorkOfNewCall | None:
     """Returns the operators that `plain` runs when it is called with arguments it has not seen.
 
@@ -58,8 +59,7 @@ def work_of_new_call(
     """
     try:
         called = replace(plain, inputs=plain.inputs.copy())
-        with reached:
-            (new, elements), (same, _) = _operators(called), _operators(called)
+        (new, elements), (same, _) = _operators(called, reached), _operators(called, reached)
     except Exception:  # of any kind: forward may need gradients, or refuse to be observed
         return None
     if new and not same:
@@ -83,6 +83,7 @@ def compare(before: WorkOfNewCall, contenders: Iterable[Contender], findings: Fi
             continue
         try:
             with built.keep_state():
+                _operators(built.subject)  # buffers are put back, so this may be a first call
                 now, elements = _operators(built.subject)
         except Exception:  # such as a table that was made in inference mode
             continue
@@ -97,15 +98,17 @@ def compare(before: WorkOfNewCall, contenders: Iterable[Contender], findings: Fi
     return findings
 
 
-def _operators(subject: Subject) -> tuple[OperatorCounts, int]:
+def _operators(subject: Subject, *observers: OperatorMode) -> tuple[OperatorCounts, int]:
     """Counts the operators of a call in plain eager that compute something, and their results.
 
-    The results count by their elements.
+    The results count by their elements. The call is also seen by `observers`.
 
     It runs without gradients, but not in inference mode, which hides operators within compositions.
     """
     call, seen = prepare_call(arguments.call_of(subject, subject.module)), Operators()
-    with torch.no_grad(), seen:
+    with torch.no_grad(), ExitStack() as stack:
+        for each in (*observers, seen):
+            stack.enter_context(each)
         call()
     names = Counter(name.removesuffix(operator_comparison.STRIDED) for name in seen.names)
     works = {name: n for name, n in names.items() if find_working([name.replace(".", "::", 1)])}

@@ -9,12 +9,12 @@ where the example begins.
 from __future__ import annotations
 
 import sys
-from collections import deque
+from collections import UserList, deque
 from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from types import ModuleType, SimpleNamespace
+from types import FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import Any
 
 import torch
@@ -32,11 +32,14 @@ ELEMENTS = "[:]"
 KEEPERS = frozenset(vars(torch.nn.Module()))
 """Attributes of every module: its parameters, buffers, children, hooks and `training`."""
 
-OPAQUE = frozenset({*sys.stdlib_module_names, "torch", "numpy"} - {"types"})
+OPAQUE = frozenset({*sys.stdlib_module_names, "torch", "numpy"} - {"types", "__main__"})
 """Packages whose objects are not looked into: a pool of threads changes while it works."""
 
-CONTENTS = (list, set, deque)
+CONTENTS = (list, set, deque, UserList)
 """Containers that are put back as a whole."""
+
+VALUES = (*trees.PLAIN, torch.device, torch.dtype, torch.Size)
+"""Types of values that are compared by what they are, not by which object they are."""
 
 UNSEEN = (Iterator, torch.Generator)
 """Types of values that a call may advance, and whose position can be neither seen nor put back."""
@@ -50,10 +53,11 @@ class _Entries:
     name: Callable[[Any], Place]  # the place of an entry, from its key
     holder: MutableMapping[Any, Any]
     values: dict[Any, Any]
+    counted: Callable[[MutableMapping[Any, Any]], list[Any]]  # the keys that count
 
     def changed(self) -> dict[Place, Any]:
         """Maps the places of entries that were set, added or removed since then to their keys."""
-        keys = dict.fromkeys([*self.values, *_plain_keys(self.holder)])
+        keys = dict.fromkeys([*self.values, *self.counted(self.holder)])
         return {self.name(key): key for key in keys if not self._is_same(key)}
 
     def restorer(self, places: frozenset[Place]) -> Callable[[], None] | None:
@@ -69,7 +73,8 @@ class _Entries:
             for key, value in values.items():
                 holder[key] = value
             if may_appear:
-                for key in [each for each in _plain_keys(holder) if self.name(each) in may_appear]:
+                present = self.counted(holder)
+                for key in [each for each in present if self.name(each) in may_appear]:
                     del holder[key]
 
         return restore
@@ -82,9 +87,7 @@ class _Entries:
     def _is_same(self, key: Any) -> bool:
         if (key in self.values) != (key in self.holder):
             return False
-        before, now = self.values[key], self.holder[key]
-        plain = isinstance(before, trees.PLAIN) and type(before) is type(now)
-        return before is now or bool(plain and before == now)
+        return key not in self.values or _is_same(self.values[key], self.holder[key])
 
 
 @dataclass(frozen=True)
@@ -98,10 +101,8 @@ class _Content:
     def changed(self) -> dict[Place, Any]:
         """Maps its place to None if it holds something else now."""
         now = tuple(self.holder)
-        same = len(now) == len(self.values) and all(
-            old is new for old, new in zip(self.values, now, strict=True)
-        )
-        return {} if same or now == self.values else {self.place: None}
+        same = len(now) == len(self.values) and all(map(_is_same, self.values, now))
+        return {} if same else {self.place: None}
 
     def restorer(self, places: frozenset[Place]) -> Callable[[], None] | None:
         """Returns a function that puts the content back; None if `places` lacks its place."""
@@ -139,7 +140,52 @@ class _Elements:
         return partial(_put_back, self.holder, self.values, self.history is None)
 
 
-_Part = _Entries | _Content | _Elements
+@dataclass(frozen=True)
+class _Array:
+    """The elements of an array of NumPy at one moment."""
+
+    place: Place
+    holder: Any
+    values: Any
+
+    def changed(self) -> dict[Place, Any]:
+        """Maps its place to None if its bytes differ from those then."""
+        same = self.holder.shape == self.values.shape
+        same = same and self.holder.tobytes() == self.values.tobytes()
+        return {} if same else {self.place: None}
+
+    def restorer(self, places: frozenset[Place]) -> Callable[[], None] | None:
+        """Returns a function that writes the elements back in place."""
+        if self.place not in places:
+            return None
+        return partial(self.holder.__setitem__, ..., self.values)
+
+
+class _Attributes(MutableMapping[str, Any]):
+    """Attributes of an object that are in slots, or those of a class, as a dict."""
+
+    def __init__(self, owner: Any, names: Callable[[], Iterable[str]]) -> None:
+        self._owner, self._names = owner, names
+
+    def __getitem__(self, name: str) -> Any:
+        if all(name != each for each in self):
+            raise KeyError(name)
+        return getattr(self._owner, name)
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        setattr(self._owner, name, value)
+
+    def __delitem__(self, name: str) -> None:
+        delattr(self._owner, name)
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name in self._names() if hasattr(self._owner, name))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+_Part = _Entries | _Content | _Elements | _Array
 
 
 @dataclass(frozen=True)
@@ -169,14 +215,15 @@ class Snapshot:
         places: frozenset[Place] | None = None,
     ) -> None:
         self._parts: list[_Part] = []
-        self._seen: set[int] = set()
+        self._seen = {id(each) for each in module.modules()}
+        self._todo: list[tuple[Place, Any]] = []
         self._places = places
         self.unseen: list[Place] = []  # places of values of the types UNSEEN
         self._uncalled = dict(pristine.named_parameters()) if pristine is not None else {}
         for prefix, owner in module.named_modules():
-            for own in (owner._parameters, owner._buffers):
-                self._add_entries(prefix, _attribute_name(prefix), own)
-            self._add_entries(prefix, _attribute_name(prefix), vars(owner))
+            self._add_module(prefix, owner)
+        while self._todo:  # no recursion: a list of nodes may be long
+            self._visit(*self._todo.pop())
 
     def changed(self) -> tuple[Place, ...]:
         """Returns the places that differ from what they were, each once."""
@@ -188,20 +235,41 @@ class Snapshot:
         tensors = (each.values for each, _ in found if isinstance(each, _Elements))
         return Restorer(tuple(restore for _, restore in found), tuple(tensors))
 
-    def _add_entries(
-        self, place: Place, name: Callable[[Any], Place], holder: MutableMapping[Any, Any]
-    ) -> None:
-        values = {key: holder[key] for key in _plain_keys(holder)}
-        self._parts.append(_Entries(place, name, holder, values))
-        for key, value in values.items():
-            self._add(name(key), value)
+    def _add_module(self, prefix: Place, owner: torch.nn.Module) -> None:
+        own = _attribute_name(prefix)
+        for held in (owner._parameters, owner._buffers, vars(owner)):
+            self._add_entries(prefix, own, held, _own_keys)
+        kind = type(owner)
+        if id(kind) not in self._seen and _package(kind) not in OPAQUE:
+            self._seen.add(id(kind))
+            self._add_object(kind.__qualname__, _Attributes(kind, partial(_data_names, kind)))
 
-    def _add(self, place: Place, value: Any) -> None:
-        if isinstance(value, trees.PLAIN) or id(value) in self._seen:
+    def _add_entries(
+        self,
+        place: Place,
+        name: Callable[[Any], Place],
+        holder: MutableMapping[Any, Any],
+        counted: Callable[[MutableMapping[Any, Any]], list[Any]] = list,
+    ) -> None:
+        values = {key: holder[key] for key in counted(holder)}
+        self._parts.append(_Entries(place, name, holder, values, counted))
+        self._todo += [(name(key), value) for key, value in reversed(values.items())]
+
+    def _add_object(self, place: Place, attributes: MutableMapping[str, Any]) -> None:
+        self._add_entries(place, lambda name: f"{place}.{name}", attributes)
+
+    def _visit(self, place: Place, value: Any) -> None:
+        if isinstance(value, VALUES) or id(value) in self._seen:
             return
         self._seen.add(id(value))
         if isinstance(value, torch.Tensor):
             self._add_elements(place, value)
+        elif isinstance(value, torch.nn.Module):  # in a list, say, where torch does not see it
+            for prefix, owner in value.named_modules(prefix=place):
+                self._seen.add(id(owner))
+                self._add_module(prefix, owner)
+        elif _is_array(value):
+            self._parts.append(_Array(place, value, value.copy()))
         elif isinstance(value, UNSEEN):
             self.unseen.append(place)
         elif isinstance(value, MutableMapping):
@@ -209,10 +277,13 @@ class Snapshot:
         elif isinstance(value, (*CONTENTS, tuple)):
             if not isinstance(value, tuple):
                 self._parts.append(_Content(place, value, tuple(value)))
-            for number, each in enumerate(value):
-                self._add(f"{place}[{number}]", each)
+            self._todo += [(f"{place}[{number}]", each) for number, each in enumerate(value)]
         elif _is_looked_into(value):
-            self._add_entries(place, lambda key: f"{place}.{key}", vars(value))
+            slots = [name for kind in type(value).__mro__ for name in _slots(kind)]
+            if slots:
+                self._add_object(place, _Attributes(value, lambda: slots))
+            if hasattr(value, "__dict__"):
+                self._add_object(place, vars(value))
 
     def _add_elements(self, place: Place, tensor: torch.Tensor) -> None:
         if is_lazy(tensor) or not geometry.is_plain(tensor):
@@ -229,8 +300,8 @@ class Snapshot:
 
 
 def name_places(places: Iterable[Place]) -> str | None:
-    """Returns the places as a text for users, each once; None if there are none."""
-    return ", ".join(dict.fromkeys(each.removesuffix(ELEMENTS) for each in places)) or None
+    """Returns the places as a text for users, each once and sorted; None if there are none."""
+    return ", ".join(sorted({each.removesuffix(ELEMENTS) for each in places})) or None
 
 
 def restorer(module: torch.nn.Module, places: tuple[Place, ...]) -> Restorer:
@@ -243,38 +314,54 @@ def restorer(module: torch.nn.Module, places: tuple[Place, ...]) -> Restorer:
 class Changes:
     """The state of a module that every call changes.
 
-    `unseen` are places of values that calls may change, which cannot be seen or put back.
-    `restore` puts what is at `places` of the module that was called back.
+    `unseen` are places of values that calls may change, which cannot be seen or put back. `start`
+    is the state to which calls return. `warm` says that this is the state after a first call,
+    because the first call of all makes what later calls only read.
     """
 
     places: tuple[Place, ...]
     unseen: tuple[Place, ...]
-    restore: Restorer | None
+    start: Snapshot
+    warm: bool = False
 
 
 def find_changes(
     module: torch.nn.Module, pristine: torch.nn.Module, call: Callable[[], object]
 ) -> Changes:
-    """Calls `call` once or twice, and returns the state that each call changes.
+    """Calls `call` one to four times, and returns the state that every call changes.
 
-    What only the first call changes, such as a table that it makes, is no such state. `call` calls
-    `module`, and `pristine` is a module like it that is not called.
+    What only the first call changes, such as a table that it makes, is no such state. If putting
+    the rest back makes the next call a first one again, calls return to the state after the first
+    instead. `call` calls `module`, and `pristine` is a module like it that is not called.
     """
     before = Snapshot(module, pristine)
     call()
-    unseen, touched = before.unseen, before.changed()
-    if not touched:
-        return Changes((), tuple(unseen), None)
-    between = Snapshot(module, places=frozenset(touched))
+    first = before.changed()
+    if not first:
+        return Changes((), tuple(before.unseen), before)
+    between = Snapshot(module)
     call()
-    again, places = between.changed(), list[Place]()
-    for place in (each for each in touched if each in again):
+    second = between.changed()
+    if not second:
+        return Changes((), tuple(before.unseen), before)
+    later = Snapshot(module)
+    call()
+    third = later.changed()
+    every = [each for each in second if each in third]
+    places, unseen = list[Place](), list(before.unseen)
+    for place in every:
         try:
-            before.restorer(frozenset([place]))()
+            between.restorer(frozenset([place]))()
             places.append(place)
         except Exception:  # such as a container that is read-only for others
             unseen.append(place)
-    return Changes(tuple(places), tuple(unseen), before.restorer(frozenset(places)))
+    warm = not {*places} <= {*first}
+    if not warm:
+        before.restorer(frozenset(places))()
+        again = Snapshot(module)
+        call()
+        warm = not {*again.changed()} <= {*places}
+    return Changes(tuple(places), tuple(unseen), between if warm else before, warm)
 
 
 def put_back_in_training(module: torch.nn.Module, places: tuple[Place, ...]) -> tuple[Place, ...]:
@@ -324,6 +411,9 @@ def _put_back(tensor: torch.Tensor, values: torch.Tensor, was_leaf: bool) -> Non
     """Writes `values` into `tensor`, and drops the history that calls gave it if it was a leaf."""
     if was_leaf and not tensor.is_leaf and not tensor._is_view():
         tensor.detach_()  # or each call would extend the history of all calls before
+    if tensor.shape != values.shape:  # a call gave it other memory
+        tensor.data = values.clone()
+        return
     with torch.inference_mode():  # where tensors made in inference mode can be written
         geometry.write(tensor, values)
 
@@ -336,15 +426,50 @@ def _attribute_name(prefix: str) -> Callable[[Any], Place]:
     return partial(_path, prefix)
 
 
-def _plain_keys(holder: MutableMapping[Any, Any]) -> list[Any]:
+def _own_keys(holder: MutableMapping[Any, Any]) -> list[Any]:
+    """Returns the keys of one of a module's own dicts, without what every module has."""
     keys = holder.keys()  # which alone lists those of a ScriptModule
-    return [key for key in keys if not (isinstance(key, str) and key in KEEPERS)]
+    return [key for key in keys if key not in KEEPERS]
+
+
+def _is_same(before: object, now: object) -> bool:
+    if before is now:
+        return True
+    if type(before) is not type(now) or not isinstance(before, VALUES):
+        return False
+    return bool(before == now) or (before != before and now != now)  # nan equals nan here
+
+
+def _is_array(value: Any) -> bool:
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(value, numpy.ndarray) and not value.dtype.hasobject
 
 
 def _is_looked_into(value: Any) -> bool:
     """Whether `value` is an object of the user's whose attributes are state."""
-    kind = type(value)
-    if isinstance(value, (torch.nn.Module, type, ModuleType)) or callable(value):
+    if isinstance(value, (type, ModuleType, FunctionType, MethodType)):
         return False
-    package = kind.__module__.partition(".")[0]
-    return hasattr(value, "__dict__") and (kind is SimpleNamespace or package not in OPAQUE)
+    has_attributes = hasattr(value, "__dict__") or any(map(_slots, type(value).__mro__))
+    return has_attributes and (
+        type(value) is SimpleNamespace or _package(type(value)) not in OPAQUE
+    )
+
+
+def _package(kind: type) -> str:
+    return kind.__module__.partition(".")[0]
+
+
+def _slots(kind: type) -> list[str]:
+    names = vars(kind).get("__slots__", ())
+    listed = [names] if isinstance(names, str) else [*names]
+    return [name for name in listed if name not in ("__dict__", "__weakref__")]
+
+
+def _data_names(kind: type) -> list[str]:
+    """Returns the attributes of a class that are data, such as a counter of all calls."""
+    kinds = (int, float, str, torch.Tensor, MutableMapping, *CONTENTS, SimpleNamespace)
+    return [
+        name
+        for name, value in vars(kind).items()
+        if isinstance(value, kinds) and not name.startswith("__")
+    ]

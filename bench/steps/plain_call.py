@@ -167,11 +167,13 @@ def find_changes(subject: Subject, to_call: torch.nn.Module, trains: bool) -> Ex
         changes = tuple(dict.fromkeys([*changes, *_requiring_gradients(subject)]))
     if subject.order:  # a pass is timed as a whole, with nothing between its calls
         places, left = (), (*left, *places)
-    subject = replace(subject, changes=changes, state=places)
-    restore = state.restore if places else None
-    return Examined(
-        subject.remember_state(), replace(subject, module=to_call, restore=restore), left
-    )
+    subject = replace(subject, changes=changes, state=places, warm=state.warm)
+    plain = replace(subject, module=to_call)
+    if places:
+        restore = state.start.restorer(frozenset(places))
+        restore()  # as copies may share an object with `to_call`
+        plain = replace(plain, restore=restore)
+    return Examined(subject.remember_state(), plain, left)
 
 
 def _requiring_gradients(subject: Subject) -> list[str]:

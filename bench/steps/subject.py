@@ -67,6 +67,7 @@ class Subject:
     random: bool = False  # whether forward is known to draw random numbers
     changes: tuple[str, ...] = ()  # places of the arguments that forward is known to change
     state: tuple[str, ...] = ()  # places of the module that forward is known to change
+    warm: bool = False  # whether calls return to the state after a first call
     again: Callable[[], torch.nn.Module] | None = None
     """Makes another module as the first was built; None: further modules are deep copies."""
     since: tuple[Callable[[torch.nn.Module], object], ...] = ()
@@ -116,7 +117,20 @@ class Subject:
         made = replace(self, module=self.another(), inputs=inputs)
         if dtype and (every or dtype is not torch.float32):
             made = made.change(partial(copies.convert, function=converted))
+        if self.warm:
+            made.warm_up()
         return made.remember_state()
+
+    def warm_up(self) -> None:
+        """Calls the module once, without gradients if that works."""
+        own = self.inputs.copy()
+        try:
+            with torch.no_grad():
+                self.module(*own.args, **own.kwargs)
+        except Exception:
+            own = self.inputs.copy()
+            with torch.enable_grad():
+                self.module(*own.args, **own.kwargs)
 
     def call(self) -> Any:
         """Calls the module once, on copies of the inputs, and returns its result.
@@ -147,11 +161,9 @@ class Subject:
         That is this one if all of its own do, so the result must not be called.
         """
         host = torch.device("cpu")
-        return (
-            self
-            if all(each.device == host for each in self.tensors())
-            else self.cast(None).to(host)
-        )
+        if all(each.device == host for each in self.tensors()):
+            return self
+        return replace(replace(self, warm=False).cast(None).to(host), warm=self.warm)
 
     def change(self, change: Callable[[torch.nn.Module], object]) -> Subject:
         """Applies `change` to the module; returns the subject whose further modules have it too."""
@@ -160,6 +172,8 @@ class Subject:
 
     def another(self) -> torch.nn.Module:
         """Returns another module like this one, with its values, in memory of its own."""
+        if self.restore:  # modules may share an object, which the calls of another one changed
+            self.restore()
         if self.again is None:
             return copies.copy_module(self.module)
         made = self.again()

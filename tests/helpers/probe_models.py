@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from omegaconf import OmegaConf
@@ -440,14 +440,17 @@ def consumes() -> tuple[nn.Module, Any]:
     return Consumes(), (torch.randn(2, WIDTH), [torch.randn(2, WIDTH) for _ in range(3)])
 
 
+REMEMBERED: dict[int, Any] = {}
+PAST: list[Tensor] = []
+"""What models keep where nobody looks for it."""
+
+
 class Forgets(nn.Module):
     """Does less work from its `calls`-th call on.
 
     With 0, it does less whenever it gets the same argument as in the call before. What it remembers
     is in an attribute, or, out of sight, in a table of the process.
     """
-
-    TABLE: ClassVar[dict[int, Any]] = {}
 
     def __init__(self, calls: int, seen: bool) -> None:
         super().__init__()
@@ -458,7 +461,7 @@ class Forgets(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         kept: dict[str, Any] = (
-            self.kept if self.seen else self.TABLE.setdefault(id(self), dict(self.kept))
+            self.kept if self.seen else REMEMBERED.setdefault(id(self), dict(self.kept))
         )
         if self.calls:
             kept["left"] -= 1
@@ -476,15 +479,13 @@ def forgets(calls: int = 0, seen: bool = False) -> Built:
 class Grows(nn.Module):
     """Sums all inputs that it has had, which it keeps in a table of the process."""
 
-    TABLE: ClassVar[list[Tensor]] = []
-
     def __init__(self) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.rand(WIDTH) + 0.5)
 
     def forward(self, x: Tensor) -> Tensor:
-        self.TABLE.append(x)
-        return torch.stack(self.TABLE).mean(0) * self.weight
+        PAST.append(x)
+        return torch.stack(PAST).mean(0) * self.weight
 
 
 def grows() -> Built:

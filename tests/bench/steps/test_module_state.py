@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -25,7 +26,29 @@ class Cache:
         self.length = 0
 
 
+class Slots:
+    __slots__ = ("length",)
+
+    def __init__(self) -> None:
+        self.length = 0
+
+
+class Counter:
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def __call__(self) -> int:
+        self.calls += 1
+        return self.calls
+
+
+class Node:
+    def __init__(self, following: Node | None) -> None:
+        self.following = following
+
+
 class Kept(nn.Module):
+    shared = 0
     pos: Tensor
 
     def __init__(self, forward: Callable[[Any], object]) -> None:
@@ -40,6 +63,12 @@ class Kept(nn.Module):
         self.cache, self.parts = Cache(), (Cache(),)
         self.steps = itertools.count()
         self.does = forward
+        self.slots, self.counter, self.array = Slots(), Counter(), np.zeros(2)
+        self.hidden, self.keys = [nn.BatchNorm1d(WIDTH)], [torch.zeros(1), torch.zeros(1)]
+        self.options = {"training": 0}
+        self.node = None
+        for _ in range(2000):
+            self.node = Node(self.node)
 
     def forward(self, x: Tensor) -> object:
         return self.does(self)
@@ -101,6 +130,38 @@ def turn(net: Any) -> None:
     net.names.add(str(len(net.names)))
 
 
+def fill_slot(net: Any) -> None:
+    net.slots.length += 1
+
+
+def count(net: Any) -> None:
+    net.counter()
+
+
+def fill_array(net: Any) -> None:
+    net.array += 1
+
+
+def train_hidden(net: Any) -> None:
+    net.hidden[0].num_batches_tracked += 1
+
+
+def replace_keys(net: Any) -> None:
+    net.keys[1] = torch.cat([net.keys[1], torch.ones(1)])
+
+
+def count_in_class(net: Any) -> None:
+    Kept.shared += 1
+
+
+def use_a_common_name(net: Any) -> None:
+    net.options["training"] += 1
+
+
+def swap_data(net: Any) -> None:
+    net.cache.k.data = torch.cat([net.cache.k, torch.ones(1)])
+
+
 def nothing(net: Any) -> None:
     pass
 
@@ -119,12 +180,23 @@ CHANGED: dict[Callable[[Any], None], list[str]] = {
     make_table: [],
     replace_key: ["known['x']"],
     turn: ["recent", "names"],
+    fill_slot: ["slots.length"],
+    count: ["counter.calls"],
+    fill_array: ["array"],
+    train_hidden: ["hidden[0].num_batches_tracked[:]"],
+    replace_keys: ["keys"],
+    count_in_class: ["Kept.shared"],
+    use_a_common_name: ["options['training']"],
+    swap_data: ["cache.k[:]"],
 }
 
 
 def state(net: Any) -> list[Any]:
     flat = [net.count, [*net.past], [*net.recent], sorted(net.names), dict(net.known)]
     flat += [net.pos.tolist(), net.cache.k.tolist(), net.cache.length, net.parts[0].length]
+    flat += [net.slots.length, net.counter.calls, net.array.tolist(), net.shared]
+    flat += [[each.tolist() for each in net.keys], net.hidden[0].num_batches_tracked.tolist()]
+    flat += [net.options["training"]]
     return [*flat, net.linear.weight.tolist(), hasattr(net, "fresh"), net.none, net.last]
 
 
@@ -133,7 +205,9 @@ def found(forward: Callable[[Any], None], calls: int = 3) -> tuple[Kept, Kept, C
     one = Kept(forward)
     torch.manual_seed(0)
     other = Kept(forward)
-    return one, other, find_changes(one, other, lambda: one(torch.ones(2)))
+    changes = find_changes(one, other, lambda: one(torch.ones(2)))
+    changes.start.restorer(frozenset(changes.places))()  # of what both share
+    return one, other, changes
 
 
 @pytest.mark.parametrize("forward", CHANGED)
@@ -148,10 +222,41 @@ def test_state_that_each_call_changes_is_found_and_put_back(forward: Callable[[A
         restore()
     if forward is not make_table:
         assert state(other) == before
-        if changes.restore:
-            changes.restore()
+        changes.start.restorer(frozenset(changes.places))()
         assert state(one) == before
     assert other.pos is pos, "graphs know addresses"
+
+
+def count_and_make_table(net: Any) -> None:
+    """The count says which call is the first, so putting it back would make the table again."""
+    if net.count == 0:
+        net.table = torch.ones(2)
+    net.count += 1
+
+
+def begin_with_the_second_call(net: Any) -> None:
+    if net.table is None:
+        net.table = torch.ones(2)
+    else:
+        net.cache.k[net.cache.length] = 1.0
+        net.cache.length += 1
+
+
+@pytest.mark.parametrize("forward", [count_and_make_table, begin_with_the_second_call])
+def test_calls_return_to_the_state_after_the_first_where_that_is_another(
+    forward: Callable[[Any], None],
+) -> None:
+    one, _, changes = found(forward)
+    assert changes.warm
+    restore = changes.start.restorer(frozenset(changes.places))
+    restore()
+    table, before = one.table, state(one)
+    for _ in range(3):
+        one(torch.ones(2))
+        assert one.table is table
+        restore()
+    assert state(one) == before
+    assert not found(advance)[2].warm
 
 
 def test_what_is_put_back_may_be_elements_or_not() -> None:
@@ -168,7 +273,7 @@ def test_training_changes_floats_and_norms_but_no_positions() -> None:
 
 
 def test_places_are_named_once() -> None:
-    assert module_state.name_places(["k", "k[:]", "a.b[:]"]) == "k, a.b"
+    assert module_state.name_places(["k", "k[:]", "a.b[:]"]) == "a.b, k"
     assert module_state.name_places([]) is None
 
 
