@@ -29,11 +29,12 @@ Description = dict[str, str]
 FEW = 3  # differences that a message names
 
 
-def describe(module: torch.nn.Module) -> Description:
-    """Returns what a copy of `module` must have in common with it, apart from values.
+def describe(module: torch.nn.Module, values: bool = False) -> Description:
+    """Returns what a copy of `module` must have in common with it.
 
     These are types of modules, parameters, buffers and attributes, hooks, the form of tensors,
-    attributes of tensors, and which of them share memory.
+    attributes of tensors, and which of them share memory; with `values`, also the attributes that
+    are numbers or texts.
     """
     known: Description = {}
     modules, storages = dict[int, str](), dict[int, str]()
@@ -48,6 +49,8 @@ def describe(module: torch.nn.Module) -> Description:
         for name, value in _held(part).items():
             place = _path(prefix, name)
             known[f"the type of {place}"] = _type(value)
+            if values and isinstance(value, trees.PLAIN):
+                known[f"the value of {place}"] = repr(value)
             if isinstance(value, torch.Tensor):
                 known |= _describe_tensor(place, value, storages)
     return known
@@ -189,7 +192,8 @@ def keep_generators() -> Iterator[None]:
 
 def _held(part: torch.nn.Module) -> Mapping[str, Any]:
     """Returns the parameters, buffers and plain attributes of `part` itself, by name."""
-    attributes = {name: value for name, value in vars(part).items() if name not in KEEPERS}
+    left = {*KEEPERS, "_compiled_call_impl"}  # torch drops the latter on purpose
+    attributes = {name: value for name, value in vars(part).items() if name not in left}
     return {**part._parameters, **part._buffers, **attributes}
 
 

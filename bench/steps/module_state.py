@@ -8,12 +8,14 @@ where the example begins.
 
 from __future__ import annotations
 
+import random
 import sys
 from collections import UserList, deque
 from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from types import FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import Any
 
@@ -41,8 +43,9 @@ CONTENTS = (list, set, deque, UserList)
 VALUES = (*trees.PLAIN, torch.device, torch.dtype, torch.Size)
 """Types of values that are compared by what they are, not by which object they are."""
 
-UNSEEN = (Iterator, torch.Generator)
-"""Types of values that a call may advance, and whose position can be neither seen nor put back."""
+UNSEEN = (Iterator, torch.Generator, random.Random)
+"""Types of values that a call may advance, and whose position can be neither seen nor put back. So
+are all of NumPy's random numbers."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,7 @@ class _Entries:
     holder: MutableMapping[Any, Any]
     values: dict[Any, Any]
     counted: Callable[[MutableMapping[Any, Any]], list[Any]]  # the keys that count
+    size: int  # of the whole dict
 
     def changed(self) -> dict[Place, Any]:
         """Maps the places of entries that were set, added or removed since then to their keys."""
@@ -64,7 +68,7 @@ class _Entries:
         """Returns a function that puts the entries at `places` back; None if it has none there."""
         known = [key for key in self.values if self.name(key) in places]
         names = {self.name(key) for key in known}
-        holder, values = self.holder, {key: self.values[key] for key in known}
+        holder, values, size = self.holder, {key: self.values[key] for key in known}, self.size
         may_appear = {each for each in places - names if self._is_parent_of(each)}
         if not (values or may_appear):
             return None
@@ -72,9 +76,10 @@ class _Entries:
         def restore() -> None:
             for key, value in values.items():
                 holder[key] = value
-            if may_appear:
-                present = self.counted(holder)
-                for key in [each for each in present if self.name(each) in may_appear]:
+            new = len(holder) - size if may_appear else 0
+            if new > 0:  # the last ones of a dict, which may be large
+                keys = islice(reversed(holder), new) if isinstance(holder, dict) else holder
+                for key in [each for each in keys if self.name(each) in may_appear]:
                     del holder[key]
 
         return restore
@@ -252,7 +257,7 @@ class Snapshot:
         counted: Callable[[MutableMapping[Any, Any]], list[Any]] = list,
     ) -> None:
         values = {key: holder[key] for key in counted(holder)}
-        self._parts.append(_Entries(place, name, holder, values, counted))
+        self._parts.append(_Entries(place, name, holder, values, counted, len(holder)))
         self._todo += [(name(key), value) for key, value in reversed(values.items())]
 
     def _add_object(self, place: Place, attributes: MutableMapping[str, Any]) -> None:
@@ -270,7 +275,7 @@ class Snapshot:
                 self._add_module(prefix, owner)
         elif _is_array(value):
             self._parts.append(_Array(place, value, value.copy()))
-        elif isinstance(value, UNSEEN):
+        elif isinstance(value, UNSEEN) or type(value).__module__.startswith("numpy.random"):
             self.unseen.append(place)
         elif isinstance(value, MutableMapping):
             self._add_entries(place, lambda key: f"{place}[{key!r}]", value)
@@ -368,7 +373,7 @@ def put_back_in_training(module: torch.nn.Module, places: tuple[Place, ...]) -> 
     """Returns those of `places` that training is not meant to change.
 
     It is meant to change floating tensors, such as an average of weights that forward updates, and
-    what layers of normalisation keep.
+    what layers of normalisation keep. A single whole number is a position, whatever its dtype.
     """
     norms = [name for name, each in module.named_modules() if isinstance(each, _NormBase)]
     tensors = {**dict(module.named_parameters()), **dict(module.named_buffers())}
@@ -377,7 +382,9 @@ def put_back_in_training(module: torch.nn.Module, places: tuple[Place, ...]) -> 
         place = place.removesuffix(ELEMENTS)
         tensor = tensors.get(place)
         of_norm = tensor is not None and place.rpartition(".")[0] in norms
-        return of_norm or (tensor is not None and tensor.is_floating_point())
+        if of_norm or tensor is None or not tensor.is_floating_point():
+            return of_norm
+        return tensor.numel() > 1 or not torch.equal(tensor, tensor.round())
 
     return tuple(place for place in places if not trained(place))
 

@@ -80,14 +80,15 @@ def build_drawn(case: Case, device: Hardware) -> Drawn:
     subject = replace(first, rebuild=rebuild)
     why_not = copies.why_not_copied(first.module) if is_slow else "not tried"
     if why_not:  # so the builder has to be called again, whatever that takes
-        second = again()
-        other = _why_other(first.module, second)
-        if other is None:
+        second, other = _build_again(again, first.module)
+        why_not = other and copies.why_not_copied(first.module)
+        is_usable = second is not None and not _has_other_structure(first.module, second)
+        if second is not None and (other is None or (why_not and is_usable)):
             subject = replace(subject, again=again)
             copies.load(second, first.module)
             drawn = replace(subject, module=second).to(device.torch_device)
             return Drawn(drawn, first.module.to(device.torch_device))
-        if why_not := copies.why_not_copied(first.module):
+        if why_not:
             raise UsageError(NO_COPY.format(origin=case.model.origin, other=other, why=why_not))
     subject = subject.to(device.torch_device)
     return Drawn(subject, subject.another())
@@ -101,14 +102,30 @@ def _build_once(case: Case) -> Subject:
     return subject
 
 
-def _why_other(first: torch.nn.Module, second: torch.nn.Module) -> str | None:
-    """Returns why what the builder made second cannot stand for the first; None if it can."""
+def _build_again(
+    again: Callable[[], torch.nn.Module], first: torch.nn.Module
+) -> tuple[torch.nn.Module | None, str | None]:
+    """Returns another module, and why it cannot stand for the first; None if it can.
+
+    The module is None if the builder cannot be called twice.
+    """
+    try:
+        second = again()
+    except Exception as error:
+        if is_out_of_memory(error):
+            raise
+        return None, f"fails when it is called again ({one_line(error, LONGEST_ERROR)})"
     if copies.shares_memory(first, second):
-        return "returns parts of the same module each time"
-    differences = copies.differences(copies.describe(first), copies.describe(second))
-    if differences:
-        return f"returns another structure each time ({copies.shorten_list(differences)})"
-    return None
+        return second, "returns parts of the same module each time"
+    one, other = (copies.describe(each, values=True) for each in (first, second))
+    if differences := copies.differences(one, other):
+        return second, f"returns another module each time ({copies.shorten_list(differences)})"
+    return second, None
+
+
+def _has_other_structure(first: torch.nn.Module, second: torch.nn.Module) -> bool:
+    same = copies.describe(first) == copies.describe(second)
+    return not same or copies.shares_memory(first, second)
 
 
 def call_without_gradients(call: Callable[[], T]) -> T:

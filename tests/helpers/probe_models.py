@@ -319,6 +319,14 @@ class Normalises(nn.Module):
         return y + self.mean
 
 
+class Counter(nn.Module):
+    number: int = 0
+
+
+COUNTER = Counter()
+"""Is found by its name in this file, so that its number is not put back before each call."""
+
+
 class Remembers(nn.Module):
     """Has a Python number for which compiled code is specialised; it may grow with each call."""
 
@@ -330,7 +338,8 @@ class Remembers(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         if self.counting:
-            self.number += 1
+            COUNTER.number += 1
+            return self.weight * x + 0 * COUNTER.number
         return self.weight * x + 0 * self.number
 
 

@@ -76,7 +76,7 @@ def test_each_mode_is_a_row_of_a_study_and_reused_for_the_same_model_alone(
     assert found.study.parent == folder / "results"
     assert found.study.name.startswith("Net-")
     assert len(pd.read_parquet(found.study / "rows")) == len(MODES)
-    (file,) = (found.study / "model").iterdir()
+    (file,) = (found.study / "model").glob("*.pt")
     shift = torch.load(file, weights_only=False)["inputs"]["shift"]
     assert torch.equal(shift, inputs["shift"])
     assert shift.untyped_storage().nbytes() == 4 * 16 * 4
