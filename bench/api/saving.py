@@ -91,7 +91,7 @@ def save(model: Any, inputs: Any, name: str, study: Path) -> str:
         named = _file_name(folder, name, _hash(written, model))
         written.replace(folder / f"{named}{PICKLE_SUFFIX}")
     if isinstance(model, torch.nn.Module):
-        known = witness.seen(model, inputs)
+        known = witness.seen_in_fork(model, inputs)
         with atomic_write(folder / f"{named}.json") as written:
             written.write_text(json.dumps(known), encoding="utf-8")
     return named

@@ -7,7 +7,12 @@ the process. What `modescope.compare` was given is therefore described in the ca
 from __future__ import annotations
 
 import json
+import os
 import random
+import select
+import signal
+import sys
+import warnings
 from collections import Counter
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -36,6 +41,8 @@ OTHER_COPY = (
     "{name}: what a fresh process loads differs from it in {what}; give a function that builds the "
     "module instead"
 )
+
+FORK_S = 30.0
 
 CLOSE = 0.01
 """The relative difference up to which outputs are the same: they may come from a GPU and a CPU, or
@@ -73,21 +80,20 @@ class FirstCall:
             if apart > CLOSE and not (self.random or other.random):
                 return f"output {place} differs by {apart:.0%}".replace("  ", " ")
         if self.device == other.device and self.operators != other.operators:
-            lacks, adds = Counter(self.operators), Counter(other.operators)
-            names = [f"without {name}" for name in lacks - adds]
-            return ", ".join([*names, *(f"with {name}" for name in adds - lacks)][: copies.FEW])
+            # further ones may fill tables that the caller's process has filled already
+            lacks = Counter(self.operators) - Counter(other.operators)
+            return ", ".join(f"without {name}" for name in [*lacks][: copies.FEW]) or None
         return None
 
 
 def first_call(subject: Subject) -> FirstCall:
     """Calls the module in eval() on copies of the inputs; leaves module and process as they were.
 
-    Gradients are off if the module works without them. What the call changes of the module's
-    parameters is not put back.
+    Gradients are off if the module works without them.
     """
     module, seen = subject.module, _Operators()
     modes = [(part, part.training) for part in module.modules()]
-    before = Snapshot(module, module)
+    before = Snapshot(module)
     cuda = [torch.cuda.current_device()] if torch.cuda.is_initialized() else []
     device = "cuda" if any(each.is_cuda for each in subject.tensors()) else "cpu"
     try:
@@ -99,7 +105,8 @@ def first_call(subject: Subject) -> FirstCall:
             torch.autocast("cpu", enabled=False),
             torch.autocast("cuda", enabled=False),
         ):
-            module.eval()
+            if module.training:
+                module.eval()
             torch.manual_seed(0)
             random.seed(0)
             state = torch.get_rng_state()
@@ -111,15 +118,16 @@ def first_call(subject: Subject) -> FirstCall:
     except Exception as error:
         return FirstCall(one_line(error, plain_call.LONGEST_ERROR))
     finally:
-        before.restorer(frozenset(before.changed()))()
         for part, training in modes:
-            part.training = training
+            if part.training != training:
+                part.training = training
+        before.restorer(frozenset(before.changed()))()
 
 
 def find_fault(subject: Subject, copy: torch.nn.Module) -> str | None:
     """Returns in what a first call of `copy` differs from one of the subject's module, if in any.
 
-    The module is left as it was, apart from parameters that the call changes.
+    The module is left as it was.
     """
     own, other = first_call(subject), first_call(replace(subject, module=copy))
     if other.error and not own.error:
@@ -132,6 +140,44 @@ def seen(module: torch.nn.Module, inputs: object) -> dict[str, Any]:
     given = building.parse_inputs(inputs)
     called = first_call(Subject(module, given)) if given else FirstCall("there are no inputs")
     return {DESCRIPTION: copies.describe(module), CALL: asdict(called)}
+
+
+def seen_in_fork(module: torch.nn.Module, inputs: object) -> dict[str, Any]:
+    """Returns what `seen` does, and calls `module` in a fork of this process, so it never changes.
+
+    Without a result after FORK_S seconds, or where a process cannot be forked (a GPU is in use, or
+    the system is no Linux), it is not called.
+    """
+    kept = seen(module, None)
+    if sys.platform != "linux" or torch.cuda.is_initialized():
+        return kept
+    reading, writing = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # a notebook has several threads
+        child = os.fork()
+    if child == 0:
+        try:
+            _answer(writing, module, inputs)
+        finally:
+            os._exit(0)
+    os.close(writing)
+    try:
+        with os.fdopen(reading, "rb") as pipe:
+            ready, _, _ = select.select([pipe], [], [], FORK_S)
+            text = pipe.read() if ready else b""
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    return json.loads(text) if text else kept
+
+
+def _answer(writing: int, module: torch.nn.Module, inputs: object) -> None:
+    silent = os.open(os.devnull, os.O_WRONLY)
+    for stream in (1, 2):  # what the model prints, it prints in the processes that measure
+        os.dup2(silent, stream)
+    torch.set_num_threads(1)  # threads do not survive a fork
+    with os.fdopen(writing, "wb") as pipe:
+        pipe.write(json.dumps(seen(module, inputs)).encode())
 
 
 def find_loss(model: Model) -> str | None:

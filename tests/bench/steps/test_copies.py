@@ -231,3 +231,35 @@ def test_each_module_is_built_from_the_same_random_numbers(monkeypatch: pytest.M
     assert made.subject.module.numbers == made.to_call.numbers
     assert made.subject.cast(None).module.numbers == made.to_call.numbers
     assert torch.equal(torch.get_rng_state(), after), "further modules draw from a copy"
+
+
+def test_a_builder_that_works_once_is_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[int] = []
+
+    def build() -> nn.Module:
+        calls.append(1)
+        if len(calls) > 1:
+            raise KeyError("registered already")
+        return layers()
+
+    made = drawn(monkeypatch, build)
+    assert (made.subject.again, len(calls)) == (None, 2)
+    assert not copies.shares_memory(made.subject.module, made.to_call)
+
+
+@pytest.mark.parametrize("copyable", [True, False])
+def test_modules_that_are_numbered_are_copied_if_they_can_be(
+    monkeypatch: pytest.MonkeyPatch, copyable: bool
+) -> None:
+    numbers = iter(range(100))
+
+    def build() -> nn.Module:
+        net: Any = layers()
+        net[0].number = next(numbers)
+        if not copyable:
+            locked(net)
+        return net
+
+    made: Any = drawn(monkeypatch, build)
+    assert (made.subject.again is None) is copyable
+    assert (made.subject.module[0].number == made.to_call[0].number) is copyable

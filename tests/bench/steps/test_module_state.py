@@ -259,6 +259,19 @@ def test_calls_return_to_the_state_after_the_first_where_that_is_another(
     assert not found(advance)[2].warm
 
 
+def test_entries_are_found_by_what_they_are() -> None:
+    def write(net: Any) -> None:
+        net.count, net.last = float("nan"), torch.device("cpu")
+        net.recent.extend([2, 3])
+
+    _, other, changes = found(write)
+    assert changes.places == ("recent",)
+    restore = module_state.restorer(other, changes.places)
+    other(torch.ones(2))
+    restore()
+    assert list(other.recent) == [1]
+
+
 def test_what_is_put_back_may_be_elements_or_not() -> None:
     for forward, has_elements in ((fill_cache, True), (replace_count, False)):
         _, other, changes = found(forward)
