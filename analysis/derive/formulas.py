@@ -93,19 +93,20 @@ def bytes_saved(rows: pd.DataFrame) -> pd.Series:
 
 
 def latency_paired_s(rows: pd.DataFrame) -> pd.Series:
-    """Returns for each row an Estimate of its baseline's latency ÷ its speedup.
+    """Returns for each row on a CPU an Estimate of its baseline's latency ÷ its speedup.
 
     The baseline's latency is the median over the rows with the same work, baseline and budget.
     These rows ran in separate processes, at different speeds of the machine, so their own latencies
-    compare less well than their speedups. A row whose baseline was not timed keeps its own latency.
+    compare less well than their speedups. A row on CUDA keeps its own latency, because a GPU does
+    not slow down with its host; so does a row whose baseline was not timed.
     """
     groups = [rows[name] for name in (*SAME_BASELINE, "budget")]
     baseline_s = rows["baseline_latency_s"].groupby(groups, dropna=False).transform("median")
-    has_baseline = rows["baseline_latency_s"].notna()
-    every = zip(has_baseline, baseline_s, rows["_speedup"], rows["_latency"], strict=True)
+    is_scaled = rows["baseline_latency_s"].notna() & ~rows["_on_cuda"]
+    every = zip(is_scaled, baseline_s, rows["_speedup"], rows["_latency"], strict=True)
     paired = (
-        stats.quotient(stats.exactly(seconds), speedup) if has else latency
-        for has, seconds, speedup, latency in every
+        stats.quotient(stats.exactly(seconds), speedup) if scaled else latency
+        for scaled, seconds, speedup, latency in every
     )
     return per_row(rows, paired, "object")
 

@@ -97,13 +97,15 @@ _estimate = partial(Metric, interval=True)
 
 # Computed in this order: an entry may use the columns of those above it.
 METRICS = (
+    _hidden("_on_cuda", are_on_cuda),
     _estimate("latency_s", "lower", "a call for a caller who waits for it"),
     Metric("latency_p95_s", "lower", "95th percentile of single calls; null below 100 calls"),
     Metric("baseline_latency_s", "neither", "the baseline's latency over the same rounds"),
     _estimate("speedup", "higher", "baseline ÷ case, both timed in a round; above 1 is faster"),
     _estimate("latency_paired_s", "lower",
-              "latency that tables and figures show: median of baseline_latency_s over the rows of "
-              "the same work, machine, baseline and budget ÷ speedup; latency_s without a baseline",
+              "latency that tables and figures show: on a CPU median of baseline_latency_s over "
+              "the rows of the same work, machine, baseline and budget ÷ speedup; on CUDA and "
+              "without a baseline latency_s",
               formulas.latency_paired_s),
     _estimate("confirming_speedup", "higher",
               "speedup in a second process, before a sweep recommended this mode or the one above "
@@ -143,7 +145,6 @@ METRICS = (
               "the baseline's device time ÷ this row's; null on a CPU"),
     _estimate("dispatch_ratio", "higher",
               "the baseline's dispatch ÷ this row's; compiled code has only guards and wrapper"),
-    _hidden("_on_cuda", are_on_cuda),
     _hidden("_best_pace_s", pace.best_pace_s),
     Metric("pace", "neither",
            "speed of the machine during the row ÷ its best, by a fixed piece of Python code",
@@ -172,18 +173,19 @@ METRICS = (
     _estimate("parts_ratio", "neither",
               "sum of the parts ÷ the whole step; above 1 because each part is waited for"),
     *(
-        Metric(f"{clock}_paired_s", "lower", f"latency_paired_s × {clock}_share, as shown",
+        Metric(f"{clock}_paired_s", "lower",
+               f"{clock} time as shown: {clock}_s on CUDA, else latency_paired_s × {clock}_share",
                split.clock_paired_s(clock))
         for clock in ("host", "device", "pipelined", "dispatch", *STEP_PARTS)
     ),
     Metric("launch_s", "lower",
-           "latency_paired_s × (host_share - dispatch_share), at least 0; null on a CPU",
+           "host_s - dispatch_s, at least 0; null on a CPU",
            split.launch_s),
     Metric("work_s", "lower",
-           "latency_paired_s × device_share, on a CPU × (1 - dispatch_share), at least 0",
+           "device_s, on a CPU latency_paired_s × (1 - dispatch_share), at least 0",
            split.work_s),
     Metric("host_wait_s", "neither",
-           "latency_paired_s × (1 - host_share), at least 0: the host waits; null on a CPU",
+           "latency_s - host_s, at least 0: the host waits; null on a CPU",
            split.host_wait_s),
     Metric("bound_by", "neither",
            "overhead or work: whether the interval of host_per_device is above or below 1, on a "
