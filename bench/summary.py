@@ -69,7 +69,7 @@ def summary(row: Row) -> dict[str, Any]:
             flat |= dict(zip(columns, (one.value, one.low, one.high), strict=False))
     return flat | {
         "summary_version": VERSION,
-        "verdict": estimates.verdict(found["speedup"]) if is_judged else None,
+        "verdict": _verdict(row, found) if is_judged else None,
         "mde": estimates.mde(found["speedup"]),
         "rounds": len(rounds) if ok and rounds is not None else None,
         "slow_rounds": len(measured) - len(rounds) if ok and rounds is not None else None,
@@ -153,6 +153,16 @@ def pool_free_bytes(row: Row) -> float | None:
     if pool == 0 or not on_cuda(row):
         return 0.0
     return None if None in (pool, live) else float(pool - live)
+
+
+def _verdict(row: Row, found: Found) -> str | None:
+    verdict, typical, best = (
+        estimates.verdict(found["speedup"]), found["pace_typical"], found["pace_fastest"],
+    )  # fmt: skip
+    if verdict is None or not on_cuda(row) or typical is None or best is None:
+        return verdict
+    is_slow = typical.value > diagnostics.SLOW_PACE * best.value
+    return "inconclusive" if is_slow else verdict  # a slow host changes the ratio
 
 
 def _peak_bytes(row: Row) -> int | None:

@@ -15,7 +15,15 @@ from modescope.analysis.causes.outcome import (
     is_same_precision,
     is_slower,
 )
-from modescope.analysis.causes.types import GAIN, LOSS, PART, Cause, Context, Evidence
+from modescope.analysis.causes.types import (
+    DECISIVE,
+    GAIN,
+    LOSS,
+    PART,
+    Cause,
+    Context,
+    Evidence,
+)
 from modescope.analysis.derive import profile
 from modescope.analysis.format import cells, numbers, phrases
 from modescope.analysis.format.phrases import Row
@@ -28,6 +36,18 @@ LEAST_GUARDS = 0.05
 """The smallest share of a profiled call at which cache lookup and Python around it are named."""
 
 GRADS = ("no_grad", "inference_mode")
+
+
+def slow_host(context: Context) -> Evidence | None:
+    """The host of a GPU was slow in the rounds of a row, which changes the ratio."""
+    row, slower = context.row, phrases.host_slower(context.row)
+    if slower is None or phrases.is_control(row) or row["speedup_ci_low"] is None:
+        return None
+    gain, device = row["device_gain"], ""
+    if gain is not None:
+        share = numbers.percent(abs(1 - 1 / gain))
+        device = f"; the device works {share} {'less' if gain > 1 else 'more'} than the baseline's"
+    return Evidence(None, {"slower": slower, "device": device})
 
 
 def less_overhead(context: Context) -> Evidence | None:
@@ -217,6 +237,11 @@ def _is_slower_captured(context: Context) -> bool:
 
 
 CAUSES = (
+    Cause(
+        DECISIVE, slow_host,
+        "the host ran at {slower} times its usual time: undecided{device}.",
+        "Stop other programs and measure it again.",
+    ),
     Cause(
         PART, grad_left_on,
         "autograd is on, which inference does not need; without it ({mode}) the same call is "

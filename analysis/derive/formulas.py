@@ -30,11 +30,13 @@ def verdict(rows: pd.DataFrame) -> pd.Series:
     """Returns whether each row is faster than its baseline.
 
     The verdict is `faster`, `slower`, `equivalent` or `inconclusive`; None for a smoke budget, and
-    without an interval.
+    without an interval. It is inconclusive on CUDA if the host was slow, which changes the ratio.
     """
     pairs = zip(rows["budget_rank"], rows["_speedup"], strict=True)
-    verdicts = (None if rank == 0 else stats.verdict(ratio) for rank, ratio in pairs)
-    return per_row(rows, verdicts, "object")
+    verdicts = per_row(
+        rows, (None if rank == 0 else stats.verdict(ratio) for rank, ratio in pairs), "object"
+    )
+    return verdicts.mask(rows["_slow"] & rows["_on_cuda"] & verdicts.notna(), "inconclusive")
 
 
 def mde(rows: pd.DataFrame) -> pd.Series:

@@ -98,6 +98,8 @@ _estimate = partial(Metric, interval=True)
 # Computed in this order: an entry may use the columns of those above it.
 METRICS = (
     _hidden("_on_cuda", are_on_cuda),
+    _hidden("_best_pace_s", pace.best_pace_s),
+    _hidden("_slow", pace.is_slow),
     _estimate("latency_s", "lower", "a call for a caller who waits for it"),
     Metric("latency_p95_s", "lower", "95th percentile of single calls; null below 100 calls"),
     Metric("baseline_latency_s", "neither", "the baseline's latency over the same rounds"),
@@ -117,7 +119,7 @@ METRICS = (
               against.same_grad),
     Metric("verdict", "neither",
            "faster or slower: the interval of speedup lies beyond ±1 %; equivalent: inside; else"
-           " inconclusive; null without an interval",
+           " inconclusive, as on CUDA if the host was slow (slow_pace); null without an interval",
            formulas.verdict),
     Metric("mde", "neither",
            "smallest true change (0.02: 2 %) whose interval would exclude 1 in 80 % of such "
@@ -145,13 +147,12 @@ METRICS = (
               "the baseline's device time ÷ this row's; null on a CPU"),
     _estimate("dispatch_ratio", "higher",
               "the baseline's dispatch ÷ this row's; compiled code has only guards and wrapper"),
-    _hidden("_best_pace_s", pace.best_pace_s),
     Metric("pace", "neither",
-           "speed of the machine during the row ÷ its best, by a fixed piece of Python code",
+           "speed of the machine in the rounds that count ÷ its best, by a fixed piece of Python "
+           "code",
            pace.pace),
     Metric("pace_slowest", "neither",
-           "speed in the slowest rounds ÷ speed in the fastest (5th and 95th percentile). Times "
-           "depend on it, ratios within rounds do not"),
+           "speed in the slowest rounds ÷ speed in the fastest (5th and 95th percentile)"),
     _estimate("latency_at_full_pace_s", "lower",
               "latency if every round had run at the best pace of rows with this environment_id, "
               "as far as the call slows down like Python code",

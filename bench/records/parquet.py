@@ -22,8 +22,6 @@ import pyarrow.parquet as pq
 from modescope.bench.records.columns import estimate_columns
 from modescope.bench.records.files import atomic_write
 from modescope.bench.records.results import PARTS
-from modescope.bench.stats.diagnostics import SLOW_PACE
-from modescope.bench.stats.estimates import MIN_ROUNDS
 
 CLOCKS = (
     *("latency", "baseline_latency", "host", "device", "pipelined", "dispatch"),
@@ -86,8 +84,8 @@ SUMMARY_DOCS = {
     "summary_version": "version of the formulas; a row of another version is summarised as it is "
     "read",
     "rounds": "paired rounds behind latency_s and speedup, of the process with the fewest",
-    "slow_rounds": "rounds left out on CUDA because the host took more than "
-    f"{SLOW_PACE:g} times its best pace; 0 if fewer than {MIN_ROUNDS} others would be left",
+    "slow_rounds": "rounds left out on CUDA because the host was far slower than at its best; 0 if "
+    "too few others would be left for an interval",
     "peak_bytes": "resident_bytes + step_peak_bytes + graph_pool_bytes - graph_pool_live_bytes: "
     "what a steady call needs above an empty process",
     "row_flags": "the stored flags, and those that the row's own rounds, clocks and counts raise",

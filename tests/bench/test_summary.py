@@ -72,6 +72,8 @@ def test_on_a_gpu_rounds_of_a_slow_host_do_not_count(
     assert found["speedup"] == pytest.approx(speedup)
     assert (found["rounds"], found["slow_rounds"]) == rounds
     assert found["pace_typical_s"] == pytest.approx(40e-6 if speedup > 1 else 20e-6)
+    assert found["verdict"] == ("inconclusive" if device == "cuda" and speedup > 1 else "equivalent"
+                                if speedup == 1 else "faster")  # fmt: skip
     if 2 < slow < 38:
         assert found["pace_slowest"] == pytest.approx(0.5)
 
