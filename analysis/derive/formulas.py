@@ -51,12 +51,14 @@ def break_even_calls(rows: pd.DataFrame) -> pd.Series:
     """Returns the number of calls after which a longer first call has paid off; infinite if never.
 
     `extra_s` says how much longer the first call takes. Null for the baseline itself, for a mode
-    that is not in effect, and if the verdict is missing or inconclusive.
+    that is not in effect, if the verdict is missing or inconclusive, and for a mode that is as fast
+    as the baseline and whose first call takes no longer.
     """
     needed = ["compile_mode", "graph", "first_call_s", "baseline_first_call_s", "mode", "dtype",
-              "baseline_mode", "baseline_dtype", "in_effect", "calls"]  # fmt: skip
+              "baseline_mode", "baseline_dtype", "in_effect", "calls", "device",
+              "baseline_latency_s"]  # fmt: skip
     cases = phrases.as_rows(rows[needed])
-    more_s = per_row(rows, (extra_s(row, row["baseline_first_call_s"]) for row in cases))
+    more_s = per_row(rows, (extra_s(row, baseline_first_s(row)) for row in cases))
     same = (phrases.is_control(row) or phrases.not_in_effect(row) for row in cases)
     replaces = ~per_row(rows, same, "bool")
     gain_s = (rows["latency_s"] * (rows["speedup"] - 1)).where(lambda gain: gain > 0)
@@ -64,12 +66,24 @@ def break_even_calls(rows: pd.DataFrame) -> pd.Series:
     gains = rows["speedup_ci_low"] > 1
     count = per_row(rows, map(phrases.calls_of_a_step, cases))
     calls = (count * more_s / gain_s).mask(more_s == 0, 0.0).where(gains, np.inf)
-    return calls.where(judged & replaces).astype("float64")
+    is_nothing = (rows["verdict"] == "equivalent") & (more_s == 0)
+    return calls.where(judged & replaces & ~is_nothing).astype("float64")
 
 
 def builds(row: Row) -> bool:
     """Whether the first call compiles or captures something for later calls."""
     return bool(row["compile_mode"] != "none" or row["graph"])
+
+
+def baseline_first_s(row: Row) -> float | None:
+    """Returns the time of the baseline's first call with which that of `row` is compared.
+
+    On CUDA it is at most that of a later call: the first use of a library in a process takes tens
+    of milliseconds, and whichever of the two modes uses it first has them in its first call.
+    """
+    first_s, call_s = row["baseline_first_call_s"], row["baseline_latency_s"]
+    known = first_s is not None and call_s is not None and phrases.on_cuda(row)
+    return min(first_s, call_s) if known else first_s  # type: ignore[no-any-return]
 
 
 def extra_s(row: Row, baseline_s: float | None) -> float | None:

@@ -228,7 +228,7 @@ def gain(row: Row, calls: float | None, baseline: Row | None) -> Estimate | None
     """
     speedup = estimates.stored_ratio(row, "speedup")
     first_s, call_s = row["first_call_s"], row["baseline_latency_s"]
-    baseline_first_s = row["baseline_first_call_s"]
+    baseline_first_s = formulas.baseline_first_s(row)
     if baseline_first_s is None and baseline is not None:
         baseline_first_s = baseline["first_call_s"]
     if calls is None or speedup.low is None:
