@@ -282,11 +282,33 @@ def _parts(row: Row, share: Estimate | None) -> tuple[Estimate | None, Estimate 
     return product(length, share), product(length, difference(ONE, share))
 
 
+def unrefuted(context: Context, *modes: str) -> list[str]:
+    """Returns those of `modes`, which are alike, that the study does not show to be no remedy.
+
+    These are the ones measured as faster than the row at its dtype; all others than the row's own
+    if none was measured.
+    """
+    row = context.row
+    lows = {one["mode"]: one["speedup_ci_low"] for one in context.siblings
+            if one["dtype"] == row["dtype"] and one["mode"] in modes}  # fmt: skip
+    if lows:
+        return [mode for mode in modes if lows.get(mode, 0.0) > row["speedup_ci_high"]]
+    return [mode for mode in modes if mode != row["mode"]]
+
+
 def less_work(context: Context) -> str:
     """Returns a sentence that advises how to make the kernels cheaper on this device."""
     row = context.row
+    same = [one for one in context.siblings if one["dtype"] == row["dtype"]]
+    first = max(same, key=lambda one: one["speedup_ci_low"], default=None)
+    last_resort = FASTER_DEVICE
+    if first is not None and first["speedup_ci_low"] > row["speedup_ci_high"]:
+        ratio = first["speedup"] / row["speedup"]
+        last_resort = f"{phrases.variant(first)} is {ratio:.2f}× as fast."
+    elif not phrases.on_cuda(row):
+        last_resort = "Only less work, more threads or a faster device help."
     if row["dtype"] not in ("fp32", "tf32"):
-        return FASTER_DEVICE
+        return last_resort
     lower = [one for one in context.siblings if one["dtype"] in ("bf16", "fp16")]
     best = max(lower, key=lambda one: one["speedup_ci_low"], default=None)
     if best is not None and best["speedup_ci_low"] > row["speedup_ci_high"]:
@@ -295,9 +317,7 @@ def less_work(context: Context) -> str:
     is_native = phrases.on_cuda(row) or (sets is not None and not BF16.isdisjoint(sets.split()))
     if is_native and best is None:
         return "Try a lower precision (dtype=bf16)."
-    if phrases.on_cuda(row):
-        return FASTER_DEVICE
-    return "Only less work, more threads or a faster device help."
+    return last_resort
 
 
 def first_and_count(reasons: Collection[Any]) -> str:

@@ -211,10 +211,13 @@ def _operators(context: Context) -> str:
 
 def _remedy(context: Context) -> str:
     row, more_work = context.row, "give each call more work, such as a larger batch"
-    if phrases.on_cuda(row) and row["compile_mode"] in CAPTURING:
-        return f"Capture the whole call (mode=compile-cuda-graph), or {more_work}."
-    if phrases.on_cuda(row) and not row["graph"] and not _is_slower_captured(context):
-        return f"Capture CUDA graphs (mode=reduce-overhead or mode=cuda-graph), or {more_work}."
+    captures = row["graph"] or row["compile_mode"] in CAPTURING
+    graphs = ("compile-cuda-graph",) if captures else ("reduce-overhead", "cuda-graph")
+    left = evidence.unrefuted(context, *graphs) if phrases.on_cuda(row) and not row["graph"] else []
+    if left:
+        what = "the whole call" if captures else "CUDA graphs"
+        modes = " or ".join(f"mode={mode}" for mode in left)
+        return f"Capture {what} ({modes}), or {more_work}."
     if is_compiled(row) or row["graph"]:
         return f"{more_work[0].upper()}{more_work[1:]}; at this size eager may be the better mode."
     if any(
@@ -223,17 +226,6 @@ def _remedy(context: Context) -> str:
     ):  # were it faster, it would be recommended
         return f"{more_work[0].upper()}{more_work[1:]}."
     return f"Compile it (mode=compile), or {more_work}."
-
-
-def _is_slower_captured(context: Context) -> bool:
-    """Whether rows in CUDA graphs at this precision exist, and all are slower than this row."""
-    captured = [
-        one["speedup_ci_high"]
-        for one in context.siblings
-        if one["dtype"] == context.row["dtype"]
-        and (one["graph"] or one["compile_mode"] in CAPTURING)
-    ]
-    return bool(captured) and max(captured) < context.row["speedup_ci_low"]
 
 
 CAUSES = (
