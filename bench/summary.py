@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from modescope.bench.stats import diagnostics, estimates
 from modescope.bench.stats.estimates import ONE, Estimate, difference, ends, product, quotient
 from modescope.bench.stats.roofline import Ceilings, Floor, floor
 
-VERSION = 2
+VERSION = 3
 """Version of the formulas, increased when one changes. When a row with another version is read, its
 summary is computed anew."""
 
@@ -44,6 +45,9 @@ STEP_PARTS = ("forward", "backward", "optimizer", "scaler")
 """Parts of a training step. Each is timed with a wait at its end, and the whole step is timed
 too."""
 
+PAIRED = ("latency_rounds_s", "baseline_latency_rounds_s", "case_ran_first", "pace_rounds_s")
+"""Columns with a value for each paired round."""
+
 Row = Mapping[str, Any]  # a row as it is stored
 
 Found = dict[str, Estimate | None]
@@ -53,10 +57,11 @@ Found = dict[str, Estimate | None]
 def summary(row: Row) -> dict[str, Any]:
     """Returns the columns SUMMARY of a row; numbers are None if its status is not ok."""
     ok = row["status"] == "ok"
+    counted = at_full_pace(row)
     found = all_estimates(row) if ok else dict.fromkeys(ESTIMATES)
-    flags = [*(row["flags"] or ()), *(own_flags(row, found) if ok else ())]
+    flags = [*(row["flags"] or ()), *(own_flags(counted, found) if ok else ())]
     is_judged = not is_smoke(row) and GROWS not in flags
-    rounds = row["latency_rounds_s"]
+    measured, rounds = row["latency_rounds_s"], counted["latency_rounds_s"]
     flat: dict[str, Any] = dict.fromkeys(SUMMARY.names)
     for name, columns in ESTIMATES.items():
         one = found[name]
@@ -64,19 +69,39 @@ def summary(row: Row) -> dict[str, Any]:
             flat |= dict(zip(columns, (one.value, one.low, one.high), strict=False))
     return flat | {
         "summary_version": VERSION,
-        "verdict": estimates.verdict(found["speedup"]) if is_judged else None,
+        "verdict": _verdict(row, found) if is_judged else None,
         "mde": estimates.mde(found["speedup"]),
         "rounds": len(rounds) if ok and rounds is not None else None,
+        "slow_rounds": len(measured) - len(rounds) if ok and rounds is not None else None,
         "peak_bytes": _peak_bytes(row) if ok else None,
         "row_flags": [*dict.fromkeys(flags)],
     }
 
 
+def at_full_pace(row: Row) -> Row:
+    """Returns a row on CUDA without the paired rounds during which its host was slow.
+
+    A slow host lengthens what waits for it and not what the device does, so it changes the ratio. A
+    round is slow if its pace exceeds SLOW_PACE × the machine's best. The row is returned as it is
+    if fewer than MIN_ROUNDS rounds would be left, on a CPU, and if the pace is unknown.
+    """
+    paces_s, ends_s = row["pace_rounds_s"], diagnostics.pace_ends_s(row["pace_rounds_s"])
+    if ends_s is None or not on_cuda(row) or row["latency_rounds_s"] is None:
+        return row
+    slow_s = diagnostics.SLOW_PACE * min(ends_s[0], row["best_pace_s"] or ends_s[0])
+    kept = [pace_s <= slow_s for pace_s in paces_s]
+    if sum(kept) < estimates.MIN_ROUNDS or all(kept) or len(kept) != len(row["latency_rounds_s"]):
+        return row
+    rounds = {name: row[name] for name in PAIRED if row[name] is not None}
+    return {**row, **{name: tuple(compress(each, kept)) for name, each in rounds.items()}}
+
+
 def all_estimates(row: Row) -> Found:
     """Returns every estimate of a row by name, None where it is unknown.
 
-    The row's status must be ok.
+    The row's status must be ok. Those of paired rounds are estimated from `at_full_pace(row)`.
     """
+    ends_s, row = diagnostics.pace_ends_s(row["pace_rounds_s"]), at_full_pace(row)
     found: Found = {name: estimates.median_interval(row[f"{name}_rounds_s"]) for name in CLOCKS}
     for name, (top, bottom) in RATIOS.items():
         found[name] = estimates.ratio(row[f"{top}_rounds_s"], row[f"{bottom}_rounds_s"])
@@ -87,7 +112,7 @@ def all_estimates(row: Row) -> Found:
         row["profiled_kernels_rounds_s"], row["profiled_latency_rounds_s"]
     )
     found["parts_ratio"] = _sum_of_parts(row)
-    found |= _paces(row)
+    found |= _paces(row, ends_s)
     calls = row["latency_calls_s"]
     enough = calls is not None and len(calls) >= MIN_CALLS_P95
     found["latency_p95"] = _without_interval(float(np.quantile(calls, 0.95))) if enough else None
@@ -128,6 +153,16 @@ def pool_free_bytes(row: Row) -> float | None:
     if pool == 0 or not on_cuda(row):
         return 0.0
     return None if None in (pool, live) else float(pool - live)
+
+
+def _verdict(row: Row, found: Found) -> str | None:
+    verdict, typical, best = (
+        estimates.verdict(found["speedup"]), found["pace_typical"], found["pace_fastest"],
+    )  # fmt: skip
+    if verdict is None or not on_cuda(row) or typical is None or best is None:
+        return verdict
+    is_slow = typical.value > diagnostics.SLOW_PACE * best.value
+    return "inconclusive" if is_slow else verdict  # a slow host changes the ratio
 
 
 def _peak_bytes(row: Row) -> int | None:
@@ -177,8 +212,7 @@ def _sum_of_parts(row: Row) -> Estimate | None:
     return estimates.ratio(sums_s, row["parts_latency_rounds_s"])
 
 
-def _paces(row: Row) -> Found:
-    ends_s = diagnostics.pace_ends_s(row["pace_rounds_s"])
+def _paces(row: Row, ends_s: tuple[float, float] | None) -> Found:
     typical = estimates.median_interval(row["pace_rounds_s"])
     known_s = row["best_pace_s"]
     return {
@@ -203,7 +237,7 @@ def _profiled_share(row: Row, found: Found) -> Estimate | None:
 def own_flags(row: Row, found: Found) -> list[str]:
     """Returns the flags that the row's rounds, timers and counts raise; none for a smoke budget.
 
-    `found`: the row's estimates (`all_estimates`).
+    `row` is a result of `at_full_pace`. `found`: its estimates (`all_estimates`).
     """
     if is_smoke(row):
         return []  # a smoke run has no warm-up, so its rounds and clocks are not comparable

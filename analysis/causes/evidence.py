@@ -21,10 +21,13 @@ from modescope.bench.stats.estimates import (
     Estimate,
     difference,
     ends,
+    exactly,
     product,
     quotient,
     stored_ratio,
 )
+
+NOTHING = exactly(0.0)
 
 FASTER_DEVICE = "Only less work, or a faster device, helps."
 
@@ -127,16 +130,13 @@ def pace_ratio(row: Row, other: Row) -> float | None:
 
 
 def overhead_share(row: Row) -> Estimate | None:
-    """Returns the share of a call in which no kernel runs, with an interval; None if unknown.
+    """Returns the share of a CPU's call in which no kernel runs, with an interval; None if unknown.
 
-    On CUDA it is the share in which the device waits for the host. On a CPU it is the timed time of
-    dispatch (the same call on an empty batch) ÷ that of the call; if dispatch was not timed, the
-    share in the profile. For compiled code, timed dispatch contains guards and Python but no
-    launches, so it only limits the interval from below; value and upper end are the profile's.
+    It is the timed time of dispatch (the same call on an empty batch) ÷ that of the call; if
+    dispatch was not timed, the share in the profile. For compiled code, timed dispatch contains
+    guards and Python but no launches, so it only limits the interval from below; value and upper
+    end are the profile's.
     """
-    if phrases.on_cuda(row):
-        busy = _within_a_call(stored_ratio(row, "device_share"))
-        return difference(ONE, busy)
     clocked = _within_a_call(stored_ratio(row, "dispatch_share"))
     profiled = _profiled_overhead(row)
     if not is_compiled(row) or clocked is None:
@@ -205,12 +205,15 @@ def change(row: Row, plain: Row | None) -> Change | None:
 
     None if there is no such row, or if the overhead or the work of one of the two is unknown. They
     were measured in separate processes, so each is first divided by the baseline that was timed in
-    its own process. The intervals of the result are the worst case of all intervals. If the
-    overhead of `row` comes from its profile, that of `plain` does, too, because a profile counts
-    more time as overhead than direct timing does.
+    its own process. The intervals of the result are the worst case of all intervals. On CUDA work
+    is device time, of which `row` saves what the rounds of `device_gain` show; the rest of what it
+    saves is overhead. On a CPU, if the overhead of `row` comes from its profile, that of `plain`
+    does, too, because a profile counts more time as overhead than direct timing does.
     """
     if plain is None:
         return None
+    if phrases.on_cuda(row):
+        return _change_on_cuda(row, plain)
     share = overhead_share(plain)
     if _is_by_profile(row):
         share = _with_profile(share, _profiled_overhead(plain))
@@ -222,9 +225,40 @@ def change(row: Row, plain: Row | None) -> Change | None:
     return Change(overhead, work) if known else None  # type: ignore[arg-type]
 
 
+def _change_on_cuda(row: Row, plain: Row) -> Change | None:
+    sides = [(_saved(each), _saved_work(each)) for each in (plain, row)]
+    (saved_before, work_before), (saved, work) = sides
+    whole, work = difference(saved, saved_before), difference(work, work_before)
+    overhead = difference(whole, work)
+    known = overhead is not None and work is not None and None not in (overhead.low, work.low)
+    return Change(overhead, work) if known else None  # type: ignore[arg-type]
+
+
+def _saved(row: Row) -> Estimate | None:
+    """Returns the share of its baseline's call that `row` saves."""
+    if phrases.is_control(row):
+        return NOTHING
+    known = row["speedup_ci_low"] is not None
+    return difference(ONE, quotient(ONE, stored_ratio(row, "speedup"))) if known else None
+
+
+def _saved_work(row: Row) -> Estimate | None:
+    """Returns the device time that `row` saves, as a share of its baseline's call."""
+    if phrases.is_control(row):
+        return NOTHING
+    gain, device_s, whole_s = row["device_gain"], row["device_s"], row["baseline_latency_s"]
+    if None in (gain, device_s, whole_s):
+        return None
+    rest = difference(ONE, quotient(ONE, stored_ratio(row, "device_gain")))
+    if rest is None or rest.low is None or rest.high is None:
+        return None
+    share = gain * device_s / whole_s  # of the baseline's call, which its device time is
+    return Estimate(*(share * each for each in (rest.value, rest.low, rest.high)))
+
+
 def _is_by_profile(row: Row) -> bool:
     """Whether the value of `overhead_share(row)` comes from the profile."""
-    if phrases.on_cuda(row) or _profiled_overhead(row) is None:
+    if _profiled_overhead(row) is None:
         return False
     return is_compiled(row) or _within_a_call(stored_ratio(row, "dispatch_share")) is None
 
@@ -248,11 +282,33 @@ def _parts(row: Row, share: Estimate | None) -> tuple[Estimate | None, Estimate 
     return product(length, share), product(length, difference(ONE, share))
 
 
+def unrefuted(context: Context, *modes: str) -> list[str]:
+    """Returns those of `modes`, which are alike, that the study does not show to be no remedy.
+
+    These are the ones measured as faster than the row at its dtype; all others than the row's own
+    if none was measured.
+    """
+    row = context.row
+    lows = {one["mode"]: one["speedup_ci_low"] for one in context.siblings
+            if one["dtype"] == row["dtype"] and one["mode"] in modes}  # fmt: skip
+    if lows:
+        return [mode for mode in modes if lows.get(mode, 0.0) > row["speedup_ci_high"]]
+    return [mode for mode in modes if mode != row["mode"]]
+
+
 def less_work(context: Context) -> str:
     """Returns a sentence that advises how to make the kernels cheaper on this device."""
     row = context.row
+    same = [one for one in context.siblings if one["dtype"] == row["dtype"]]
+    first = max(same, key=lambda one: one["speedup_ci_low"], default=None)
+    last_resort = FASTER_DEVICE
+    if first is not None and first["speedup_ci_low"] > row["speedup_ci_high"]:
+        ratio = first["speedup"] / row["speedup"]
+        last_resort = f"{phrases.variant(first)} is {ratio:.2f}× as fast."
+    elif not phrases.on_cuda(row):
+        last_resort = "Only less work, more threads or a faster device help."
     if row["dtype"] not in ("fp32", "tf32"):
-        return FASTER_DEVICE
+        return last_resort
     lower = [one for one in context.siblings if one["dtype"] in ("bf16", "fp16")]
     best = max(lower, key=lambda one: one["speedup_ci_low"], default=None)
     if best is not None and best["speedup_ci_low"] > row["speedup_ci_high"]:
@@ -261,9 +317,7 @@ def less_work(context: Context) -> str:
     is_native = phrases.on_cuda(row) or (sets is not None and not BF16.isdisjoint(sets.split()))
     if is_native and best is None:
         return "Try a lower precision (dtype=bf16)."
-    if phrases.on_cuda(row):
-        return FASTER_DEVICE
-    return "Only less work, more threads or a faster device help."
+    return last_resort
 
 
 def first_and_count(reasons: Collection[Any]) -> str:

@@ -6,6 +6,7 @@ A rule returns evidence if what its docstring says holds for the row of the cont
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 
 from modescope.analysis.causes import evidence
@@ -37,6 +38,9 @@ from modescope.bench.stats.estimates import Estimate, ends
 HALF = 0.5  # of a call: kernels that remain are named if they take more
 NEAR = 0.7  # of a call's work: the floor is named if it takes more
 MOST = 3  # places of subnormal numbers that are named
+_COPY = re.compile(r"multi_tensor_apply|Memcpy")
+"""Copies of inputs into the memory of a graph, which no compiler generated."""
+
 SLOWER = 1.1  # generated kernels ÷ those they replace, by the profile
 
 
@@ -95,12 +99,18 @@ def slower_kernels(context: Context) -> Evidence | None:
     saved = evidence.change(row, plain) if is_fusing and is_slower(row) else None
     if saved is None or plain is None or ends(saved.work)[1] > -LEAST:
         return None
-    new, slower = _only_in(row, plain), evidence.pace_ratio(row, plain)
+    new = [one for one in _only_in(row, plain) if not _COPY.search(one.name)]
+    slower = evidence.pace_ratio(row, plain)
     old_s = evidence.seconds(_only_in(plain, row))
     if not new or slower is None or evidence.seconds(new) / slower < SLOWER * old_s:
         return None
     new_text, old_text = evidence.durations(evidence.seconds(new) / slower, old_s)
-    figures = {"new": new_text, "old": old_text, "names": evidence.heaviest_names(new, row)}
+    tuned = row["compile_mode"].startswith("max-autotune")  # with graphs or without: same kernels
+    left = evidence.unrefuted(context, "compile" if tuned else "max-autotune-no-cudagraphs")
+    figures = {
+        "new": new_text, "old": old_text, "names": evidence.heaviest_names(new, row),
+        "remedy": "".join(f"Try mode={mode}, or leave" for mode in left) or "Leave",
+    }  # fmt: skip
     return Evidence(-saved.work.value * row["speedup"], figures)
 
 
@@ -120,6 +130,7 @@ def near_floor(context: Context) -> Evidence | None:
     return Evidence(
         row["floor_s"] / row["latency_paired_s"],
         {"fraction": numbers.share(fraction, 1), "limit": _LIMITS[row["floor_bound"]],
+         "dtype": row["dtype"], "most": numbers.factor(row["latency_paired_s"] / row["floor_s"]),
          "remedy": evidence.less_work(context)},
     )  # fmt: skip
 
@@ -213,11 +224,12 @@ CAUSES = (
     Cause(
         LOSS, slower_kernels,
         "generated kernels take {new}, and the eager kernels that they replace {old} ({names}).",
-        "Try mode=max-autotune-no-cudagraphs, or leave this part of the model uncompiled.",
+        "{remedy} this part of the model uncompiled.",
     ),
     Cause(
         PART, near_floor,
-        "{limit} takes {fraction} of the kernels' time, so no mode can gain much.",
+        "{limit} takes {fraction} of the kernels' time, so a call in {dtype} can be at most {most} "
+        "as fast.",
         "{remedy}",
     ),
     Cause(

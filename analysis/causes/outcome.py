@@ -28,8 +28,12 @@ def undecided(row: Row) -> str:
 
 
 def is_compared(row: Row) -> bool:
-    """Whether the row has an interval of its speedup, and is not the baseline itself."""
-    return row["speedup_ci_low"] is not None and not phrases.is_control(row)
+    """Whether the row has an interval of its speedup, and is not the baseline itself.
+
+    A row on CUDA is not compared either if its host was slow.
+    """
+    known = row["speedup_ci_low"] is not None and phrases.host_slower(row) is None
+    return known and not phrases.is_control(row)
 
 
 def is_faster(row: Row) -> bool:

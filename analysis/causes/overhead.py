@@ -15,7 +15,15 @@ from modescope.analysis.causes.outcome import (
     is_same_precision,
     is_slower,
 )
-from modescope.analysis.causes.types import GAIN, LOSS, PART, Cause, Context, Evidence
+from modescope.analysis.causes.types import (
+    DECISIVE,
+    GAIN,
+    LOSS,
+    PART,
+    Cause,
+    Context,
+    Evidence,
+)
 from modescope.analysis.derive import profile
 from modescope.analysis.format import cells, numbers, phrases
 from modescope.analysis.format.phrases import Row
@@ -28,6 +36,18 @@ LEAST_GUARDS = 0.05
 """The smallest share of a profiled call at which cache lookup and Python around it are named."""
 
 GRADS = ("no_grad", "inference_mode")
+
+
+def slow_host(context: Context) -> Evidence | None:
+    """The host of a GPU was slow in the rounds of a row, which changes the ratio."""
+    row, slower = context.row, phrases.host_slower(context.row)
+    if slower is None or phrases.is_control(row) or row["speedup_ci_low"] is None:
+        return None
+    gain, device = row["device_gain"], ""
+    if gain is not None:
+        share = numbers.percent(abs(1 - 1 / gain))
+        device = f"; the device works {share} {'less' if gain > 1 else 'more'} than the baseline's"
+    return Evidence(None, {"slower": slower, "device": device})
 
 
 def less_overhead(context: Context) -> Evidence | None:
@@ -191,10 +211,13 @@ def _operators(context: Context) -> str:
 
 def _remedy(context: Context) -> str:
     row, more_work = context.row, "give each call more work, such as a larger batch"
-    if phrases.on_cuda(row) and row["compile_mode"] in CAPTURING:
-        return f"Capture the whole call (mode=compile-cuda-graph), or {more_work}."
-    if phrases.on_cuda(row) and not row["graph"] and not _is_slower_captured(context):
-        return f"Capture CUDA graphs (mode=reduce-overhead or mode=cuda-graph), or {more_work}."
+    captures = row["graph"] or row["compile_mode"] in CAPTURING
+    graphs = ("compile-cuda-graph",) if captures else ("reduce-overhead", "cuda-graph")
+    left = evidence.unrefuted(context, *graphs) if phrases.on_cuda(row) and not row["graph"] else []
+    if left:
+        what = "the whole call" if captures else "CUDA graphs"
+        modes = " or ".join(f"mode={mode}" for mode in left)
+        return f"Capture {what} ({modes}), or {more_work}."
     if is_compiled(row) or row["graph"]:
         return f"{more_work[0].upper()}{more_work[1:]}; at this size eager may be the better mode."
     if any(
@@ -205,18 +228,12 @@ def _remedy(context: Context) -> str:
     return f"Compile it (mode=compile), or {more_work}."
 
 
-def _is_slower_captured(context: Context) -> bool:
-    """Whether rows in CUDA graphs at this precision exist, and all are slower than this row."""
-    captured = [
-        one["speedup_ci_high"]
-        for one in context.siblings
-        if one["dtype"] == context.row["dtype"]
-        and (one["graph"] or one["compile_mode"] in CAPTURING)
-    ]
-    return bool(captured) and max(captured) < context.row["speedup_ci_low"]
-
-
 CAUSES = (
+    Cause(
+        DECISIVE, slow_host,
+        "the host ran at {slower} times its usual time: undecided{device}.",
+        "Stop other programs and measure it again.",
+    ),
     Cause(
         PART, grad_left_on,
         "autograd is on, which inference does not need; without it ({mode}) the same call is "

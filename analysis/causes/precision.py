@@ -34,6 +34,12 @@ _COPY = re.compile(r"direct_copy_kernel")
 _SIMT = re.compile(r"sgemm|_simt_|ffma|f32f32_f32f32_f32|gemmSN", re.IGNORECASE)
 
 
+_TO_TENSOR_CORES = {
+    True: "Use dtype=tf32 or dtype=bf16.",
+    False: "Use sizes that are multiples of 8.",  # what else keeps a lower precision from them
+}
+
+
 def casts(context: Context) -> Evidence | None:
     """Casts between fp32 and autocast's dtype take a tenth of the call or more."""
     row = context.row
@@ -100,7 +106,11 @@ def no_tensor_cores(context: Context) -> Evidence | None:
     share = evidence.seconds(simt) / whole
     return Evidence(
         share * (row["device_share"] or 0.0),
-        {"share": numbers.share(share, 1), "name": evidence.shorten(simt[0].name)},
+        {
+            "share": numbers.share(share, 1),
+            "name": evidence.shorten(simt[0].name),
+            "remedy": _TO_TENSOR_CORES[row["dtype"] == "fp32"],
+        },
     )
 
 
@@ -238,6 +248,6 @@ CAUSES = (
     Cause(
         PART, no_tensor_cores,
         "{share} of the kernels' time is products without tensor cores ({name}).",
-        "Use dtype=tf32 or dtype=bf16, and sizes that are multiples of 8.",
+        "{remedy}",
     ),
 )  # fmt: skip

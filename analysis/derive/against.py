@@ -19,7 +19,7 @@ import pandas as pd
 
 from modescope.analysis import changes
 from modescope.analysis.changes import LEAST_PROCESSES, Change
-from modescope.analysis.derive.formulas import break_even_calls
+from modescope.analysis.derive.formulas import baseline_first_s, break_even_calls
 from modescope.analysis.derive.select import (
     OPTIONS,
     SAME_BASELINE,
@@ -177,7 +177,8 @@ def against(rows: pd.DataFrame, wanted: str) -> pd.DataFrame:
         against_processes=column(_processes(row, other) for row, other in compared),
     )
     first_s = column(other and other["first_call_s"] for other in others)
-    calls = break_even_calls(_in_place(result).assign(baseline_first_call_s=first_s))
+    replaced = _in_place(result).assign(baseline_first_call_s=first_s, baseline_latency_s=math.nan)
+    calls = break_even_calls(replaced)
     return result.assign(against_break_even_calls=calls)
 
 
@@ -227,7 +228,7 @@ def _reference(row: Row, usable: Sequence[Row], wanted: str) -> Row | None:
             "mode": row["baseline_mode"],
             "dtype": row["baseline_dtype"],
             "apart": None,
-            "first_call_s": row["baseline_first_call_s"],
+            "first_call_s": baseline_first_s(row),
         }
     left = [each for each in usable if each["compile_cache"] == row["compile_cache"]] or usable
     left = [each for each in left if each["dtype"] == row["baseline_dtype"]] or left

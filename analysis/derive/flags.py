@@ -52,7 +52,7 @@ class Figure(StrEnum):
     """
 
     SPEEDUP = "speedup"  # the paired ratio; without a baseline, the latency
-    LATENCY = "latency"  # absolute times alone: the ratio withstands what slows both sides
+    LATENCY = "latency"  # absolute times
     DEVICE = "device"
     SPLIT = "split"  # of a call, into dispatch and work
     ROOFLINE = "roofline"
@@ -246,7 +246,7 @@ def legend(rows: Sequence[Row]) -> str:
     if not counts:
         return ""
     named = ", ".join(f"{flag} {numbers.counted(n, 'row', 'rows')}" for flag, n in counts.items())
-    return f"~ marks a figure that a flag makes approximate ({named}); the speedup is not affected"
+    return f"~ marks a figure that a flag makes approximate ({named})"
 
 
 def banner(rows: Sequence[Row]) -> str:
@@ -260,9 +260,9 @@ def banner(rows: Sequence[Row]) -> str:
         return ""
     happened, remedies = map(phrases.listed, zip(*conditions, strict=True))
     return (
-        f"The machine was disturbed while most rows were measured: {happened}. Speedups are paired "
-        "and withstand that, but absolute times are approximate, and small differences may stay "
-        f"undecided. Before you measure again, {remedies}."
+        f"The machine was disturbed while most rows were measured: {happened}. Absolute times are "
+        "approximate, and so is a speedup whose two sides it slowed differently. Before you "
+        f"measure again, {remedies}."
     )
 
 
@@ -276,7 +276,7 @@ def flags(rows: pd.DataFrame) -> pd.Series:
     times contradict each other (`_contradicted`), and SLOW if the machine was far slower than at
     its best in this environment.
     """
-    slow = rows.index[(rows["pace"] < 1 / SLOW_PACE) & (rows["budget_rank"] > 0)]
+    slow = rows.index[rows["_slow"]]
     at_places = {GATE: set(_contradicted(rows)), SLOW: set(slow)}
     lists = (
         [*raised, *(name for name, places in at_places.items() if at in places)]

@@ -30,11 +30,13 @@ def verdict(rows: pd.DataFrame) -> pd.Series:
     """Returns whether each row is faster than its baseline.
 
     The verdict is `faster`, `slower`, `equivalent` or `inconclusive`; None for a smoke budget, and
-    without an interval.
+    without an interval. It is inconclusive on CUDA if the host was slow, which changes the ratio.
     """
     pairs = zip(rows["budget_rank"], rows["_speedup"], strict=True)
-    verdicts = (None if rank == 0 else stats.verdict(ratio) for rank, ratio in pairs)
-    return per_row(rows, verdicts, "object")
+    verdicts = per_row(
+        rows, (None if rank == 0 else stats.verdict(ratio) for rank, ratio in pairs), "object"
+    )
+    return verdicts.mask(rows["_slow"] & rows["_on_cuda"] & verdicts.notna(), "inconclusive")
 
 
 def mde(rows: pd.DataFrame) -> pd.Series:
@@ -49,12 +51,14 @@ def break_even_calls(rows: pd.DataFrame) -> pd.Series:
     """Returns the number of calls after which a longer first call has paid off; infinite if never.
 
     `extra_s` says how much longer the first call takes. Null for the baseline itself, for a mode
-    that is not in effect, and if the verdict is missing or inconclusive.
+    that is not in effect, if the verdict is missing or inconclusive, and for a mode that is as fast
+    as the baseline and whose first call takes no longer.
     """
     needed = ["compile_mode", "graph", "first_call_s", "baseline_first_call_s", "mode", "dtype",
-              "baseline_mode", "baseline_dtype", "in_effect", "calls"]  # fmt: skip
+              "baseline_mode", "baseline_dtype", "in_effect", "calls", "device",
+              "baseline_latency_s"]  # fmt: skip
     cases = phrases.as_rows(rows[needed])
-    more_s = per_row(rows, (extra_s(row, row["baseline_first_call_s"]) for row in cases))
+    more_s = per_row(rows, (extra_s(row, baseline_first_s(row)) for row in cases))
     same = (phrases.is_control(row) or phrases.not_in_effect(row) for row in cases)
     replaces = ~per_row(rows, same, "bool")
     gain_s = (rows["latency_s"] * (rows["speedup"] - 1)).where(lambda gain: gain > 0)
@@ -62,12 +66,24 @@ def break_even_calls(rows: pd.DataFrame) -> pd.Series:
     gains = rows["speedup_ci_low"] > 1
     count = per_row(rows, map(phrases.calls_of_a_step, cases))
     calls = (count * more_s / gain_s).mask(more_s == 0, 0.0).where(gains, np.inf)
-    return calls.where(judged & replaces).astype("float64")
+    is_nothing = (rows["verdict"] == "equivalent") & (more_s == 0)
+    return calls.where(judged & replaces & ~is_nothing).astype("float64")
 
 
 def builds(row: Row) -> bool:
     """Whether the first call compiles or captures something for later calls."""
     return bool(row["compile_mode"] != "none" or row["graph"])
+
+
+def baseline_first_s(row: Row) -> float | None:
+    """Returns the time of the baseline's first call with which that of `row` is compared.
+
+    On CUDA it is at most that of a later call: the first use of a library in a process takes tens
+    of milliseconds, and whichever of the two modes uses it first has them in its first call.
+    """
+    first_s, call_s = row["baseline_first_call_s"], row["baseline_latency_s"]
+    known = first_s is not None and call_s is not None and phrases.on_cuda(row)
+    return min(first_s, call_s) if known else first_s  # type: ignore[no-any-return]
 
 
 def extra_s(row: Row, baseline_s: float | None) -> float | None:
@@ -93,19 +109,20 @@ def bytes_saved(rows: pd.DataFrame) -> pd.Series:
 
 
 def latency_paired_s(rows: pd.DataFrame) -> pd.Series:
-    """Returns for each row an Estimate of its baseline's latency ÷ its speedup.
+    """Returns for each row on a CPU an Estimate of its baseline's latency ÷ its speedup.
 
     The baseline's latency is the median over the rows with the same work, baseline and budget.
     These rows ran in separate processes, at different speeds of the machine, so their own latencies
-    compare less well than their speedups. A row whose baseline was not timed keeps its own latency.
+    compare less well than their speedups. A row on CUDA keeps its own latency, because a GPU does
+    not slow down with its host; so does a row whose baseline was not timed.
     """
     groups = [rows[name] for name in (*SAME_BASELINE, "budget")]
     baseline_s = rows["baseline_latency_s"].groupby(groups, dropna=False).transform("median")
-    has_baseline = rows["baseline_latency_s"].notna()
-    every = zip(has_baseline, baseline_s, rows["_speedup"], rows["_latency"], strict=True)
+    is_scaled = rows["baseline_latency_s"].notna() & ~rows["_on_cuda"]
+    every = zip(is_scaled, baseline_s, rows["_speedup"], rows["_latency"], strict=True)
     paired = (
-        stats.quotient(stats.exactly(seconds), speedup) if has else latency
-        for has, seconds, speedup, latency in every
+        stats.quotient(stats.exactly(seconds), speedup) if scaled else latency
+        for scaled, seconds, speedup, latency in every
     )
     return per_row(rows, paired, "object")
 

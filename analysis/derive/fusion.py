@@ -9,7 +9,8 @@ speedup), and from there to the mode (the launch gain).
 The two modes ran in two processes, and times of the same code differ between processes by more than
 their intervals. Therefore no raw times are compared, but each row's ratio to the same baseline,
 paired within the rounds of its process: on CUDA the ratios of device times, on a CPU the speedups,
-with the shares of work in the call. If the baseline's device time is unknown, the gain is unknown.
+with the shares of work in the call. On CUDA, if plain eager is the baseline itself, the gain is the
+ratio of the row's own rounds. If the baseline's device time is unknown, the gain is unknown.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ from modescope.bench.stats.estimates import Estimate
 
 _SAME_WORK = (*SAME_BASELINE, "dtype", "grad")
 _NEEDED = (
-    *_SAME_WORK, *PLAIN_EAGER, "_speedup", "_dispatch_share", "_device_gain", "latency_s", "work_s",
-    "latency_paired_s", "host_share", "synchronize_s",
+    *_SAME_WORK, *PLAIN_EAGER, "mode", "_speedup", "_dispatch_share", "_device_gain", "latency_s",
+    "work_s", "host_share", "device_share", "dispatch_share", "synchronize_s",
 )  # fmt: skip
 
 
@@ -58,12 +59,13 @@ class Pair:
         Plain eager's own overhead stays.
         """
         eager = self.reference
-        if eager["work_s"] is None:
+        if phrases.on_cuda(self.row):
+            before, known = eager["device_share"], eager["host_share"] is not None
+            return 1 / _on_cuda(eager, before, self.gain.value) if known else None
+        if eager["dispatch_share"] is None:
             return None
-        before = eager["work_s"] / eager["latency_paired_s"]
-        if not phrases.on_cuda(self.row):
-            return float(1 / (1 - before + before / self.gain.value))
-        return None if eager["host_share"] is None else 1 / _on_cuda(eager, before, self.gain.value)
+        before = max(0.0, 1 - eager["dispatch_share"])
+        return float(1 / (1 - before + before / self.gain.value))
 
 
 def pairs(rows: pd.DataFrame) -> pd.Series:
@@ -120,7 +122,10 @@ def work_of(row: Row) -> tuple[Hashable, ...]:
 
 def _gain(row: Row, reference: Row) -> Estimate | None:
     if phrases.on_cuda(row):
-        return estimates.quotient(row["_device_gain"], reference["_device_gain"])
+        of_reference = reference["_device_gain"]
+        if phrases.is_control(reference) and of_reference is not None:
+            of_reference = estimates.ONE
+        return estimates.quotient(row["_device_gain"], of_reference)
     faster = estimates.quotient(row["_speedup"], reference["_speedup"])
     return estimates.product(faster, estimates.quotient(_share(reference), _share(row)))
 

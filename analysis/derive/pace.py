@@ -23,6 +23,7 @@ from modescope.analysis.format import phrases
 from modescope.analysis.format.phrases import Row
 from modescope.bench.records.columns import estimate_columns
 from modescope.bench.stats import estimates
+from modescope.bench.stats.diagnostics import SLOW_PACE
 from modescope.bench.stats.estimates import Estimate
 
 _NEEDED = (
@@ -58,6 +59,11 @@ def best_pace_s(rows: pd.DataFrame) -> pd.Series:
     """
     paces_s = values(rows, "_pace_fastest")
     return paces_s.groupby(rows["environment_id"]).transform("min")
+
+
+def is_slow(rows: pd.DataFrame) -> pd.Series:
+    """Returns whether the machine typically took over SLOW_PACE times its best in each row."""
+    return (pace(rows) < 1 / SLOW_PACE) & (rows["budget_rank"] > 0)
 
 
 def has_pace(*rows: Row) -> bool:

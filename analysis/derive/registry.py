@@ -97,13 +97,17 @@ _estimate = partial(Metric, interval=True)
 
 # Computed in this order: an entry may use the columns of those above it.
 METRICS = (
+    _hidden("_on_cuda", are_on_cuda),
+    _hidden("_best_pace_s", pace.best_pace_s),
+    _hidden("_slow", pace.is_slow),
     _estimate("latency_s", "lower", "a call for a caller who waits for it"),
     Metric("latency_p95_s", "lower", "95th percentile of single calls; null below 100 calls"),
     Metric("baseline_latency_s", "neither", "the baseline's latency over the same rounds"),
     _estimate("speedup", "higher", "baseline ÷ case, both timed in a round; above 1 is faster"),
     _estimate("latency_paired_s", "lower",
-              "latency that tables and figures show: median of baseline_latency_s over the rows of "
-              "the same work, machine, baseline and budget ÷ speedup; latency_s without a baseline",
+              "latency that tables and figures show: on a CPU median of baseline_latency_s over "
+              "the rows of the same work, machine, baseline and budget ÷ speedup; on CUDA and "
+              "without a baseline latency_s",
               formulas.latency_paired_s),
     _estimate("confirming_speedup", "higher",
               "speedup in a second process, before a sweep recommended this mode or the one above "
@@ -115,7 +119,7 @@ METRICS = (
               against.same_grad),
     Metric("verdict", "neither",
            "faster or slower: the interval of speedup lies beyond ±1 %; equivalent: inside; else"
-           " inconclusive; null without an interval",
+           " inconclusive, as on CUDA if the host was slow (slow_pace); null without an interval",
            formulas.verdict),
     Metric("mde", "neither",
            "smallest true change (0.02: 2 %) whose interval would exclude 1 in 80 % of such "
@@ -124,7 +128,8 @@ METRICS = (
     Metric("break_even_calls", "lower",
            "calls after which the mode pays: what its first call takes above the baseline's ÷ "
            "the time gained per call. 0: at once; inf: never; null if the verdict is "
-           "inconclusive or the mode not in effect",
+           "inconclusive, the mode not in effect, or nothing is gained and nothing paid. On CUDA "
+           "the baseline's first call counts as one of its later calls",
            formulas.break_even_calls),
     _estimate("host_s", "lower", "how long the host is busy issuing a call"),
     _estimate("device_s", "lower",
@@ -143,14 +148,12 @@ METRICS = (
               "the baseline's device time ÷ this row's; null on a CPU"),
     _estimate("dispatch_ratio", "higher",
               "the baseline's dispatch ÷ this row's; compiled code has only guards and wrapper"),
-    _hidden("_on_cuda", are_on_cuda),
-    _hidden("_best_pace_s", pace.best_pace_s),
     Metric("pace", "neither",
-           "speed of the machine during the row ÷ its best, by a fixed piece of Python code",
+           "speed of the machine in the rounds that count ÷ its best, by a fixed piece of Python "
+           "code",
            pace.pace),
     Metric("pace_slowest", "neither",
-           "speed in the slowest rounds ÷ speed in the fastest (5th and 95th percentile). Times "
-           "depend on it, ratios within rounds do not"),
+           "speed in the slowest rounds ÷ speed in the fastest (5th and 95th percentile)"),
     _estimate("latency_at_full_pace_s", "lower",
               "latency if every round had run at the best pace of rows with this environment_id, "
               "as far as the call slows down like Python code",
@@ -172,18 +175,19 @@ METRICS = (
     _estimate("parts_ratio", "neither",
               "sum of the parts ÷ the whole step; above 1 because each part is waited for"),
     *(
-        Metric(f"{clock}_paired_s", "lower", f"latency_paired_s × {clock}_share, as shown",
+        Metric(f"{clock}_paired_s", "lower",
+               f"{clock} time as shown: {clock}_s on CUDA, else latency_paired_s × {clock}_share",
                split.clock_paired_s(clock))
         for clock in ("host", "device", "pipelined", "dispatch", *STEP_PARTS)
     ),
     Metric("launch_s", "lower",
-           "latency_paired_s × (host_share - dispatch_share), at least 0; null on a CPU",
+           "host_s - dispatch_s, at least 0; null on a CPU",
            split.launch_s),
     Metric("work_s", "lower",
-           "latency_paired_s × device_share, on a CPU × (1 - dispatch_share), at least 0",
+           "device_s, on a CPU latency_paired_s × (1 - dispatch_share), at least 0",
            split.work_s),
     Metric("host_wait_s", "neither",
-           "latency_paired_s × (1 - host_share), at least 0: the host waits; null on a CPU",
+           "latency_s - host_s, at least 0: the host waits; null on a CPU",
            split.host_wait_s),
     Metric("bound_by", "neither",
            "overhead or work: whether the interval of host_per_device is above or below 1, on a "

@@ -82,25 +82,30 @@ def side(row: Row) -> str | None:
 def clock_paired_s(clock: str) -> Formula:
     """Returns the formula of the column `<clock>_paired_s`, seconds of a call, such as the host's.
 
-    The formula is `latency_paired_s` × `<clock>_share`.
+    The formula is `latency_paired_s` × `<clock>_share`, but on CUDA `<clock>_s`.
     """
-    return lambda rows: rows["latency_paired_s"] * rows[f"{clock}_share"]
+
+    def shown_s(rows: pd.DataFrame) -> pd.Series:
+        scaled: pd.Series = rows["latency_paired_s"] * rows[f"{clock}_share"]
+        return scaled.mask(rows["_on_cuda"], rows[f"{clock}_s"])
+
+    return shown_s
 
 
 def launch_s(rows: pd.DataFrame) -> pd.Series:
     """Returns the host's seconds in a call less those of dispatch: for launching; null on a CPU."""
-    return _of_latency(rows, rows["host_share"] - rows["dispatch_share"]).where(rows["_on_cuda"])
+    return _part_s(rows["host_s"] - rows["dispatch_s"]).where(rows["_on_cuda"])
 
 
 def work_s(rows: pd.DataFrame) -> pd.Series:
     """Returns the seconds of work in a call: device time, or on a CPU latency less dispatch."""
-    share = rows["device_share"].where(rows["_on_cuda"], 1 - rows["dispatch_share"])
-    return _of_latency(rows, share)
+    on_cpu = _part_s(rows["latency_paired_s"] * (1 - rows["dispatch_share"]))
+    return on_cpu.mask(rows["_on_cuda"], rows["device_s"])
 
 
 def host_wait_s(rows: pd.DataFrame) -> pd.Series:
     """Returns the seconds that the host waits for the device in a call; null on a CPU."""
-    return _of_latency(rows, 1 - rows["host_share"]).where(rows["_on_cuda"])
+    return _part_s(rows["latency_s"] - rows["host_s"]).where(rows["_on_cuda"])
 
 
 def bound_by(rows: pd.DataFrame) -> pd.Series:
@@ -109,9 +114,5 @@ def bound_by(rows: pd.DataFrame) -> pd.Series:
     return per_row(rows, map(side, phrases.as_rows(rows[["device", *needed]])), "object")
 
 
-def _of_latency(rows: pd.DataFrame, share: pd.Series) -> pd.Series:
-    """Returns `share` × `latency_paired_s`, in seconds, with negative shares as 0.
-
-    `share` is that of a part of the call. With one base for all parts, they add up to the call.
-    """
-    return rows["latency_paired_s"] * share.clip(lower=0)
+def _part_s(seconds: pd.Series) -> pd.Series:
+    return seconds.clip(lower=0)  # clocks of separate rounds may differ by noise

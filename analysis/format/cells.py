@@ -9,6 +9,9 @@ from modescope.analysis.format.numbers import UNKNOWN
 from modescope.analysis.format.phrases import Row, shown_value
 from modescope.bench.records.columns import estimate_columns
 
+MANY_ROUNDS = 0.1
+"""Rounds left out because the host was slow are a remark from this share of all rounds on."""
+
 
 def speedup(row: Row) -> str:
     """Returns the speedup with its interval, `1.23× [1.21, 1.25]`, or without: `1.23×`."""
@@ -129,6 +132,7 @@ def remarks(row: Row) -> str:
         phrases.accepted_knowingly(row),
         phrases.baseline_accepted(row),
         *phrases.flags(row, "speedup"),
+        _slow_rounds(row),
         "fullgraph=false" if breaks_allowed and not in_its_name else "",
         _breaks_counted(row) if row["graph_breaks"] else "",
         f"newest of {row['measured_times']}" if row["measured_times"] > 1 else "",
@@ -140,6 +144,13 @@ def remarks(row: Row) -> str:
 
 # Two processes give a range, not a 95 % interval (bench.stats.estimates.combine).
 _REPLICATES = {0: "", 1: "", 2: "2 replicates (range of two processes)"}
+
+
+def _slow_rounds(row: Row) -> str:
+    left_out, rounds = row["slow_rounds"] or 0, row["rounds"] or 0
+    if left_out < MANY_ROUNDS * (left_out + rounds) or not left_out:
+        return ""
+    return f"{rounds:.0f} of {rounds + left_out:.0f} rounds: the host was slow in the others"
 
 
 def graph_breaks(row: Row) -> str:

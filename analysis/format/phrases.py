@@ -295,6 +295,16 @@ def status_and_reason(row: Row) -> str:
     return f"{row['status']}: {reason(row)}"
 
 
+def host_slower(row: Row) -> str | None:
+    """Returns how many times its usual time the host of a GPU took in a row: `2.1`.
+
+    None on a CPU, and if the host was not slow (flag `slow_pace`). A slow host changes a ratio,
+    because it lengthens what waits for it and not what the device does.
+    """
+    is_slow = on_cuda(row) and "slow_pace" in flags(row) and row["pace"]
+    return f"{1 / row['pace']:.1f}" if is_slow else None
+
+
 def why_left_out(row: Row) -> str | None:
     """Returns why a row is not charted or recommended; None if its result counts."""
     if row["status"] != "ok":
@@ -307,6 +317,8 @@ def why_left_out(row: Row) -> str | None:
         return f"budget={row['budget']} proves only that it runs"
     if row["speedup_ci_low"] is None:
         return row.get("baseline_note") or "no interval: no baseline, or fewer than 12 rounds"
+    if slower := host_slower(row):
+        return f"the host ran at {slower} times its usual time: undecided"
     return None
 
 

@@ -303,6 +303,9 @@ def remarks(answer: Recommendation) -> Iterator[str]:
     if choice and (flags := phrases.flags(choice.row, Figure.SPEEDUP)):
         doubts = "; ".join(DOUBTS.get(flag, flag) for flag in flags)
         yield f"Less certain for {choice.mode}: {doubts}."
+    for one in answer.refused:
+        if one.kind == "slow_host":
+            yield f"{one.mode}: the host ran at {one.host_slower} times its usual time: undecided."
     if answer.baseline_unchecked and outcome not in (MODE, types.NOTHING):
         name = _baseline(answer.question)
         yield f"The results of {name} were not checked: {answer.baseline_unchecked}."

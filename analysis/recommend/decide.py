@@ -57,11 +57,11 @@ RULES: tuple[tuple[str, Callable[[Row], object]], ...] = (
     ("no_baseline", lambda row: NO_BASELINE & {*phrases.flags(row)}),
     ("grows", lambda row: GROWS in phrases.flags(row)),
     ("no_interval", lambda row: row["speedup_ci_low"] is None),
+    ("slow_host", phrases.host_slower),
 )
 """What excludes a row, whatever its speedup; the first rule that holds is the reason.
 
-Timing flags exclude nothing: rounds in random order keep the ratio valid, and each flag is reported
-with it.
+Timing flags exclude nothing else: each is reported with the ratio.
 """
 
 
@@ -71,8 +71,8 @@ def recommend(table: pd.DataFrame, wishes: Wishes = ANYTHING) -> tuple[Recommend
     They are sorted by machine, model and size, then by precision, baseline and compiler cache.
 
     A row is usable if it ended ok, was in effect and correct, had more than a smoke budget and a
-    correct baseline that was in effect, and has an interval. Results that could not be checked, and
-    flags on timings, are reported but exclude no row.
+    correct baseline that was in effect, and has an interval; on CUDA, if its host was not slow.
+    Results that could not be checked, and other flags on timings, are reported but exclude no row.
 
     A mode is chosen if its interval lies above 1 + MARGIN, and above the noise floor (the baseline
     against itself) if the floor excludes 1. A mode is tied with the best mode if it is within NEAR
@@ -156,7 +156,7 @@ def _answer(rows: Sequence[Row], baseline: Row | None, wishes: Wishes) -> Recomm
         if why is None and ratio is None:
             why = "first_call_unknown"
         if why is not None:
-            refused.append(Refusal(row["run_id"], phrases.mode(row), why))
+            refused.append(Refusal(row["run_id"], phrases.mode(row), why, phrases.host_slower(row)))
         elif ratio is not None:
             usable.append(_choice(row, ratio, baseline))
     floor, fits = _floor(baseline), fits_into(baseline, wishes.memory_limit_bytes)
@@ -228,7 +228,7 @@ def gain(row: Row, calls: float | None, baseline: Row | None) -> Estimate | None
     """
     speedup = estimates.stored_ratio(row, "speedup")
     first_s, call_s = row["first_call_s"], row["baseline_latency_s"]
-    baseline_first_s = row["baseline_first_call_s"]
+    baseline_first_s = formulas.baseline_first_s(row)
     if baseline_first_s is None and baseline is not None:
         baseline_first_s = baseline["first_call_s"]
     if calls is None or speedup.low is None:
@@ -303,8 +303,9 @@ def _outcome(
         return types.MODE
     if baseline_fits is False:
         return types.NOTHING
-    if usable:
-        equal = all(high(one.gain) <= 1 + MARGIN for one in usable)
+    is_open = any(one.kind == "slow_host" for one in refused)
+    if usable or is_open:
+        equal = all(high(one.gain) <= 1 + MARGIN for one in usable) and not is_open
         return types.BASELINE if equal else types.UNDECIDED
     barred = any(one.kind in ("memory", "memory_unknown") for one in refused)
     return types.BASELINE if barred else types.NOTHING

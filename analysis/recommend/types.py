@@ -103,6 +103,7 @@ class Refusal:
     run_id: str
     mode: str
     kind: str  # why, as a code: `not_in_effect`, `less`, `slower`
+    host_slower: str | None = None  # how many times its usual time the host took, of `slow_host`
 
 
 @dataclass(frozen=True)

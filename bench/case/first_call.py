@@ -21,6 +21,7 @@ from modescope.bench.steps import backends, compiler, modes
 from modescope.bench.steps.backends import Compiled
 from modescope.bench.steps.evidence import mode_effect
 from modescope.bench.steps.evidence.mode_effect import Facts, GraphBreaks
+from modescope.bench.steps.modes import Phase
 from modescope.bench.steps.module_state import keep_state
 from modescope.bench.steps.phases import phase_of
 from modescope.bench.steps.subject import Built, Subject
@@ -82,9 +83,11 @@ def enter(
     `variant` is that of `case` or of its baseline. The time includes compiling, autotuning and
     capturing, but not copying and casting weights. If the compiler records CUDA graphs, the time
     covers two calls, because it records in the second. Buffers of the module, and all else that
-    steps change, are restored on return.
+    steps change, are restored on return. On CUDA an untimed call in eager comes before.
     """
     phase, fullgraph = phase_of(case.options), case.model.fullgraph
+    if device.type == "cuda":
+        meet_libraries(subject, variant, device, phase)
     own = phase.own(subject.cast(modes.weight_dtype(variant)))
     first = phase.start(own.module)
     _ = own.given  # copied here: such copies are no part of the time or memory of the first call
@@ -139,6 +142,19 @@ def enter(
         first_pass,
     )
     return Contender(built, first_call_s, facts, tuple(warned), groups)
+
+
+def meet_libraries(subject: Subject, variant: Variant, device: Hardware, phase: Phase) -> None:
+    """Makes one untimed call of `variant`, neither compiled nor captured, on a copy of `subject`.
+
+    The first use of a library's kernels in a process takes tens of milliseconds, which would be
+    part of the first call of whichever variant uses them first.
+    """
+    own = phase.own(subject.cast(modes.weight_dtype(variant)))
+    plain = replace(variant, mode=variant.mode.eager_mode())
+    with keep_state(own.module):
+        built = modes.build(own, plain, False, device, phase, phase.start(own.module))
+        timers.latency(built.step, device, 1)
 
 
 def _compiler_watches(

@@ -72,6 +72,7 @@ SUMMARY = pa.schema(
         ("verdict", pa.string()),
         ("mde", pa.float64()),
         ("rounds", pa.int64()),
+        ("slow_rounds", pa.int64()),
         ("peak_bytes", pa.int64()),
         ("row_flags", pa.list_(pa.string())),
         *((column, pa.float64()) for columns in ESTIMATES.values() for column in columns),
@@ -83,13 +84,15 @@ SUMMARY_DOCS = {
     "summary_version": "version of the formulas; a row of another version is summarised as it is "
     "read",
     "rounds": "paired rounds behind latency_s and speedup, of the process with the fewest",
+    "slow_rounds": "rounds left out on CUDA because the host was far slower than at its best; 0 if "
+    "too few others would be left for an interval",
     "peak_bytes": "resident_bytes + step_peak_bytes + graph_pool_bytes - graph_pool_live_bytes: "
     "what a steady call needs above an empty process",
     "row_flags": "the stored flags, and those that the row's own rounds, clocks and counts raise",
     "paced_latency": "latency ÷ time of the fixed Python code in the same round",
     "pace_fastest_s": "time of that code in the fastest rounds (5th percentile), or best_pace_s if "
     "that is shorter",
-    "pace_typical_s": "median time of that code",
+    "pace_typical_s": "median time of that code in the rounds that count",
     "profiled_share": "work of a call by the profiler ÷ work by the clocks",
     "busy_share": "device_busy_s ÷ latency_s; null on a CPU",
 }
@@ -135,7 +138,7 @@ CORE = (
     *("graph_breaks", "recompiles", "graph_launches", "ops_dispatched", "kernels", "launches"),
     *("device_busy_s", "weights_bytes", "saved_activation_bytes", "step_peak_bytes"),
     *("setup_peak_bytes", "reserved_bytes", "graph_pool_bytes", "flops", "summary_version"),
-    *("verdict", "mde", "rounds", "peak_bytes", "row_flags", *ESTIMATES["latency"]),
+    *("verdict", "mde", "rounds", "slow_rounds", "peak_bytes", "row_flags", *ESTIMATES["latency"]),
     *("latency_p95_s", "baseline_latency_s", "host_s", "device_s", "pipelined_s", "dispatch_s"),
     *ESTIMATES["speedup"],
 )

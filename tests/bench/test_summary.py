@@ -42,6 +42,47 @@ def test_the_speedup_knows_the_order_of_the_rounds() -> None:
     assert unknown["speedup"] > 1.01  # 21 of the 41 rounds favour the case
 
 
+def _slowed(device: str, slow: int, best_s: float | None = 20e-6) -> dict[str, Any]:
+    """The summary of a row of 40 rounds, in `slow` of which the host took twice its time.
+
+    There the baseline, which waits for the host, took 1.5 times as long, and the case did not.
+    """
+    paces = [40e-6 if at < slow else 20e-6 for at in range(40)]
+    return summary(row(record(
+        device=device, latency_rounds_s=(1e-3,) * 40, pace_rounds_s=tuple(paces),
+        baseline_latency_rounds_s=tuple(1.5e-3 if pace > 20e-6 else 1e-3 for pace in paces),
+        case_ran_first=(True, False) * 20, best_pace_s=best_s,
+    )))  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("device", "slow", "speedup", "rounds"),
+    [
+        ("cuda", 0, 1.0, (40, 0)),
+        ("cuda", 28, 1.0, (12, 28)),
+        ("cuda", 29, 1.5, (40, 0)),  # 11 rounds give no interval
+        ("cuda", 40, 1.5, (40, 0)),
+        ("cpu", 28, 1.5, (40, 0)),
+    ],
+)
+def test_on_a_gpu_rounds_of_a_slow_host_do_not_count(
+    device: str, slow: int, speedup: float, rounds: tuple[int, int]
+) -> None:
+    found = _slowed(device, slow)
+    assert found["speedup"] == pytest.approx(speedup)
+    assert (found["rounds"], found["slow_rounds"]) == rounds
+    assert found["pace_typical_s"] == pytest.approx(40e-6 if speedup > 1 else 20e-6)
+    assert found["verdict"] == ("inconclusive" if device == "cuda" and speedup > 1 else "equivalent"
+                                if speedup == 1 else "faster")  # fmt: skip
+    if 2 < slow < 38:
+        assert found["pace_slowest"] == pytest.approx(0.5)
+
+
+def test_the_best_pace_of_earlier_rows_says_that_a_host_is_slow_throughout() -> None:
+    assert _slowed("cuda", 40, None)["pace_fastest_s"] == pytest.approx(40e-6)
+    assert _slowed("cuda", 40)["pace_fastest_s"] == pytest.approx(20e-6)
+
+
 @pytest.mark.parametrize(("factor", "expected"), [(0.999, False), (1.001, True)])
 def test_clocks_differ_beyond_the_tolerance_in_either_direction(
     factor: float, expected: bool

@@ -168,6 +168,7 @@ def cuda_training() -> Sequence[Record]:
         rows.append(training(
             mode, latency_s, 610e-6 / latency_s, parts_s,
             **(cuda_clocks(host_s, device_s) | options
+               | {"baseline_device_rounds_s": (240e-6,) * ROUNDS_OF_CLOCKS}
                | profiled(120, device_s * 0.95, launches=1 if graphs else 120)
                | trained(64 * MIB, step, saved, state=128 * MIB)
                | pool(160 * MIB if graphs else 0, 64 * MIB if graphs else 0)

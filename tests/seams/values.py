@@ -370,11 +370,8 @@ def _baseline_s(latency_us: float, ratio: float) -> float:
     return float(median(given.paired(latency_us, ratio)["baseline_latency_rounds_s"]))
 
 
-# Latencies that are shown: the median of the baseline's in a group, of six rows or two, ÷ the
-# speedup. The two in the middle of the six are those of `FUSED` and `plain`.
-BASE_S = (math.sqrt(CONTROL_S * PLAIN_BASELINE_S) + PLAIN_BASELINE_S) / 2
+# Latencies that are shown on a CPU: the median of the baseline's in a group of two ÷ the speedup.
 CPU_BASE_S = (_baseline_s(100, 1.5) + _baseline_s(200, 1.1)) / 2
-GRAPH_PACE, PLAIN_PACE = BASE_S / GRAPH_BASELINE_S, BASE_S / PLAIN_BASELINE_S
 COMPILED_PAIRED_S = CPU_BASE_S / COMPILED_GAIN[0]
 TRAINED_S = _baseline_s(300, 0.9) / gained(0.9)[0]
 ONE_THREAD_S = _baseline_s(170, 1.2) / gained(1.2)[0]
@@ -384,15 +381,10 @@ DERIVED: Rows = {
     # dtype, not at the row's: so of bf16 the gain of the launches is unknown.
     "graph": {
         "latency_s": sure(GRAPH_S), "latency_p95_s": GRAPH_S,
-        "baseline_latency_s": GRAPH_BASELINE_S, "speedup": GRAPH_GAIN, "verdict": "faster",
-        "latency_paired_s": sure(GRAPH_S * GRAPH_PACE),
-        "host_paired_s": waited_s(5, 1.5) * GRAPH_PACE,
-        "device_paired_s": GRAPH_DEVICE_S * GRAPH_PACE,
-        "pipelined_paired_s": 102 * 1.5 * US * GRAPH_PACE,
+        "baseline_latency_s": GRAPH_BASELINE_S, "speedup": GRAPH_GAIN, "verdict": "inconclusive",
+        "latency_paired_s": sure(GRAPH_S), "host_paired_s": waited_s(5, 1.5),
+        "device_paired_s": GRAPH_DEVICE_S, "pipelined_paired_s": 102 * 1.5 * US,
         "speedup_same_grad": worst(GRAPH_GAIN, PLAIN_FP32_GAIN, PROCESSES), "mde": 0.0,
-        # what the first call took longer ÷ what a call gains
-        "break_even_calls": (CAPTURE_S * 1.5 + GRAPH_S - GRAPH_BASELINE_S)
-        / (GRAPH_BASELINE_S - GRAPH_S),
         "host_s": sure(waited_s(5, 1.5)), "device_s": sure(GRAPH_DEVICE_S),
         "pipelined_s": sure(102 * 1.5 * US), "host_share": sure(waited_s(5, 1.5) / GRAPH_S),
         "device_share": sure(GRAPH_DEVICE_S / GRAPH_S),
@@ -400,10 +392,10 @@ DERIVED: Rows = {
         "host_per_device": sure(waited_s(5, 1.5) / GRAPH_DEVICE_S),
         "device_gain": GRAPH_DEVICE_GAIN,
         "pace": waited_s(50) / waited_s(50, 1.5), "pace_slowest": 1.0,  # the best is 50 US
-        "work_s": GRAPH_DEVICE_S * GRAPH_PACE, "bound_by": "work",
-        "host_wait_s": (GRAPH_S - waited_s(5, 1.5)) * GRAPH_PACE,
+        "work_s": GRAPH_DEVICE_S, "bound_by": "work",
+        "host_wait_s": GRAPH_S - waited_s(5, 1.5),
         "device_idle_fraction": 1 - traced_s(99) / GRAPH_S,
-        "residual_s": (GRAPH_DEVICE_S - traced_s(99)) * GRAPH_PACE,
+        "residual_s": GRAPH_DEVICE_S - traced_s(99),
         "fusion_gain": GRAPH_FUSION,
         "fusion_speedup": less_work(PLAIN_DEVICE_S / PLAIN_S, GRAPH_FUSION[0]),
         "peak_bytes": 3000 + 4096 + 20_000 - 1_500,
@@ -413,7 +405,7 @@ DERIVED: Rows = {
         # device times of eager and of the same kernels in a graph differ by more than 5 %
         "flags": ["other_operators", "throttled", "graph_contradicts_gate", "slow_pace"],
         "flags_touch": ["speedup", "latency", "device", "speedup"],
-        "cause": "no_autograd;less_overhead;first_call;guards", "cause_text": Text("."),
+        "cause": "slow_host", "cause_text": Text("."),
         "environment": "B",  # given rows began in the past
         "rounds": 14, "measured_times": 1, "replicates": 1, "speedup_processes": 1,
         "replicates_not_ok": 0, "process_run_ids": "graph", "process_nodes": "node7",
@@ -424,15 +416,15 @@ DERIVED: Rows = {
         "cause": "grad_left_on",
     },
     "plain": {
-        "speedup": PLAIN_GAIN, "host_paired_s": waited_s(120, 1.25) * PLAIN_PACE,
+        "speedup": PLAIN_GAIN, "host_paired_s": waited_s(120, 1.25),
         "speedup_same_grad": worst(PLAIN_GAIN, PLAIN_FP32_GAIN, PROCESSES),
         "break_even_calls": 0.0, "host_s": sure(waited_s(120, 1.25)),
         "pipelined_s": sure(120 * 1.25 * US), "dispatch_s": sure(waited_s(15, 1.25)),
         "dispatch_share": sure(waited_s(15, 1.25) / PLAIN_S), "device_gain": PLAIN_DEVICE_GAIN,
         "host_per_device": sure(waited_s(120, 1.25) / PLAIN_DEVICE_S),
         "dispatch_ratio": sure(waited_s(24, 1.25) / waited_s(15, 1.25)),
-        "dispatch_paired_s": waited_s(15, 1.25) * PLAIN_PACE,
-        "launch_s": (waited_s(120, 1.25) - waited_s(15, 1.25)) * PLAIN_PACE,
+        "dispatch_paired_s": waited_s(15, 1.25),
+        "launch_s": waited_s(120, 1.25) - waited_s(15, 1.25),
         "bound_by": "overhead", "fusion_gain": NONE, "fusion_speedup": None,
         "flags": ["other_operators", "queue_full", "graph_contradicts_gate"],
         "flags_touch": ["speedup", "device", "device"], "process_run_ids": "plain",
@@ -504,12 +496,11 @@ are the ends of an interval."""
 
 
 ANSWERS: dict[tuple[str, str], Any] = {
-    # 1.39 to 1.45 of inference_mode and 1.40 to 1.54 of the graph overlap, but their middles are
-    # 4 % apart: they are no tie, and the graph's is higher.
+    # On CUDA the host of a row at a pace of 1.5 or more was slow.
     ("fp32", '{"batch":6}'): (
-        "mode", "graph_fp32_again", [], {"plain_fp32": "less", "inference": "open"},
+        "mode", "graph_fp32_again", [], {"plain_fp32": "less", "inference": "slow_host"},
     ),
-    ("bf16", '{"batch":6}'): ("mode", "graph", [], {"plain": "less"}),
+    ("bf16", '{"batch":6}'): ("mode", "plain", [], {"graph": "slow_host"}),
     ("fp32", '{"batch":5}'): ("nothing", None, [], {"wrong": "wrong"}),
     ("fp32", '{"batch":4,"seq":64}'): ("mode", "compiled", [], {CPU: "less"}),
     ("fp16", '{"batch":4,"seq":64}'): ("baseline", None, [], {"trained": "slower"}),

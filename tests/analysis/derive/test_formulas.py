@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,14 @@ import pandas as pd
 import pytest
 
 from modescope.analysis.derive.flags import BEATEN
-from modescope.analysis.derive.registry import DERIVED, derive
+from modescope.analysis.derive.registry import DERIVED, derive, derived
 from modescope.analysis.derive.select import latest
+from modescope.analysis.format import phrases
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.load import read
 from tests.helpers.derivations import rows_of_each, values_of_each
 from tests.helpers.pass_columns import BOUNDS, GENERATED, memory, profiled
+from tests.helpers.paths import REFERENCE
 from tests.helpers.studies import cpu_clocks, cuda_clocks, not_measured, record, save
 
 
@@ -53,6 +56,7 @@ def test_calls_after_which_the_first_call_has_paid_off(tmp_path: Path) -> None:
         ("amp", 2.0, 0.002, 3.9, 2.0, 0.0),  # within twice as long
         ("no_grad", 1.2, 0.002, 0.4, 0.002, None),  # the machine's other work, or the mode's own
         ("no_grad", 1.2, 0.002, 0.002, None, None),
+        ("no_grad", 1.001, 0.004, 0.002, 0.002, None),  # equivalent, and costs nothing
         ("no_grad", 0.8, 0.002, 0.4, 0.002, math.inf),  # for any first call
         ("eager", 1.2, 0.002, 0.004, 0.002, None),  # the baseline itself replaces nothing
     ]
@@ -62,6 +66,23 @@ def test_calls_after_which_the_first_call_has_paid_off(tmp_path: Path) -> None:
     )
     found = values_of_each(tmp_path, "break_even_calls", records)
     assert found == [None if calls is None else pytest.approx(calls) for *_, calls in planted]
+
+
+def test_on_cuda_a_graph_pays_for_its_capture_though_its_baseline_met_the_libraries(
+    tmp_path: Path,
+) -> None:
+    first: dict[str, Any] = {"first_call_s": 0.009, "baseline_first_call_s": 0.040}
+    record_of = partial(record, "cuda-graph", 1e-3, 1.2, **first)
+    on_cuda = record_of(**cuda_clocks(1e-5, 0.9e-3))
+    found = values_of_each(tmp_path, "break_even_calls", [on_cuda, record_of()])
+    assert found == [pytest.approx((0.009 - 0.0012) / 0.0002), 0.0]
+
+
+def test_kept_graphs_pay_after_hundreds_of_calls() -> None:
+    rows = phrases.as_rows(derived(str(REFERENCE / "nvidia-h100/bf16")))
+    calls = [row["break_even_calls"] for row in rows if row["mode"] == "cuda-graph"]
+    assert len(calls) == 2
+    assert all(150 < each < 300 for each in calls)
 
 
 @pytest.mark.parametrize("named", [{}, {"baseline_mode": None, "baseline_dtype": None}])

@@ -11,13 +11,14 @@ import pytest
 import torch
 
 from modescope.bench.case import paired_timing, passes, random_judge, runner
-from modescope.bench.case.first_call import enter
+from modescope.bench.case.first_call import enter, meet_libraries
 from modescope.bench.devices.devices import Cpu
-from modescope.bench.records.cases import Case, Variant
+from modescope.bench.records.cases import Case, Mode, Variant
 from modescope.bench.records.errors import Progress
 from modescope.bench.records.results import Result
 from modescope.bench.steps import phases as training_phase
-from modescope.bench.steps.phases import TrainingPhase
+from modescope.bench.steps.evidence.mode_effect import read_compiled
+from modescope.bench.steps.phases import TrainingPhase, phase_of
 from modescope.bench.steps.training import trainer
 from modescope.bench.steps.training.trainer import trainer_of
 from tests.helpers import trained_models
@@ -146,6 +147,23 @@ def test_the_first_call_includes_the_step_only(monkeypatch: pytest.MonkeyPatch) 
     first = enter(subject(small_mlp), EAGER, trained_models.case(small_mlp), device, smoke())
     assert sum(skipped_s) >= 100
     assert first.first_call_s < 50
+
+
+def test_the_untimed_call_before_a_first_call_is_one_eager_step_of_a_copy() -> None:
+    """On a GPU it comes before the first call of each side."""
+    of, device, calls = subject(small_mlp), Cpu(), list[None]()
+    hook = torch.nn.modules.module.register_module_forward_hook(lambda *_: calls.append(None))
+    before, graphs = [w.detach().clone() for w in of.module.parameters()], read_compiled()
+    meet_libraries(
+        of,
+        Variant(Mode("compile", "enabled", compile="default"), "fp32"),
+        device,
+        phase_of(trained_models.case(small_mlp).options),
+    )
+    hook.remove()
+    assert len(calls) == len(list(of.module.modules()))
+    assert read_compiled().since(graphs).graphs == 0
+    assert equal(before, [each.detach() for each in of.module.parameters()])
 
 
 def test_passes_leave_the_timed_step_unchanged(

@@ -105,7 +105,7 @@ WORLDS = {
     "near_floor": World(
         [record("no_grad", 100e-6, 1.0, **cpu_clocks(100e-6, 1e-6), **FLOOR)],
         "reading weights and inputs once, at the bandwidth measured here, takes 91 % of the "
-        "kernels' time, so no mode can gain much.",
+        "kernels' time, so a call in fp32 can be at most 1.11× as fast.",
         share=0.9,
         silent={
             "less than 0.7 of the longest work": last(latency_paired_ci_high_s=131e-6),

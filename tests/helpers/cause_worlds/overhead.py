@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from modescope.bench.records.results import Record
 from tests.helpers.causes import World, alone, first, last, profiled
-from tests.helpers.studies import cpu_clocks, record
+from tests.helpers.studies import PACE_S, cpu_clocks, cuda_clocks, record
 
 
 def _half_dispatch() -> Record:
@@ -13,6 +13,20 @@ def _half_dispatch() -> Record:
 
 
 WORLDS = {
+    "slow_host": World(
+        [
+            record("cuda-graph", speedup=1.2, pace_rounds_s=(2.1 * PACE_S,) * 24,
+                   best_pace_s=PACE_S, **cuda_clocks(5e-6, 39e-6))
+        ],
+        "the host ran at 2.1 times its usual time: undecided; the device works 2.5 % less than the "
+        "baseline's.",
+        silent={
+            "on a CPU, where it slows both sides": last(device="cpu"),
+            "the baseline against itself": last(mode="eager"),
+            "at its usual pace": last(flags=[], flags_touch=[]),
+        },
+        still={"other device times are unknown": last(device_gain=None)},
+    ),
     "grad_left_on": World(
         [record("inference_mode", speedup=1.5), record("eager", speedup=1.0)],
         "autograd is on, which inference does not need; without it (inference_mode) the same call "
