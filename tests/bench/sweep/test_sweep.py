@@ -40,6 +40,7 @@ def run(
 ) -> Iterator[Cli]:
     """A command without memory of earlier ones; its table is left out."""
     monkeypatch.setattr(running, "show", lambda *_: 0)
+    monkeypatch.setattr(sweep.others, "warning", lambda: "")
 
     def call(*arguments: str) -> Answer:
         prepare._hosts.clear()
@@ -108,6 +109,14 @@ def test_without_a_terminal_each_finished_case_is_a_line(run: Cli, world: World)
     assert [line.partition("  ")[0] for line in lines] == ["1/3", "2/3", "3/3"]
     assert [line.split()[-3] for line in lines] == ["equivalent,", "faster,", "slower,"]
     assert run(*ALONE).err == ""
+
+
+def test_a_sweep_says_first_that_the_machine_is_busy(
+    run: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sweep.others, "warning", lambda: "warning: busy")
+    assert run(*MODES).err.startswith("warning: busy\n")
+    assert "busy" not in run(*MODES).err  # nothing is left to measure
 
 
 # What is left out
