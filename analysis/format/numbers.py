@@ -47,7 +47,13 @@ def factor_interval(value: float | None, low: float | None, high: float | None) 
     """Formats a ratio with its interval, `1.23× [1.21, 1.25]`, or without: `1.23×`."""
     if value is None or low is None or high is None:
         return factor(value)
-    return _interval(value, low, high, "×", least=2)
+    is_on_a_limit = {f"{low:.2f}", f"{high:.2f}"} & _LIMITS
+    is_close = min(value - low, high - value) < 0.01  # then there is one decimal more anyway
+    return _interval(value, low, high, "×", least=3 if is_on_a_limit and not is_close else 2)
+
+
+_LIMITS = {"0.99", "1.01"}
+"""The verdict's limits (1 ÷ 1.01 and 1.01): of an end here two decimals do not show the side."""
 
 
 def ratio(value: Estimate) -> str:

@@ -30,6 +30,7 @@ class Question:
     environment: str
     device: str
     device_name: str | None
+    cpu_model: str | None
     cpu_capability: str | None
     cpu_instructions: str | None
     threads: int
