@@ -15,7 +15,7 @@ import pytest
 
 from modescope.analysis.derive.registry import derived
 from modescope.bench import run as running
-from modescope.bench.sweep import isolation, prepare, sweep
+from modescope.bench.sweep import isolation, others, prepare, sweep
 from tests.helpers import composing
 from tests.helpers.commands import Answer, Cli, last_of_each, rows, rows_in
 from tests.helpers.worlds import World
@@ -40,7 +40,7 @@ def run(
 ) -> Iterator[Cli]:
     """A command without memory of earlier ones; its table is left out."""
     monkeypatch.setattr(running, "show", lambda *_: 0)
-    monkeypatch.setattr(sweep.others, "warning", lambda: "")
+    monkeypatch.setattr(others, "warning", lambda: "")
 
     def call(*arguments: str) -> Answer:
         prepare._hosts.clear()
@@ -114,7 +114,7 @@ def test_without_a_terminal_each_finished_case_is_a_line(run: Cli, world: World)
 def test_a_sweep_says_first_that_the_machine_is_busy(
     run: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sweep.others, "warning", lambda: "warning: busy")
+    monkeypatch.setattr(others, "warning", lambda: "warning: busy")
     assert run(*MODES).err.startswith("warning: busy\n")
     assert "busy" not in run(*MODES).err  # nothing is left to measure
 
