@@ -22,6 +22,7 @@ from modescope.bench.stats.estimates import (
     difference,
     ends,
     exactly,
+    is_wide,
     product,
     quotient,
     stored_ratio,
@@ -312,12 +313,39 @@ def less_work(context: Context) -> str:
     lower = [one for one in context.siblings if one["dtype"] in ("bf16", "fp16")]
     best = max(lower, key=lambda one: one["speedup_ci_low"], default=None)
     if best is not None and best["speedup_ci_low"] > row["speedup_ci_high"]:
-        return f"Lower the precision: {phrases.variant(best)} is {best['speedup']:.2f}× as fast."
+        return f"Lower the precision: {phrases.variant(best)} is {_as_fast(best)} as fast."
     sets = row["cpu_instructions"]
     is_native = phrases.on_cuda(row) or (sets is not None and not BF16.isdisjoint(sets.split()))
     if is_native and best is None:
         return "Try a lower precision (dtype=bf16)."
     return last_resort
+
+
+def _as_fast(row: Row) -> str:
+    return numbers.middle(stored_ratio(row, "speedup"))
+
+
+def claim(share: Estimate, *rows: Row | None) -> tuple[float, str]:
+    """Returns the share that a cause may claim, and the words before it, if any: `at least `.
+
+    It is the lower end of `share` if the interval of the speedup of one of `rows` is wide.
+    """
+    if any(row is not None and is_wide(stored_ratio(row, "speedup")) for row in rows):
+        return ends(share)[0], "at least "
+    return share.value, ""
+
+
+def negative(share: Estimate) -> Estimate:
+    """Returns what is added where `share` is saved."""
+    low, high = ends(share)
+    return Estimate(-share.value, -high, -low)
+
+
+def saved_by(speedup: Estimate) -> Estimate:
+    """Returns the share of the baseline's call that a mode with this speedup saves."""
+    saved = difference(ONE, quotient(ONE, speedup))
+    assert saved is not None
+    return saved
 
 
 def first_and_count(reasons: Collection[Any]) -> str:

@@ -33,7 +33,14 @@ from modescope.analysis.causes.types import (
 from modescope.analysis.derive import flags, pace
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.phrases import Row
-from modescope.bench.stats.estimates import Estimate, ends
+from modescope.bench.stats.estimates import (
+    Estimate,
+    ends,
+    exactly,
+    product,
+    quotient,
+    stored_ratio,
+)
 
 HALF = 0.5  # of a call: kernels that remain are named if they take more
 NEAR = 0.7  # of a call's work: the floor is named if it takes more
@@ -66,9 +73,11 @@ def unchanged_kernels(context: Context) -> Evidence | None:
     share = evidence.share_of_call(row, evidence.seconds(left))
     if share is None or share < HALF:
         return None
+    most = quotient(stored_ratio(row, "speedup"), exactly(share))
+    assert most is not None
     figures = {
         "share": numbers.share(share, 1), "names": evidence.heaviest_names(left, row),
-        "most": numbers.factor(row["speedup"] / share),
+        "most": numbers.middle(most),
         "remedy": evidence.less_work(context),
     }  # fmt: skip
     return Evidence(share, figures)
@@ -81,12 +90,13 @@ def fused_kernels(context: Context) -> Evidence | None:
     saved = evidence.change(row, context.plain) if is_fusing and is_faster(row) else None
     if saved is None or ends(saved.work)[0] < LEAST:
         return None
+    share, least = evidence.claim(saved.work, row, context.plain)
     figures = {
-        "share": numbers.share(saved.work.value, 1),
+        "share": f"{least}{numbers.share(share, 1)}",
         "generated": numbers.count(row["generated_kernels"]),
         "count": _fewer(context),
     }
-    return Evidence(saved.work.value, figures)
+    return Evidence(share, figures)
 
 
 def slower_kernels(context: Context) -> Evidence | None:
@@ -111,7 +121,9 @@ def slower_kernels(context: Context) -> Evidence | None:
         "new": new_text, "old": old_text, "names": evidence.heaviest_names(new, row),
         "remedy": "".join(f"Try mode={mode}, or leave" for mode in left) or "Leave",
     }  # fmt: skip
-    return Evidence(-saved.work.value * row["speedup"], figures)
+    own = product(evidence.negative(saved.work), stored_ratio(row, "speedup"))
+    assert own is not None
+    return Evidence(evidence.claim(own, row, plain)[0], figures)
 
 
 def near_floor(context: Context) -> Evidence | None:

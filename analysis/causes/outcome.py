@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from modescope.analysis.format import cells, numbers, phrases
+from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.phrases import Row
+from modescope.bench.stats.estimates import ONE, Estimate, hull, is_wide, quotient, stored_ratio
 
 UNDECIDED = "what was measured does not decide why"
 
@@ -102,7 +103,7 @@ def lead(row: Row) -> str:
 
 
 def comparison(row: Row) -> str:
-    """Says how a row compares with its baseline: `amp is 5.3 times slower than eager`."""
+    """Says how a row compares with its baseline: `amp takes 5.30× as long as eager`."""
     mode, against = name(row), _baseline(row)
     if phrases.not_in_effect(row):
         return f"{mode} is not in effect"
@@ -110,14 +111,15 @@ def comparison(row: Row) -> str:
         return f"{mode} is the baseline"
     if row["speedup_ci_low"] is None:
         return mode
-    speedup = cells.speedup(row)
+    ratio = stored_ratio(row, "speedup")
+    speedup = numbers.ratio(ratio)
     if row["verdict"] == "faster":
         only = "only " if is_no_gain(row) else ""
-        return f"{mode} is {only}{times(row['speedup'])} faster than {against}"
+        return f"{mode} is {only}{numbers.middle(ratio)} as fast as {against}"
     if row["verdict"] == "slower" and is_no_gain(row):  # what limits a gain explains no loss
         return f"{mode} gains nothing over {against}, {speedup}"
     if row["verdict"] == "slower":
-        return f"{mode} is {times(1 / row['speedup'])} slower than {against}"
+        return f"{mode} takes {as_long(ratio)} as long as {against}"
     if row["verdict"] == "equivalent":
         return f"{mode} is as fast as {against}, {speedup}"
     return f"{mode} is not shown to be faster or slower than {against}, {speedup}"
@@ -126,17 +128,39 @@ def comparison(row: Row) -> str:
 def comparison_of(rows: Sequence[Row]) -> str:
     """Says how several rows of equal `outcome` compare with their baseline.
 
-    For example `amp and eager bf16 are 5.3 to 6.0 times slower than eager`.
+    For example `amp and eager bf16 take 5.30× to 6.00× as long as eager`.
     """
     names = phrases.listed(list(dict.fromkeys(map(name, rows))))
     found, against = outcome(rows[0]), _baseline(rows[0])
-    speedups = sorted(row["speedup"] for row in rows)
+    ratios = [stored_ratio(row, "speedup") for row in rows]
+    span = range_of(ratios, found == "slower")
     if found == LITTLE_OR_NOTHING:
-        span = f"{speedups[0]:.3f}× to {speedups[-1]:.3f}×"
+        values = sorted(one.value for one in ratios)
+        if not any(map(is_wide, ratios)):
+            span = f"{values[0]:.3f}× to {values[-1]:.3f}×"
         return f"{names} gain little or nothing over {against}, {span}"
-    ratios = [1 / each for each in reversed(speedups)] if found == "slower" else speedups
-    low, high = (numbers.times(each).removesuffix("×") for each in (ratios[0], ratios[-1]))
-    return f"{names} are {low if low == high else f'{low} to {high}'} times {found} than {against}"
+    does = "take {} as long as" if found == "slower" else "are {} as fast as"
+    return f"{names} {does.format(span)} {against}"
+
+
+def as_long(ratio: Estimate) -> str:
+    """Formats how many times as long as the other a call takes that is `ratio` times as fast."""
+    longer = quotient(ONE, ratio)
+    assert longer is not None
+    return numbers.middle(longer)
+
+
+def range_of(ratios: Sequence[Estimate], inverted: bool = False) -> str:
+    """Formats the range of several ratios: `5.30× to 6.00×`; of ends, if an interval is wide.
+
+    `inverted`: whether to take 1 ÷ each, how many times as long a call takes.
+    """
+    every = [quotient(ONE, one) if inverted else one for one in ratios]
+    known = [one for one in every if one is not None]
+    if any(map(is_wide, known)):
+        return numbers.middle(hull(known))
+    values = sorted(one.value for one in known)
+    return " to ".join(dict.fromkeys(map(numbers.factor, (values[0], values[-1]))))
 
 
 def outcome(row: Row) -> str:
@@ -157,16 +181,6 @@ def name(row: Row) -> str:
 def _baseline(row: Row) -> str:
     mode, dtype = row["baseline_mode"], row["baseline_dtype"]
     return str(mode) if dtype == row["dtype"] else f"{mode} {dtype}"
-
-
-def times(ratio: float) -> str:
-    """Formats a ratio from 1 on to stand before `faster` or `slower`.
-
-    For example `5.3 times`, or `6.1 %` if the ratio is below 1.1.
-    """
-    if ratio < 1 + LITTLE:
-        return numbers.percent(ratio - 1)
-    return f"{numbers.times(ratio).removesuffix('×')} times"
 
 
 def _first_call(row: Row) -> str:

@@ -27,7 +27,14 @@ from modescope.analysis.causes.types import (
 from modescope.analysis.derive import profile
 from modescope.analysis.format import cells, numbers, phrases
 from modescope.analysis.format.phrases import Row
-from modescope.bench.stats.estimates import ends, stored_ratio
+from modescope.bench.stats.estimates import (
+    ONE,
+    difference,
+    ends,
+    product,
+    quotient,
+    stored_ratio,
+)
 
 LEAST = 0.03
 """The smallest change of overhead or work that is named, as a share of a call."""
@@ -55,9 +62,9 @@ def less_overhead(context: Context) -> Evidence | None:
     saved = evidence.change(context.row, context.plain) if is_faster(context.row) else None
     if saved is None or ends(saved.overhead)[0] < LEAST:
         return None
+    share, least = evidence.claim(saved.overhead, context.row, context.plain)
     return Evidence(
-        saved.overhead.value,
-        {"share": numbers.share(saved.overhead.value, 1), "operators": _operators(context)},
+        share, {"share": f"{least}{numbers.share(share, 1)}", "operators": _operators(context)}
     )
 
 
@@ -66,12 +73,17 @@ def compiled_code(context: Context) -> Evidence | None:
     row, before = context.row, _uncompiled(context)
     if not is_faster(row) or before is None or row["speedup_ci_low"] <= before["speedup_ci_high"]:
         return None
-    share = 1 / before["speedup"] - 1 / row["speedup"]
+    both = (quotient(ONE, stored_ratio(one, "speedup")) for one in (before, row))
+    saved = difference(*both)
+    assert saved is not None
+    share, least = evidence.claim(saved, row, before)
     if share < LEAST:
         return None
     figures = {
-        "share": numbers.share(share, 1), "mode": phrases.mode(before), "how": _how(row, before),
-    }  # fmt: skip
+        "share": f"{least}{numbers.share(share, 1)}",
+        "mode": phrases.mode(before),
+        "how": _how(row, before),
+    }
     return Evidence(share, figures)
 
 
@@ -81,10 +93,13 @@ def more_overhead(context: Context) -> Evidence | None:
     saved = evidence.change(row, context.plain) if is_slower(row) else None
     if saved is None or ends(saved.overhead)[1] > -LEAST:
         return None
-    added = -saved.overhead.value
-    added_s = added * row["baseline_latency_s"]
-    figures = {**_what_adds(row, added_s), "remedy": _remedy(context)}
-    return Evidence(added * row["speedup"], figures)  # in parts of the row's own call
+    added = evidence.negative(saved.overhead)
+    own = product(added, stored_ratio(row, "speedup"))  # in parts of the row's own call
+    assert own is not None
+    share, least = evidence.claim(own, row, context.plain)
+    added_s = evidence.claim(added, row, context.plain)[0] * row["baseline_latency_s"]
+    figures = {"least": least, **_what_adds(row, added_s), "remedy": _remedy(context)}
+    return Evidence(share, figures)
 
 
 def bound_by_overhead(context: Context) -> Evidence | None:
@@ -125,11 +140,13 @@ def no_autograd(context: Context) -> Evidence | None:
     alone = row if _is_plain_itself(row) else plain
     if alone is None or not is_faster(alone) or row["baseline_mode"] != "eager":
         return None
-    gain = alone["speedup"]
-    if 1 - 1 / alone["speedup_ci_low"] < LEAST:
+    gain = stored_ratio(alone, "speedup")
+    saved = evidence.saved_by(gain)
+    if ends(saved)[0] < LEAST:
         return None
-    fewer = "" if alone is row else f" ({row['grad']} without the rest: {cells.speedup(alone)})"
-    return Evidence(1 - 1 / gain, {"share": numbers.share(1 - 1 / gain, 1), "alone": fewer})
+    share, least = evidence.claim(saved, alone)
+    fewer = "" if alone is row else f" ({row['grad']} without the rest: {numbers.ratio(gain)})"
+    return Evidence(share, {"share": f"{least}{numbers.share(share, 1)}", "alone": fewer})
 
 
 def grad_left_on(context: Context) -> Evidence | None:
@@ -148,9 +165,11 @@ def grad_left_on(context: Context) -> Evidence | None:
     if not others:
         return None
     best = max(others, key=lambda one: one["speedup_ci_low"])
-    factor = best["speedup"] / row["speedup"]
-    figures = {"mode": phrases.mode(best), "gain": numbers.factor(factor), "grad": best["grad"]}
-    return Evidence(1 - 1 / factor, figures)
+    gain = quotient(stored_ratio(best, "speedup"), stored_ratio(row, "speedup"))
+    assert gain is not None
+    share, _ = evidence.claim(evidence.saved_by(gain), best, row)
+    figures = {"mode": phrases.mode(best), "gain": numbers.middle(gain), "grad": best["grad"]}
+    return Evidence(share, figures)
 
 
 def _what_adds(row: Row, added_s: float) -> dict[str, str]:
@@ -254,7 +273,7 @@ CAUSES = (
     ),
     Cause(
         LOSS, more_overhead,
-        "{what} add {added} to a call, beyond eager's own overhead.",
+        "{what} add {least}{added} to a call, beyond eager's own overhead.",
         "{remedy}",
     ),
     Cause(

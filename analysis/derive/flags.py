@@ -23,8 +23,10 @@ from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.phrases import Row
 from modescope.bench import summary
 from modescope.bench.records.cases import OPTIMIZERS, PLAIN_EAGER
+from modescope.bench.records.columns import estimate_columns
 from modescope.bench.stats import diagnostics
 from modescope.bench.stats.diagnostics import CLOCK_FALL, SLOW_PACE
+from modescope.bench.stats.estimates import is_wide, stored_ratio
 from modescope.bench.summary import GROWS
 
 CONTENDED = "contended"
@@ -224,7 +226,7 @@ CONDITIONS = {
 }
 """Flag -> what happened to the machine, and what to do before measuring again."""
 
-BANNER_COLUMNS = ("status", "budget_rank", "flags")
+BANNER_COLUMNS = ("status", "budget_rank", "flags", *estimate_columns("speedup"))
 """The columns that `banner` reads."""
 
 MOST_DISTURBED = 0.5  # of the rows
@@ -237,16 +239,19 @@ def doubtful_figures(names: Iterable[str]) -> list[str]:
 
 def legend(rows: Sequence[Row]) -> str:
     """Says what `~` before a figure means, and which flags caused it; empty if none did."""
-    counts = Counter(
-        flag
+    doubtful = [
+        (row, flag)
         for row in rows
         for flag in phrases.flags(row)
         if flag not in phrases.flags(row, "speedup")
-    )
+    ]
+    counts = Counter(flag for _, flag in doubtful)
     if not counts:
         return ""
     named = ", ".join(f"{flag} {numbers.counted(n, 'row', 'rows')}" for flag, n in counts.items())
-    return f"~ marks a figure that a flag makes approximate ({named})"
+    wide = any(_is_wide(row) for row, _ in doubtful)
+    speedups = "; some speedups have wide intervals" if wide else ""
+    return f"~ marks a figure that a flag makes approximate ({named}){speedups}"
 
 
 def banner(rows: Sequence[Row]) -> str:
@@ -259,11 +264,18 @@ def banner(rows: Sequence[Row]) -> str:
     if not conditions:
         return ""
     happened, remedies = map(phrases.listed, zip(*conditions, strict=True))
+    wide = sum(map(_is_wide, measured))
+    speedups = numbers.counted(wide, "speedup", "speedups")
+    intervals = f"Intervals are wide because of it ({speedups}). " if wide else ""
     return (
-        f"The machine was disturbed while most rows were measured: {happened}. Absolute times are "
-        "approximate, and so is a speedup whose two sides it slowed differently. Before you "
-        f"measure again, {remedies}."
+        f"The machine was disturbed while most rows were measured: {happened}. {intervals}Absolute "
+        "times are approximate, and so is a speedup whose two sides it slowed differently. Before "
+        f"you measure again, {remedies}."
     )
+
+
+def _is_wide(row: Row) -> bool:
+    return is_wide(stored_ratio(row, "speedup"))
 
 
 _SAME_KERNELS = (*SAME_BASELINE, "dtype", "grad")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from modescope.bench.stats.estimates import Estimate
+from modescope.bench.stats.estimates import Estimate, is_wide
 
 UNKNOWN = "–"
 
@@ -47,17 +47,36 @@ def factor_interval(value: float | None, low: float | None, high: float | None) 
     """Formats a ratio with its interval, `1.23× [1.21, 1.25]`, or without: `1.23×`."""
     if value is None or low is None or high is None:
         return factor(value)
-    return _interval(value, low, high, "×", least=2)
+    is_on_a_limit = {f"{low:.2f}", f"{high:.2f}"} & _LIMITS
+    is_close = min(value - low, high - value) < 0.01  # then there is one decimal more anyway
+    return _interval(value, low, high, "×", least=3 if is_on_a_limit and not is_close else 2)
+
+
+_LIMITS = {"0.99", "1.01"}
+"""The verdict's limits (1 ÷ 1.01 and 1.01): of an end here two decimals do not show the side."""
 
 
 def ratio(value: Estimate) -> str:
-    """Formats an estimate of a ratio with its interval: `1.23× [1.21, 1.25]`."""
-    return factor_interval(value.value, value.low, value.high)
+    """Formats a ratio for a sentence, with its interval: `1.23× [1.21, 1.25]`.
+
+    Of a wide interval (`estimates.is_wide`) only the ends: `at least 1.29×`, `at most 0.78×`, or
+    `between 0.81× and 1.55×` if they lie on both sides of 1.
+    """
+    return _ends_alone(value) or factor_interval(value.value, value.low, value.high)
 
 
-def times(value: float) -> str:
-    """Formats a ratio with two digits: `5.1×`."""
-    return f"{_digits(value, 2)}×"
+def middle(value: Estimate) -> str:
+    """Formats a ratio for a sentence without its interval: `1.23×`; a wide one as `ratio` does."""
+    return _ends_alone(value) or factor(value.value)
+
+
+def _ends_alone(value: Estimate) -> str:
+    low, high = value.low, value.high
+    if low is None or high is None or not is_wide(value):
+        return ""
+    if low > 1:
+        return f"at least {factor(low)}"
+    return f"at most {factor(high)}" if high < 1 else f"between {factor(low)} and {factor(high)}"
 
 
 def share(part: float | None, whole: float | None) -> str:

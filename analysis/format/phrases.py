@@ -12,7 +12,7 @@ import pandas as pd
 
 from modescope.bench.records.cases import eager_is_sane
 from modescope.bench.records.columns import estimate_columns
-from modescope.bench.records.cpu import instructions_text
+from modescope.bench.records.cpu import instructions_text, told_name
 
 Row = Mapping[str, Any]  # a row of the derived table; unknown values are None
 WIDTH = 132  # of a terminal's lines, in tables, too: spare columns are dropped to fit
@@ -121,7 +121,10 @@ def phase(row: Row) -> str:
     return ", ".join(named)
 
 
-PLACE = ("device", "device_name", "cpu_capability", "cpu_instructions", "threads", "environment")
+PLACE = (
+    "device", "device_name", "cpu_model", "cpu_capability", "cpu_instructions", "threads",
+    "environment",
+)  # fmt: skip
 """The columns that `place` reads."""
 
 
@@ -132,7 +135,7 @@ def place(row: Row, letter: bool) -> str:
     sets are named for a CPU only. A GPU selected by its number is named with it: `NVIDIA H200
     (cuda:1), 1 thread`.
     """
-    name, device = row["device_name"], row["device"]
+    name, device = told_name(row["device_name"], row["cpu_model"]), row["device"]
     parts = (
         f"{name} ({device})" if name and ":" in device else name or device,
         None if on_cuda(row) else instructions_text(row["cpu_capability"], row["cpu_instructions"]),

@@ -25,7 +25,7 @@ from modescope.analysis.recommend.types import (
     name_with_remark,
 )
 from modescope.bench.records.cases import canonical_json
-from modescope.bench.stats.estimates import MARGIN, Estimate
+from modescope.bench.stats.estimates import MARGIN, Estimate, hull, is_wide
 
 DOUBTS = {
     "drift": "its speedup changed from the first rounds to the last",
@@ -36,6 +36,8 @@ DOUBTS = {
     "slow_pace": "the machine was slow",
 }
 """What a flag says of a mode's speedup, in a clause; a flag not in here is shown by its name."""
+
+DISTURBED = "too disturbed to answer: stop other programs, and measure again"
 
 
 @dataclass(frozen=True)
@@ -198,7 +200,8 @@ def _spans(size: str, answers: Sequence[Recommendation]) -> Iterator[Span]:
     """Merges neighbours among `answers`, which are in the order of `size`, into spans.
 
     Neighbours are merged if they agree in outcome and mode, in whether results were checked and the
-    baseline fits into the memory limit, and in the mode whose processes contradict each other.
+    baseline fits into the memory limit, in whether the study was too disturbed, and in the mode
+    whose processes contradict each other.
     """
 
     def alike(placed: tuple[int, Recommendation]) -> tuple[object, ...]:
@@ -206,7 +209,8 @@ def _spans(size: str, answers: Sequence[Recommendation]) -> Iterator[Span]:
         choice = one.choice if one.outcome == MODE else None
         doubted = bool(phrases.unchecked(choice.row) if choice else one.baseline_unchecked)
         disputed = one.disputed.run_id if one.disputed else None
-        return one.outcome, choice and choice.mode, doubted, one.baseline_fits, disputed
+        outcome = one.outcome, choice and choice.mode, one.is_disturbed
+        return *outcome, doubted, one.baseline_fits, disputed
 
     sizes = [json.loads(answer.question.shape)[size] for answer in answers]
     for _, run in groupby(zip(sizes, answers, strict=True), key=alike):
@@ -257,6 +261,8 @@ def _undecided(same: Sequence[Recommendation]) -> str:
     if any(one.kind == "noise" for answer in same for one in answer.refused):
         name = _baseline(same[0].question)
         return f"{_kept(same[0])}: no mode differs from {name} by more than {name} from itself"
+    if same[0].is_disturbed:
+        return f"{_kept(same[0])}: {DISTURBED}"
     margin = numbers.whole_percent(MARGIN)
     return f"{_kept(same[0])}: no mode is shown to be faster by more than {margin}{over}"
 
@@ -336,7 +342,9 @@ def _certainty(answers: Sequence[Recommendation]) -> Iterator[str]:
     if not floors:
         yield f"{baselines[0]} was not measured against itself"
     detectable = [one.detectable for one in answers if one.detectable is not None]
-    if detectable:
+    if any(one.is_disturbed for one in answers):
+        yield DISTURBED
+    elif detectable:
         yield f"gains below {numbers.percent(max(detectable))} may be missed"
 
 
@@ -356,6 +364,8 @@ def _kept(answer: Recommendation) -> str:
 def _factors(ratios: Sequence[Estimate]) -> str:
     if len(ratios) == 1:
         return numbers.ratio(ratios[0])
+    if any(map(is_wide, ratios)):
+        return numbers.ratio(hull(ratios))
     values = _range([one.value for one in ratios], lambda value: f"{value:.2f}")
     return f"{values}× [{min(map(low, ratios)):.2f}, {max(map(high, ratios)):.2f}]"
 

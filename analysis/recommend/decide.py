@@ -75,12 +75,14 @@ def recommend(table: pd.DataFrame, wishes: Wishes = ANYTHING) -> tuple[Recommend
     Results that could not be checked, and other flags on timings, are reported but exclude no row.
 
     A mode is chosen if its interval lies above 1 + MARGIN, and above the noise floor (the baseline
-    against itself) if the floor excludes 1. A mode is tied with the best mode if it is within NEAR
-    of it and their intervals allow a difference below MARGIN. Of tied modes, checked ones are
-    preferred; then the first call, memory and simplicity decide. With `wishes.calls`, the first
-    call is spread over that many further calls (`gain`). Rows that are not known to fit into
-    `wishes.memory_limit_bytes` are left out. If a second process of the chosen mode or of the next
-    best contradicts the first process, the answer is undecided.
+    against itself) if the floor excludes 1. A mode that compiles or captures is not chosen where an
+    interval is wide (`estimates.is_wide`): of the floor, or of a mode that is no clear loss. A mode
+    is tied with the best mode if it is within NEAR of it and their intervals allow a difference
+    below MARGIN. Of tied modes, checked ones are preferred; then the first call, memory and
+    simplicity decide. With `wishes.calls`, the first call is spread over that many further calls
+    (`gain`). Rows that are not known to fit into `wishes.memory_limit_bytes` are left out. If a
+    second process of the chosen mode or of the next best contradicts the first process, the answer
+    is undecided.
     """
     return tuple(
         _confirmed(_answer(rows, _baseline(section, rows[0]), wishes))
@@ -161,11 +163,19 @@ def _answer(rows: Sequence[Row], baseline: Row | None, wishes: Wishes) -> Recomm
             usable.append(_choice(row, ratio, baseline))
     floor, fits = _floor(baseline), fits_into(baseline, wishes.memory_limit_bytes)
     least_gain = 0.0 if fits is False else hurdle(floor)  # a baseline that does not fit cannot win
-    winners = [one for one in usable if low(one.gain) > least_gain]
+    no_losses = [one for one in usable if high(one.gain) >= 1 / (1 + MARGIN)]
+    is_disturbed = any(map(estimates.is_wide, (floor, *(one.speedup for one in no_losses))))
+    barred = [one for one in usable if is_disturbed and formulas.builds(one.row)]
+    winners = [one for one in usable if low(one.gain) > least_gain and one not in barred]
     best = max(winners, key=lambda one: low(one.gain), default=None)
     close = [one for one in winners if best and _is_equal(one.gain, best.gain)]
     others = [one for one in usable if one not in close]
-    lost = (_lost(one, best if one in winners else None, least_gain, wishes) for one in others)
+    lost = (
+        Refusal(one.run_id, one.mode, "disturbed")
+        if one in barred and low(one.gain) > least_gain
+        else _lost(one, best if one in winners else None, least_gain, wishes)
+        for one in others
+    )
     rivals = [one for one in others if high(one.gain) >= 1]
     outcome = _outcome(winners, usable, refused, fits)
     choice, tied = cheapest(close) if close else (None, ())
@@ -178,7 +188,7 @@ def _answer(rows: Sequence[Row], baseline: Row | None, wishes: Wishes) -> Recomm
         wishes, outcome, choice, tied, (*lost, *refused), floor,
         min((one.row["replicates"] for one in usable), default=1),
         max((s for one in usable if (s := one.row["speedup_process_spread"])), default=None),
-        _mde(usable), fits,
+        _mde(no_losses), is_disturbed, fits,
         baseline_unchecked=unchecked[0] if unchecked and all(unchecked) else "",
         rival=max(rivals, key=lambda one: low(one.gain), default=None),
     )  # fmt: skip
@@ -206,12 +216,11 @@ def _floor(baseline: Row | None) -> Estimate | None:
     return estimates.stored_ratio(baseline, "speedup")
 
 
-def _mde(usable: Sequence[Choice]) -> float | None:
-    """Returns the largest `mde` of `usable` rows except clear losses; None if one is unknown.
+def _mde(no_losses: Sequence[Choice]) -> float | None:
+    """Returns the largest `mde` of rows that are no clear losses; None if one is unknown.
 
     `mde` is the smallest true change (0.02: 2 %) that a row's interval shows in 80 % of such runs.
     """
-    no_losses = [one for one in usable if high(one.gain) >= 1 / (1 + MARGIN)]
     known = [one.row["mde"] for one in no_losses if one.row["mde"] is not None]
     return max(known, default=None) if len(known) == len(no_losses) else None
 

@@ -30,6 +30,7 @@ class Question:
     environment: str
     device: str
     device_name: str | None
+    cpu_model: str | None
     cpu_capability: str | None
     cpu_instructions: str | None
     threads: int
@@ -126,6 +127,7 @@ class Recommendation:
     processes: int  # of the usable row that has fewest
     process_spread: float | None  # the largest difference of a row's processes; None: unknown
     mde: float | None  # largest of the rows: the true change that even the least certain detects
+    is_disturbed: bool  # a mode that is no clear loss, or the floor, has a wide interval
     baseline_fits: bool | None  # into the memory limit; None: unknown
     baseline_unchecked: str  # why the baseline's results could not be judged
     rival: Choice | None  # the best other mode, neither tied nor slower than the baseline

@@ -17,7 +17,7 @@ from modescope.analysis.causes.outcome import (
     long_first_call,
     name,
     outcome,
-    times,
+    range_of,
 )
 from modescope.analysis.causes.types import (
     DECISIVE,
@@ -28,6 +28,7 @@ from modescope.analysis.causes.types import (
     REST,
     Finding,
 )
+from modescope.analysis.derive import against
 from modescope.analysis.derive.flags import banner
 from modescope.analysis.derive.mix import mix_of
 from modescope.analysis.derive.select import FAMILY, SECTION, values_of
@@ -39,6 +40,7 @@ from modescope.analysis.recommend.constraints import Wishes
 from modescope.analysis.recommend.types import MODE, Recommendation
 from modescope.analysis.report.chapters import Chapter
 from modescope.analysis.report.study import Study
+from modescope.bench.stats.estimates import Estimate, verdict
 
 MOST_WORKS = 8  # on the first screen; the others are folded
 MAINLY = 0.5
@@ -187,7 +189,7 @@ class _OtherMode:
 
     row: Row
     best: Row | None
-    is_open: bool  # whether it may be as fast, by the intervals
+    ratio: Estimate | None  # its speedup over `best`, as `--against` tells it
     cause: Finding | None
 
     @property
@@ -203,7 +205,7 @@ class _OtherMode:
     def key(self) -> tuple[object, ...]:
         """A key that is equal for modes that share a line on the page."""
         code = self.cause.code if self.cause else ""
-        return code, self.is_open, None if self.best else outcome(self.row)
+        return code, verdict(self.ratio), None if self.best else outcome(self.row)
 
 
 def _others(study: Study, answers: Sequence[Recommendation]) -> list[_OtherMode]:
@@ -217,9 +219,8 @@ def _others(study: Study, answers: Sequence[Recommendation]) -> list[_OtherMode]
         for refused in answer.refused:
             row = study.by_id[refused.run_id]
             if phrases.why_left_out(row) is None:
-                every.append(
-                    _OtherMode(row, best, refused.kind == "open", _cause(study, row, best))
-                )
+                ratio = against.ratio(row, best) if best else None
+                every.append(_OtherMode(row, best, ratio, _cause(study, row, best)))
     of_mode = phrases.grouped((phrases.mode(one.row), one) for one in every)
     furthest = (max(each, key=lambda one: _size(one.row)) for each in of_mode.values())
     return sorted(furthest, key=lambda one: one.times_slower)
@@ -275,12 +276,19 @@ def _comparison(group: Sequence[_OtherMode]) -> str:
     if best is None:
         return comparison(rows[0]) if len(rows) == 1 else comparison_of(rows)
     names = list(dict.fromkeys(map(name, rows)))
-    lead = f"{phrases.listed(names)} {'is' if len(names) == 1 else 'are'}"
-    if group[0].is_open:
-        return f"{lead} not shown to be faster than {name(best)}"
-    ends = (end(one.times_slower for one in group) for end in (min, max))
-    span = " to ".join(dict.fromkeys(map(times, ends))).replace(" times to ", " to ")
-    return f"{lead} {span} slower than {name(best)}"
+    found = verdict(group[0].ratio)
+    ratios = [one.ratio for one in group if one.ratio is not None]
+    if found in _SHOWN:
+        does = _SHOWN[found][len(names) > 1]
+        told = range_of(ratios, inverted=found == "slower")
+        return f"{phrases.listed(names)} {does} {told} as {_MEASURE[found]} as {name(best)}"
+    told = phrases.listed([*dict.fromkeys(map(numbers.ratio, ratios))])
+    are = "is" if len(names) == 1 else "are"
+    return f"{phrases.listed(names)} {are} not shown to be faster than {name(best)}, {told}"
+
+
+_SHOWN = {"slower": ("takes", "take"), "faster": ("is", "are")}
+_MEASURE = {"slower": "long", "faster": "fast"}
 
 
 def _compiles(rows: Iterable[Row]) -> Iterator[Reason]:

@@ -200,6 +200,10 @@ class Rounds:
     pace_rounds_s: tuple[float, ...] | None = nullable(
         "time of a fixed piece of Python code: how fast the machine was"
     )
+    rounds_left_out: int | None = nullable(
+        "further rounds, in which another program took a core from this process while a call was "
+        "timed; 0 too if so few others would be left that all are kept"
+    )
     best_pace_s: float | None = nullable(
         "shortest time of that code (5th percentile of a run) in all runs of these results here"
     )

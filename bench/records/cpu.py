@@ -77,6 +77,24 @@ def lines_of(path: Path) -> list[str]:
         return []
 
 
+_GENERIC = re.compile(r"[^0-9]* Processor")
+_FAMILY = re.compile(r"family (\d+) model (\d+)")
+
+
+def told_name(name: str | None, model: str | None) -> str | None:
+    """Returns the CPU's name as readers see it: `Intel Xeon (6/207)` for one without a number.
+
+    Virtual machines on different processors share a name such as `Intel(R) Xeon(R) Processor`;
+    family and model in `model` (the column `cpu_model`) tell them apart. Other names, and those of
+    which `model` is unknown, stay as they are.
+    """
+    found = _FAMILY.search(model or "")
+    if name is None or found is None or not _GENERIC.fullmatch(name):
+        return name
+    plain = re.sub(r"\((?:R|TM)\)", "", name).removesuffix(" Processor")
+    return f"{plain} ({found[1]}/{found[2]})"
+
+
 BF16 = {"avx512_bf16", "amx_bf16", "avx_ne_convert", "bf16", "svebf16"}
 """Instruction sets that multiply or convert bf16. Without any of them, bf16 makes oneDNN no
 faster."""

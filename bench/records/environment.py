@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from modescope.bench.records.columns import column, nullable
-from modescope.bench.records.cpu import instructions_text
+from modescope.bench.records.cpu import instructions_text, told_name
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,8 @@ def describe_machine(processor: Processor, device_name: str | None, threads: int
     CPU. `threads`: the number of cores that are used.
     """
     instructions = instructions_text(processor.cpu_capability, processor.cpu_instructions)
-    cpu = f"{processor.cpu_name or '–'}{f' ({instructions})' if instructions else ''}"
+    name = told_name(processor.cpu_name, processor.cpu_model)
+    cpu = f"{name or '–'}{f' ({instructions})' if instructions else ''}"
     cores = f"{threads} of {processor.cpu_cores} cores"
     if device_name == processor.cpu_name:
         return f"{cpu}, {cores}"

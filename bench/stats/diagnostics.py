@@ -23,7 +23,14 @@ import numpy as np
 
 from modescope.bench.records.columns import Contention
 from modescope.bench.stats import orders
-from modescope.bench.stats.estimates import MIN_ROUNDS, Samples, check_paired, finite, logarithms
+from modescope.bench.stats.estimates import (
+    MIN_ROUNDS,
+    WIDE,
+    Samples,
+    check_paired,
+    finite,
+    logarithms,
+)
 from modescope.bench.stats.orders import ORDER_P, Logs, Order, rank
 
 DRIFT_P = 0.005
@@ -54,6 +61,7 @@ class Groups:
 
     separation: float  # Ashman's D less its error, which depends on the number of rounds
     distance: float  # between their means, relative
+    boundary: float  # the upper group's values lie above it
 
 
 def drift(values: Samples) -> Effect | None:
@@ -131,7 +139,11 @@ def bimodality(values: Samples) -> Groups | None:
     spread = math.sqrt(float(low.var(ddof=1) + high.var(ddof=1)) / 2)
     distance = float(high.mean() - low.mean())
     separation = distance / spread if spread > 0 else math.inf
-    return Groups(separation * (1 - SEPARATION_ERROR / math.sqrt(n)), math.expm1(distance))
+    return Groups(
+        separation * (1 - SEPARATION_ERROR / math.sqrt(n)),
+        math.expm1(distance),
+        float(low[-1] + np.median(logs)),
+    )
 
 
 def order_effect(differences: Samples, case_first: Order) -> Effect | None:
@@ -155,18 +167,36 @@ class LogRounds:
     `as_played`: ln(baseline time ÷ case time), or ln(case time) without a baseline. `values`: the
     same without a significant effect of the order within rounds (`bench.stats.orders`); their
     median is the result. `least_drift`: the smallest relative drift that is flagged. `case_first`:
-    whether the case ran first; None if that is unknown or there is no baseline.
+    whether the case ran first; None if that is unknown or there is no baseline. `sides`: ln(time)
+    of case and baseline; empty without a baseline.
     """
 
     values: Logs
     as_played: Logs  # the same with the effect of the order
     least_drift: float  # that is flagged
     case_first: Order
+    sides: tuple[Logs, ...] = ()
 
 
 def _is_bimodal(rounds: LogRounds) -> bool:
     split = bimodality(rounds.values)
-    return split is not None and split.separation > SEPARATION and split.distance > MODE_DISTANCE
+    if split is not None and split.separation > SEPARATION and split.distance > MODE_DISTANCE:
+        return True
+    return any(_has_levels(side, rounds.values) for side in rounds.sides)
+
+
+def _has_levels(side: Logs, ratios: Logs) -> bool:
+    """Whether the times of a side have two levels further apart than WIDE, which ratios show, too.
+
+    If both sides have levels of their own, as where time slices of another program fall into some
+    blocks, ratios have three levels or more, which no split in two separates.
+    """
+    split = bimodality(side)
+    if split is None or split.separation <= SEPARATION or split.distance <= WIDE - 1:
+        return False
+    is_upper = side > split.boundary
+    apart = float(np.median(ratios[is_upper]) - np.median(ratios[~is_upper]))
+    return abs(apart) > math.log(WIDE)
 
 
 # flag -> whether it is raised
@@ -185,11 +215,12 @@ DIAGNOSTICS: dict[str, Callable[[LogRounds], bool]] = {
 def flags(case_s: Samples, baseline_s: Samples, case_first: Order) -> tuple[str, ...]:
     """Returns the names of the DIAGNOSTICS that are raised.
 
-    With a baseline only the ratios are judged: what slows both steps leaves ratios unchanged, and
-    the pace of the machine (`pace_rounds_s`) shows it. An effect of the order is removed from the
-    ratios before the other tests, so it raises only its own flag. Durations are in seconds; index i
-    is round i. Returns () below MIN_ROUNDS rounds, or if a value is not a positive duration. Raises
-    ValueError if case and baseline have different numbers of rounds.
+    With a baseline only the ratios are judged, and levels of one side that ratios show: what slows
+    both steps leaves ratios unchanged, and the pace of the machine (`pace_rounds_s`) shows it. An
+    effect of the order is removed from the ratios before the other tests, so it raises only its own
+    flag. Durations are in seconds; index i is round i. Returns () below MIN_ROUNDS rounds, or if a
+    value is not a positive duration. Raises ValueError if case and baseline have different numbers
+    of rounds.
     """
     check_paired(case_s, baseline_s)
     case, baseline = logarithms(case_s), logarithms(baseline_s)
@@ -199,7 +230,7 @@ def flags(case_s: Samples, baseline_s: Samples, case_first: Order) -> tuple[str,
     if baseline is not None:
         ratios = baseline - case
         result = orders.remove_order_effect(ratios, case_first)
-        rounds = LogRounds(result, ratios, RATIO_DRIFT, case_first)
+        rounds = LogRounds(result, ratios, RATIO_DRIFT, case_first, (case, baseline))
     return tuple(name for name, is_up in DIAGNOSTICS.items() if is_up(rounds))
 
 

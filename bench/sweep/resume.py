@@ -28,7 +28,7 @@ CHANGED = "["
 the same budget."""
 
 COLUMNS = (
-    *("schema_version", "run_id", "case_id", "status", "replicate", "environment_id"),
+    *("schema_version", "run_id", "case_id", "status", "replicate", "seed", "environment_id"),
     *("budget", "budget_rank", "budget_settings", "compile_cache", "stopped_early"),
     *("profile", "memory", "max_error", "flags", *COMPARED),
 )
@@ -94,6 +94,8 @@ def _difference(row: dict[str, Any], plan: Plan, environment: Environment) -> st
     ]
     if differing or row["environment_id"] != environment.environment_id:
         return f"{' and '.join(differing) or 'the environment'} changed"
+    if row["seed"] != plan.seed:
+        return f"seed was {row['seed']}"
     if row["budget_rank"] < budget.rank:
         return f"only budget={row['budget']} so far"
     if row["budget"] != budget.name and CHANGED in row["budget"] + budget.name:

@@ -22,6 +22,7 @@ from modescope.bench.records.errors import UsageError
 from modescope.bench.records.rows import CONFIRMATIONS, ROWS, join
 from modescope.bench.resolve import Request
 from modescope.bench.settings import preset, usage_error
+from modescope.bench.sweep import others
 from modescope.bench.sweep.attempt import (
     ALONE,
     Place,
@@ -141,6 +142,8 @@ def _measure(jobs: list[Job], request: Request, by_run: dict[str, Job]) -> Itera
             by_run[reuse.run_id] = job
             yield reuse.run_id
     missing = [n for n, reuse in enumerate(reuses) if reuse.run_id is None]
+    if request.sweep and missing and (busy := others.warning()):
+        print(busy, file=sys.stderr, flush=True)
     with progress_bar(len(missing), "case") as bar:
         for number, position in enumerate(missing, 1):
             job = jobs[position]

@@ -18,6 +18,7 @@ from modescope.bench.stats import diagnostics, estimates
 from modescope.bench.timing import contention, pace
 from modescope.bench.timing.memory_layout import Redraw
 from modescope.bench.timing.paired import play_pairs
+from modescope.bench.timing.rounds import UNWATCHED, Interruptions
 from modescope.bench.timing.timers import calls_for, latency, reading_cost
 
 FIRST_CALLS = 3  # graph modes of torch.compile: one warms up, one records, one replays
@@ -101,6 +102,7 @@ def compare(
     redraw: Redraw,
     on_phase: Callable[[str], object] = lambda phase: None,
     count_compilations: CountFromNow = lambda: lambda: 0,
+    watch: Interruptions = UNWATCHED,
 ) -> Comparison:
     """Warms the steps up, then times them in paired rounds, whose order `seed` determines.
 
@@ -108,13 +110,16 @@ def compare(
     called before the blocks of the rounds, `on_phase` with the name of each phase.
     `count_compilations` is called before the rounds; the function that it returns is called after
     them, and returns how often torch compiled meanwhile. This is reported, but raises nothing.
+    `watch` counts interruptions of the timed calls.
     """
     on_phase("warm-up")
     warmth = warm_up([case] if baseline is None else [case, baseline], device, budget)
     on_phase("timing")
     compilations = count_compilations()
     expected_s = warmth.per_call_s
-    rounds = play_pairs(case, baseline, device, budget, seed, expected_s, redraw, pace.clock())
+    rounds = play_pairs(
+        case, baseline, device, budget, seed, expected_s, redraw, pace.clock(), watch
+    )
     return Comparison(replace(rounds, warmup_s=warmth.seconds), warmth.steady, compilations())
 
 
@@ -130,7 +135,10 @@ def measure(
 ) -> Measurement:
     """Does what `compare` does, and records the load of the machine and the state of the device."""
     counters, before = contention.read(), devices.read_conditions(device)
-    comparison = compare(case, baseline, device, budget, seed, redraw, on_phase, count_compilations)
+    comparison = compare(
+        case, baseline, device, budget, seed, redraw, on_phase, count_compilations,
+        contention.interruptions(),
+    )  # fmt: skip
     watched = contention.load_between(counters, contention.read())
     after = devices.read_conditions(device)
     return Measurement(comparison, watched, devices.device_state(before, after))

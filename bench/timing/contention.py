@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import TypeVar
 
 from modescope.bench.records.columns import Contention
 from modescope.bench.records.cpu import cgroups, lines_of
+from modescope.bench.timing.rounds import Interruptions
 
 THROTTLED_UNITS_S = {"throttled_usec": 1e-6, "throttled_time": 1e-9}
 """Keys of throttled time in cpu.stat, and its unit in seconds: of cgroups of version 2, then of
@@ -70,6 +72,23 @@ def load_between(before: Counters, after: Counters) -> Contention:
         machine_cores=after.cores,
         cgroup_throttled_s=_difference(before.throttled_s, after.throttled_s),
     )
+
+
+def interruptions(root: Path = Path("/")) -> Interruptions:
+    """Returns what counts the interruptions of this process, of all of its threads.
+
+    They are involuntary context switches, and ticks of all cores that a hypervisor gave to others
+    (stolen time in /proc/stat; 0 on systems without that file).
+    """
+
+    def switches() -> int:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
+
+    def stolen() -> int:
+        totals = [line.split() for line in lines_of(root / "proc/stat") if line[:4] == "cpu "]
+        return int(totals[0][8]) if totals and len(totals[0]) > 8 else 0
+
+    return Interruptions(switches, stolen)
 
 
 def _difference(before: Number | None, after: Number | None) -> Number | None:

@@ -16,7 +16,9 @@ from modescope.bench.records.columns import Rounds
 from modescope.bench.stats import estimates
 from modescope.bench.timing.memory_layout import Redraw
 from modescope.bench.timing.rounds import (
+    UNWATCHED,
     Clock,
+    Interruptions,
     Round,
     Seconds,
     Side,
@@ -49,6 +51,7 @@ def play_pairs(
     per_call_s: Sequence[float],
     redraw: Redraw = lambda: None,
     pace: Clock | None = None,
+    watch: Interruptions = UNWATCHED,
 ) -> Rounds:
     """Plays paired rounds of case and baseline; without a baseline, rounds of the case alone.
 
@@ -59,7 +62,9 @@ def play_pairs(
 
     `per_call_s`: expected duration of a call of each step, as from `warm_up`. `seed`: determines
     the order within rounds. `redraw`: see `bench.timing.memory_layout`. `pace`: a clock to read in
-    every round, see `bench.timing.pace`.
+    every round, see `bench.timing.pace`. `watch`: counts how often other programs took a core. The
+    rounds in which they did are left out, unless fewer than the pilot's number would be left, as
+    where calls are longer than a time slice.
     """
     steps = (case,) if baseline is None else (case, baseline)
     compared = latency_clock("latency", steps, device, budget, per_call_s, redraw)
@@ -69,20 +74,23 @@ def play_pairs(
         start = device.clock()
         pilot = orders(clocks, budget.pilot_rounds, shuffle)
         patience = start + PILOT_PATIENCE * budget.timed_max_s
-        played = play(clocks, pilot, device, patience)
+        played = play(clocks, pilot, device, patience, watch)
         coarse = budget.slow_half_width if _is_slow(played) else None
         goal = _goal(played, device.clock() - start, budget, coarse or budget.half_width)
         rest = orders(clocks, max(0, goal - len(played)), shuffle)
-        played += play(clocks, rest, device, start + budget.timed_max_s)
+        played += play(clocks, rest, device, start + budget.timed_max_s, watch)
         seconds = device.clock() - start
-    case_s, baseline_s = _durations(played)
+    calm = [each for each in played if not each.interruptions]
+    kept = calm if len(calm) >= budget.pilot_rounds else played
+    case_s, baseline_s = _durations(kept)
     return Rounds(
         timed_s=seconds,
         calls_per_round=compared.sides[0].calls,
         latency_rounds_s=case_s,
         baseline_latency_rounds_s=baseline_s,
-        case_ran_first=None if baseline is None else tuple(each.case_first for each in played),
-        pace_rounds_s=medians(played, 1, 0) if pace else None,
+        case_ran_first=None if baseline is None else tuple(each.case_first for each in kept),
+        pace_rounds_s=medians(kept, 1, 0) if pace else None,
+        rounds_left_out=len(played) - len(kept),
         stopped_early=coarse is not None,
         latency_calls_s=thin([call_s for each in played for call_s in each.case_calls_s]),
     )

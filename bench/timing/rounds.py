@@ -24,6 +24,21 @@ MAX_SINGLE_CALLS = 4000  # enough for a 99th percentile; more would only make fi
 SETTLING_S = 0.01  # settling takes no longer: a long step fills the caches with its first call
 
 
+@dataclass(frozen=True)
+class Interruptions:
+    """Counters of how often other programs took a core from this process.
+
+    Only differences mean something. `stolen` may take so long that it cools caches: it is read
+    before the untimed calls of a block, `switches` right before the timed ones.
+    """
+
+    switches: Callable[[], int] = lambda: 0
+    stolen: Callable[[], int] = lambda: 0
+
+
+UNWATCHED = Interruptions()
+
+
 Timer = Callable[[Step, Device, int], Timing]
 """A function that times a number of calls of a step on a device, such as those of
 `bench.timing.timers`."""
@@ -70,6 +85,7 @@ class Round:
     order: Order
     timings: tuple[tuple[Timing, ...], ...]  # by clock and side: the median of a block's samples
     case_calls_s: Seconds  # samples of the first clock and side, thinned
+    interruptions: int  # of the timed blocks of the first clock
 
     @property
     def case_first(self) -> bool:
@@ -102,12 +118,16 @@ def _draw_order(clocks: Sequence[Clock], shuffle: random.Random) -> Order:
 
 
 def play(
-    clocks: Sequence[Clock], planned: Sequence[Order], device: Device, deadline: float
+    clocks: Sequence[Clock],
+    planned: Sequence[Order],
+    device: Device,
+    deadline: float,
+    watch: Interruptions = UNWATCHED,
 ) -> list[Round]:
     """Plays a round for each order in `planned`; stops if the next would end after `deadline`.
 
     `deadline` is a reading of `device.clock`, in seconds. The first round is always played, unless
-    the deadline has passed.
+    the deadline has passed. `watch` counts interruptions, outside of the timed calls.
     """
     played: list[Round] = []
     began = ended = device.clock()
@@ -115,12 +135,12 @@ def play(
         if ended + (ended - began) > deadline:
             break
         began = device.clock()
-        played.append(_round(clocks, order, device))
+        played.append(_round(clocks, order, device, watch))
         ended = device.clock()
     return played
 
 
-def _round(clocks: Sequence[Clock], order: Order, device: Device) -> Round:
+def _round(clocks: Sequence[Clock], order: Order, device: Device, watch: Interruptions) -> Round:
     """Plays one round. Each block begins with a redraw, a call of the other step and untimed calls.
 
     Without these, the first block of a pair would follow any step and the second always the other
@@ -129,23 +149,32 @@ def _round(clocks: Sequence[Clock], order: Order, device: Device) -> Round:
     """
     timings = [[Timing(())] * len(clock.sides) for clock in clocks]
     case_calls_s: Seconds = ()
+    interruptions = 0
     for place, number in order:
         clock = clocks[place]
+        stolen, switches = watch.stolen(), watch.switches()
         if clock.turns > 1:
             if order.index((place, number)) < order.index((place, 1 - number)):
                 timings[place] = _take_turns(clock, number, device)
+                interruptions += _since(stolen, switches, watch) if place == 0 else 0
             continue
         side, other = clock.sides[number], clock.sides[-1 - number]
         placement = clock.redraw()
         _settle(other, 1)
         _settle(side, side.settling_calls)
+        switches = watch.switches()
         timing = side.timer(side.step, device, side.calls)
+        interruptions += _since(stolen, switches, watch) if place == 0 else 0
         del placement
         middle_s = timing.median_s
         timings[place][number] = replace(timing, samples_s=() if middle_s is None else (middle_s,))
         if place == number == 0:
             case_calls_s = thin(timing.samples_s)
-    return Round(order, tuple(map(tuple, timings)), case_calls_s)
+    return Round(order, tuple(map(tuple, timings)), case_calls_s, interruptions)
+
+
+def _since(stolen: int, switches: int, watch: Interruptions) -> int:
+    return watch.switches() - switches + watch.stolen() - stolen
 
 
 def round_seconds(clock: Clock, per_call_s: Sequence[float]) -> float:

@@ -148,7 +148,7 @@ GRAPH: Columns = {
     "calls_per_round": math.ceil(1.5e-3 / GRAPH_S), "latency_rounds_s": rounds(14, GRAPH_S),
     "baseline_latency_rounds_s": rounds(14, GRAPH_BASELINE_S), "case_ran_first": Half(14),
     "pace_rounds_s": rounds(14, waited_s(50, 1.5)), "latency_calls_s": rounds(140, GRAPH_S),
-    "stopped_early": False, "best_pace_s": waited_s(50),
+    "rounds_left_out": 0, "stopped_early": False, "best_pace_s": waited_s(50),
     # Rounds of the clocks, of which there are 13; no two clocks have the same time. The device is
     # busy for longer than the host.
     "clocks_latency_rounds_s": rounds(13, GRAPH_S),

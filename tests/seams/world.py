@@ -21,6 +21,7 @@ from modescope.bench.sweep.attempt import Place
 from modescope.bench.sweep.isolation import ChildOutcome
 from modescope.bench.sweep.prepare import Job
 from modescope.bench.timing import contention, pace
+from modescope.bench.timing.rounds import UNWATCHED
 from tests.seams.machine import Kind, Launches, Machine, Process, metered
 
 BATCH = 6
@@ -169,6 +170,7 @@ def running(machine: Machine) -> Iterator[None]:
         patch.setattr(isolation, "call", call)
         patch.setattr(runner, "find", lambda name: machine)
         patch.setattr(contention, "read", machine.counters)
+        patch.setattr(contention, "interruptions", lambda: UNWATCHED)
         patch.setattr(pace, "work", machine.fixed_work)
         patch.setattr(pace.clock, "__defaults__", (machine.fixed_work,))
         patch.setattr(capture, "_export", machine.recording)

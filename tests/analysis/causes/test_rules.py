@@ -282,3 +282,24 @@ def test_a_gpu_without_bf16_is_named_by_its_compute_capability(
     ]
     found = _of(tmp_path, *records, compute_capability=capability)
     assert ("no_native_dtype" in found) is named
+
+
+WIDE: dict[str, Any] = {"speedup": 10.73, "speedup_ci_low": 1.29, "speedup_ci_high": 13.42}
+
+
+def test_of_a_wide_interval_a_cause_claims_what_its_end_proves(tmp_path: Path) -> None:
+    rows = rows_of([record("eager"), record("inference_mode", speedup=10.73)], tmp_path)
+    found = {one.code: one for one in of_last(rows, **WIDE)}["no_autograd"]
+    assert found.share == pytest.approx(1 - 1 / 1.29)
+    assert "is at least 1.29× as fast as eager: " in found.text
+    assert "saves at least 22 % of" in found.text
+    assert "10.7" not in found.text
+    narrow = {one.code: one for one in of_last(rows)}["no_autograd"]
+    assert narrow.share == pytest.approx(1 - 1 / 10.73, abs=0.001)
+
+
+def test_of_a_wide_interval_a_remedy_names_no_middle(tmp_path: Path) -> None:
+    other, eager = rows_of([record("inference_mode", speedup=2.0), record("eager")], tmp_path)
+    left_on = findings([{**other, **WIDE}, {**eager, "speedup_ci_high": 1.02}])[-1]
+    (sentence,) = (one.sentence for one in left_on if one.code == "grad_left_on")
+    assert "is at least 1.2" in sentence

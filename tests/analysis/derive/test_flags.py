@@ -21,6 +21,7 @@ from modescope.analysis.derive.flags import (
 from modescope.analysis.derive.profile import DOUBTS
 from modescope.analysis.format import cells
 from modescope.bench.case.profiler.profile import CHECKS
+from modescope.bench.records.columns import estimate_columns
 from modescope.bench.records.results import Record
 from modescope.bench.stats.diagnostics import DIAGNOSTICS
 from modescope.bench.summary import RULES
@@ -203,7 +204,8 @@ def test_every_flag_is_explained_and_no_other() -> None:
 
 def row(*flags: str, **columns: Any) -> dict[str, Any]:
     touch = doubtful_figures(flags)
-    return {"status": "ok", "budget_rank": 1, "flags": [*flags], "flags_touch": touch} | columns
+    known = {"status": "ok", "budget_rank": 1, "flags": [*flags], "flags_touch": touch}
+    return known | dict(zip(estimate_columns("speedup"), (1.4, 1.3, 1.5), strict=True)) | columns
 
 
 def test_each_flag_is_a_remark_or_in_the_legend_and_marks_a_figure() -> None:
@@ -212,6 +214,8 @@ def test_each_flag_is_a_remark_or_in_the_legend_and_marks_a_figure() -> None:
         assert cells.approximate("3 µs", row("x", flag), one.touches) == "~3 µs"
     rows = [row("contended", "drift"), row("split_disagrees", "contended"), row()]
     assert "(contended 2 rows, split_disagrees 1 row)" in legend(rows)
+    assert "not affected" in legend(rows)
+    assert "not affected" not in legend([*rows, row("contended", speedup_ci_high=13.4)])
     assert cells.approximate("3 µs", row("contended"), "split") == "3 µs"
     assert cells.approximate("–", row("contended"), "latency") == "–"
 
@@ -222,6 +226,10 @@ def test_more_than_half_of_the_measured_rows_make_a_banner() -> None:
         half = [row(flag), row()]
         assert banner(half) == ""
         assert happened in banner([row(flag), *half])
+        assert "withstand" in banner([row(flag), *half])
+        wide = banner([row(flag, speedup_ci_high=13.4), *half])
+        assert "withstand" not in wide
+        assert "wide because of it (1 speedup)" in wide
         for columns in ({"status": "skipped"}, {"budget_rank": 0}):
             assert banner([*half, row(flag, **columns)]) == ""
             assert banner([row(flag), row(**columns)])

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from modescope.analysis.format import numbers
+from modescope.bench.stats.estimates import Estimate
 
 
 @pytest.mark.parametrize(
@@ -28,11 +29,20 @@ from modescope.analysis.format import numbers
         (numbers.tick, [5e-4, numbers.time_unit], "500 µs"),
         (numbers.factor_interval, [1.2345, 1.2, 1.27], "1.23× [1.20, 1.27]"),
         (numbers.factor_interval, [1.2344, 1.2316, 1.2376], "1.234× [1.232, 1.238]"),
+        (numbers.factor_interval, [1.03, 1.008, 1.053], "1.030× [1.008, 1.053]"),
+        (numbers.factor_interval, [1.04, 1.012, 1.07], "1.040× [1.012, 1.070]"),
+        (numbers.factor_interval, [0.96, 0.92, 0.993], "0.960× [0.920, 0.993]"),
         (numbers.share_interval, [0.81, 0.79, 0.82], "81 % [79, 82]"),
         (numbers.share_interval, [0.81, 0.808, 0.812], "81.0 % [80.8, 81.2]"),
         (numbers.percent, [0.00531], "0.53 %"),
         (numbers.percent, [1.62], "160 %"),
-        (numbers.times, [1.94], "1.9×"),
+        (numbers.ratio, [Estimate(10.73, 1.29, 13.42)], "at least 1.29×"),
+        (numbers.ratio, [Estimate(0.3, 0.1, 0.78)], "at most 0.78×"),
+        (numbers.ratio, [Estimate(1.15, 0.81, 1.55)], "between 0.81× and 1.55×"),
+        (numbers.ratio, [Estimate(1.2, 1.05, 1.5)], "1.20× [1.05, 1.50]"),
+        (numbers.middle, [Estimate(1.2, 1.05, 1.5)], "1.20×"),
+        (numbers.middle, [Estimate(1.2, None, None)], "1.20×"),
+        (numbers.middle, [Estimate(10.73, 1.29, 13.42)], "at least 1.29×"),
         (numbers.counted, [1, "kernel", "kernels"], "1 kernel"),
         # A limit in the unit that it was chosen in
         (numbers.limit, [8 * 10**9], "8 GB"),

@@ -137,3 +137,15 @@ def test_how_sure_an_answer_is_follows_from_its_least_certain_row(tmp_path: Path
         return float(re.findall(r"gains below ([\d.]+) %", certainty)[0])
 
     assert missed_percent(0.01) < missed_percent(0.01, 0.2)
+
+
+def test_where_an_interval_is_wide_the_answer_says_to_stop_other_programs(tmp_path: Path) -> None:
+    rows = [control(), record("compile", speedup=3.0), record("no_grad", speedup=2.0, spread=1.0)]
+    (one,) = advice(tmp_path, rows)
+    assert "fp32: no_grad, at least 1.43×" in one.precisions[0].text
+    assert "too disturbed to answer" in one.certainty
+    assert "may be missed" not in one.certainty
+    (one,) = advice(
+        tmp_path / "compiled alone", [control(), record("compile", speedup=3.0, spread=1)]
+    )
+    assert "fp32: eager: too disturbed to answer" in one.precisions[0].text

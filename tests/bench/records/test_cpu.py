@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from modescope.bench.records.cpu import physical_cores, quota_cores, usable_cores
+from modescope.bench.records.cpu import physical_cores, quota_cores, told_name, usable_cores
 from tests.helpers.paths import machine
 
 
@@ -55,3 +55,23 @@ def test_usable_cores_follow_the_cgroup_quota(
     limits = {f"sys/fs/cgroup/{name}": text for name, text in files.items()}
     root = machine(tmp_path, {"proc/self/cgroup": cgroup, **limits})
     assert quota_cores(root) == cores
+
+
+XEON = "GenuineIntel family 6 model 207 stepping 2"
+
+
+@pytest.mark.parametrize(
+    ("name", "model", "told"),
+    [
+        ("Intel(R) Xeon(R) Processor", XEON, "Intel Xeon (6/207)"),
+        ("AMD EPYC Processor", "AuthenticAMD family 26 model 2 stepping 1", "AMD EPYC (26/2)"),
+        ("Intel(R) Xeon(R) Processor", None, "Intel(R) Xeon(R) Processor"),
+        ("AMD EPYC 9B45 Processor", XEON, "AMD EPYC 9B45 Processor"),
+        ("NVIDIA H100 80GB HBM3", XEON, "NVIDIA H100 80GB HBM3"),
+        (None, XEON, None),
+    ],
+)
+def test_a_name_without_a_number_is_told_with_family_and_model(
+    name: str | None, model: str | None, told: str | None
+) -> None:
+    assert told_name(name, model) == told

@@ -328,3 +328,37 @@ def test_a_clock_rate_that_falls_by_3_percent_is_throttled(
     assert is_throttled(clocks_hz, None) is expected
     assert is_throttled(clocks_hz, ()) is expected
     assert is_throttled(clocks_hz, ("sw_power_cap",))
+
+
+def _time_slices(source: np.random.Generator, rounds: int, share: float) -> Numbers:
+    """Blocks of 2 ms, into `share` of which a time slice of some 20 ms falls."""
+    calm = 2e-3 * source.lognormal(0.0, 0.1, rounds)
+    return calm + np.where(source.random(rounds) < share, source.uniform(13e-3, 30e-3, rounds), 0)
+
+
+def test_time_slices_in_blocks_of_both_sides_are_two_levels() -> None:
+    source = np.random.default_rng(57)
+    raised = [
+        "bimodal" in diagnostics.flags(
+            _time_slices(source, 17, 0.35) / 1.4, _time_slices(source, 17, 0.6), None
+        )
+        for _ in range(200)
+    ]  # fmt: skip
+    assert np.mean(raised) > 0.9
+
+
+def test_levels_that_both_sides_of_a_round_share_are_none_of_the_ratios() -> None:
+    source = np.random.default_rng(58)
+    pace = np.where(source.random((500, 60)) < 0.4, 1.75, 1.0)
+    noise = source.lognormal(0.0, 0.02, (2, 500, 60))
+    raised = [
+        diagnostics.flags(a, b, None) for a, b in zip(pace * noise[0], pace * noise[1], strict=True)
+    ]
+    assert np.mean(["bimodal" in flags for flags in raised]) < 0.01
+
+
+def test_broad_noise_of_single_blocks_has_no_levels() -> None:
+    source = np.random.default_rng(59)
+    sides = source.lognormal(0.0, 0.5, (1000, 2, 17))
+    raised = [diagnostics.flags(case, baseline, None) for case, baseline in sides]
+    assert np.mean(["bimodal" in flags for flags in raised]) < 0.01

@@ -83,7 +83,7 @@ def reuses(
     return find_earlier([job] * count, request, taken)
 
 
-OTHERS = {"study": "other", "seed": 7, "host": "other", "git_commit": "other", "load_1min": 9.0}
+OTHERS = {"study": "other", "host": "other", "git_commit": "other", "load_1min": 9.0}
 REUSED = "reused"
 WRONG = {"status": "wrong_result"}
 
@@ -95,6 +95,8 @@ WRONG = {"status": "wrong_result"}
         (OTHERS, {}, REUSED),
         ({"case_id": "another"}, {}, None),
         ({"replicate": 1}, {}, None),
+        ({"seed": 7}, {}, "seed was 7"),
+        ({"seed": 7}, {"seed": 7}, REUSED),
         ({"compile_cache": "warm"}, {}, "compile_cache was warm"),
         ({"budget_rank": 1, "budget": "quick"}, {}, "only budget=quick so far"),
         ({"budget_rank": 3, "budget": "thorough", "budget_settings": "{}"}, {}, REUSED),

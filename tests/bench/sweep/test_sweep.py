@@ -15,7 +15,7 @@ import pytest
 
 from modescope.analysis.derive.registry import derived
 from modescope.bench import run as running
-from modescope.bench.sweep import isolation, prepare, sweep
+from modescope.bench.sweep import isolation, others, prepare, sweep
 from tests.helpers import composing
 from tests.helpers.commands import Answer, Cli, last_of_each, rows, rows_in
 from tests.helpers.worlds import World
@@ -40,6 +40,7 @@ def run(
 ) -> Iterator[Cli]:
     """A command without memory of earlier ones; its table is left out."""
     monkeypatch.setattr(running, "show", lambda *_: 0)
+    monkeypatch.setattr(others, "warning", lambda: "")
 
     def call(*arguments: str) -> Answer:
         prepare._hosts.clear()
@@ -108,6 +109,14 @@ def test_without_a_terminal_each_finished_case_is_a_line(run: Cli, world: World)
     assert [line.partition("  ")[0] for line in lines] == ["1/3", "2/3", "3/3"]
     assert [line.split()[-3] for line in lines] == ["equivalent,", "faster,", "slower,"]
     assert run(*ALONE).err == ""
+
+
+def test_a_sweep_says_first_that_the_machine_is_busy(
+    run: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(others, "warning", lambda: "warning: busy")
+    assert run(*MODES).err.startswith("warning: busy\n")
+    assert "busy" not in run(*MODES).err  # nothing is left to measure
 
 
 # What is left out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import math
+import random
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import count
@@ -16,6 +17,7 @@ from modescope.bench.records.cases import Budget
 from modescope.bench.records.columns import Rounds
 from modescope.bench.stats import estimates as stats
 from modescope.bench.timing.paired import play_pairs
+from modescope.bench.timing.rounds import Interruptions
 from tests.helpers.made_up_records import BUDGET
 from tests.helpers.simulated import (
     Placements,
@@ -199,3 +201,55 @@ def test_series_take_turns_so_that_both_have_the_same_pace(queues: bool) -> None
     ratios = [theirs / ours for ours, theirs in pairs]
     assert ratios == pytest.approx([1.25] * 12, rel=0.03)  # as a whole up to 39 % off
     assert median(ratios) == pytest.approx(1.25, rel=0.015)
+
+
+SLICE_S = 20e-3  # of another program
+
+SHORT = replace(BUDGET, block_s=1e-3, max_rounds=120, timed_max_s=5.0)
+
+
+def busy_race(ratio: float, seed: int, share: float, call_s: float = 2e-3) -> Rounds:
+    """A case `ratio` times as fast as its baseline, and a time slice in a `share` of the calls."""
+    device, source, taken = SimulatedDevice(queues=False), random.Random(seed), [0]
+
+    def work(length_s: float) -> Callable[[], None]:
+        def call() -> None:
+            device.launch(length_s * source.lognormvariate(0.0, 0.03), 0.0)
+            if source.random() < share:
+                taken[0] += 1
+                device.launch(SLICE_S * source.uniform(0.7, 1.3), 0.0)
+
+        return call
+
+    watch = Interruptions(switches=lambda: taken[0])
+    sides = work(call_s / ratio), work(call_s)
+    return play_pairs(*sides, device, SHORT, seed, (call_s / ratio, call_s), watch=watch)
+
+
+def told(result: Rounds) -> stats.Estimate:
+    ratio = stats.speedup(
+        result.latency_rounds_s, result.baseline_latency_rounds_s, result.case_ran_first
+    )
+    assert ratio is not None
+    return ratio
+
+
+@pytest.mark.parametrize("ratio", [0.8, 1.0, 1.1, 1.4])
+def test_rounds_that_a_time_slice_falls_into_are_left_out(ratio: float) -> None:
+    for seed in range(25):
+        result = busy_race(ratio, seed, 0.3)
+        estimate = told(result)
+        right = {"inconclusive", "faster" if ratio > 1 else "slower" if ratio < 1 else "equivalent"}
+        assert stats.verdict(estimate) in right
+        assert estimate.value == pytest.approx(ratio, rel=0.1)
+        assert not stats.is_wide(estimate)
+        assert result.rounds_left_out
+        assert len(result.latency_rounds_s or ()) >= SHORT.pilot_rounds
+        assert len(result.latency_rounds_s or ()) == len(result.case_ran_first or ())
+
+
+def test_where_most_rounds_are_interrupted_all_are_kept() -> None:
+    result = busy_race(1.4, 0, 0.9)
+    assert result.rounds_left_out == 0
+    assert len(result.latency_rounds_s or ()) >= SHORT.pilot_rounds
+    assert busy_race(1.4, 0, 0.0).rounds_left_out == 0
