@@ -90,7 +90,10 @@ def same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 def _bits(tensor: torch.Tensor) -> torch.Tensor:
     plain = tensor.detach().resolve_conj().resolve_neg()
-    return plain.contiguous().reshape(-1).view(torch.uint8)
+    flat = plain.contiguous().reshape(-1)
+    if flat.stride() != (1,):  # one element that was expanded
+        flat = flat.new_empty(flat.shape).copy_(flat)
+    return flat.view(torch.uint8)
 
 
 def distinct(tensor: torch.Tensor) -> torch.Tensor:

@@ -88,6 +88,15 @@ def test_sparse_inputs_keep_their_places_and_get_other_values(
     assert Subject(nn.Identity(), inputs).cast(torch.float64).inputs.args[0].dtype == torch.float64
 
 
+def test_expanded_tensors_are_compared_without_a_copy_of_all_they_show() -> None:
+    large = torch.zeros(1).expand(2**20, 2**20)
+    assert geometry.same_bits(large, torch.zeros(1).expand(2**20, 2**20))
+    assert not geometry.same_bits(large, torch.ones(1).expand(2**20, 2**20))
+    assert geometry.same_bits(torch.tensor(float("nan")), torch.tensor(float("nan")))
+    assert not geometry.same_bits(torch.eye(2), torch.zeros(2, 2))
+    assert geometry.same_bits(torch.eye(3), torch.eye(3).t())
+
+
 def test_a_buffer_that_is_expanded_is_put_back() -> None:
     module = nn.Module()
     module.register_buffer("mask", torch.ones(1, 3).expand(2, 3))
