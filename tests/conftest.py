@@ -214,9 +214,17 @@ def results(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def cli(in_run_py: None, capfd: pytest.CaptureFixture[str], results: Path) -> Cli:
-    """`python run.py` in this process; the output includes that of children."""
+def cli(
+    in_run_py: None,
+    capfd: pytest.CaptureFixture[str],
+    results: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Cli:
+    """`python run.py` in this process, on a quiet machine; the output includes that of children."""
     from modescope.bench.run import main
+    from modescope.bench.sweep import others
+
+    monkeypatch.setattr(others, "warning", lambda: "")
 
     def call(*arguments: str) -> Answer:
         status = main(_with_results(results, arguments))

@@ -25,7 +25,8 @@ def test_a_users_packages_do_not_replace_ours(tmp_path: Path) -> None:
     variables = {**os.environ, "PYTHONPATH": str(tmp_path)}
     command = [sys.executable, str(ROOT / "run.py"), *words]
     done = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (0, "")
+    told = [line for line in done.stderr.splitlines() if "machine is busy" not in line]
+    assert (done.returncode, told) == (0, [])
     assert [row["status"] for row in rows(tmp_path / "results")] == ["ok"]
 
 
