@@ -258,7 +258,8 @@ def test_modules_that_are_numbered_are_copied_if_they_can_be(
         net[0].number = next(numbers)
         if not copyable:
             locked(net)
-        return net
+        made: nn.Module = net
+        return made
 
     made: Any = drawn(monkeypatch, build)
     assert (made.subject.again is None) is copyable
