@@ -33,7 +33,8 @@ class Counts(nn.Module):
             self.get_buffer("calls").add_(1)
         if argument:
             x.zero_()
-        return y
+        result: Tensor = y
+        return result
 
 
 def subject(state: tuple[str, ...], changes: tuple[str, ...] = (), **asked: bool) -> Subject:
@@ -55,10 +56,8 @@ def test_each_call_returns_the_same() -> None:
     for own in CASES:
         step = arguments.call_of(own, own.module)
         assert isinstance(step, Prepared)
-        first, second, third = step(), step(), own.call()
-        assert isinstance(first, Tensor)
-        assert torch.equal(first, second)
-        assert torch.equal(first, third)
+        results: list[Any] = [step(), step(), own.call()]
+        assert all(torch.equal(results[0], each) for each in results)
 
 
 def test_calls_may_follow_each_other_if_nothing_is_written_to_the_device() -> None:
