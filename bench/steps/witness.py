@@ -20,6 +20,7 @@ from typing import Any
 
 import torch
 
+from modescope.bench.devices.cuda import gpu_in_use
 from modescope.bench.records.cases import INPUTS, MODEL, Model
 from modescope.bench.records.errors import one_line
 from modescope.bench.steps import (
@@ -94,13 +95,13 @@ def first_call(subject: Subject) -> FirstCall:
     module, seen = subject.module, _Operators()
     modes = [(part, part.training) for part in module.modules()]
     before = Snapshot(module)
-    cuda = [torch.cuda.current_device()] if torch.cuda.is_initialized() else []
+    gpu = gpu_in_use()
     device = "cuda" if any(each.is_cuda for each in subject.tensors()) else "cpu"
     try:
         with (
             torch_settings.keep(),
             copies.keep_generators(),
-            torch.random.fork_rng(cuda),
+            torch.random.fork_rng([gpu] if gpu else []),
             torch.inference_mode(False),
             torch.autocast("cpu", enabled=False),
             torch.autocast("cuda", enabled=False),
@@ -149,7 +150,7 @@ def seen_in_fork(module: torch.nn.Module, inputs: object) -> dict[str, Any]:
     the system is no Linux), it is not called.
     """
     kept = seen(module, None)
-    if sys.platform != "linux" or torch.cuda.is_initialized():
+    if sys.platform != "linux" or gpu_in_use():
         return kept
     reading, writing = os.pipe()
     with warnings.catch_warnings():
