@@ -316,7 +316,8 @@ def less_work(context: Context) -> str:
         return f"Lower the precision: {phrases.variant(best)} is {_as_fast(best)} as fast."
     sets = row["cpu_instructions"]
     is_native = phrases.on_cuda(row) or (sets is not None and not BF16.isdisjoint(sets.split()))
-    if is_native and best is None:
+    keeps = bool(row.get("dtypes_kept"))  # floats that a lower precision would not change
+    if is_native and best is None and not keeps:
         return "Try a lower precision (dtype=bf16)."
     return last_resort
 
