@@ -22,6 +22,7 @@ _HELD = {
     "inputs": "input_bytes",
     "state": "optimizer_state_bytes",
     "gradients": "gradient_bytes",
+    "workspaces": "workspace_bytes",
 }
 _COLUMNS = _HELD | {"saved": "saved_activation_bytes", "copies": "autocast_copy_bytes"}
 

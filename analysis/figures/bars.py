@@ -201,7 +201,8 @@ _OF_MEMORY = {
     "inputs": Look("inputs", "#3d444c"),
     "state": Look("optimizer state", _DARK),
     "gradients": Look("gradients", _DARK, "////"),
-    "kept": Look("other resident", _PALE, "||||"),  # on CUDA mostly the workspace of cuBLAS
+    "workspaces": Look("workspaces of cuBLAS", _PALE, "...."),
+    "kept": Look("other resident", _PALE, "||||"),
     "pool": Look("reserved by graph pool", None, "xxxx"),
     "saved": Look("saved for backward", _MIDDLE),
     "copies": Look("cast weights", _MIDDLE, "////"),

@@ -133,6 +133,7 @@ def remarks(row: Row) -> str:
         phrases.baseline_accepted(row),
         *phrases.flags(row, "speedup"),
         _slow_rounds(row),
+        IN_PLACE if _reads_in_place(row) else "",
         "fullgraph=false" if breaks_allowed and not in_its_name else "",
         _breaks_counted(row) if row["graph_breaks"] else "",
         f"newest of {row['measured_times']}" if row["measured_times"] > 1 else "",
@@ -144,6 +145,15 @@ def remarks(row: Row) -> str:
 
 # Two processes give a range, not a 95 % interval (bench.stats.estimates.combine).
 _REPLICATES = {0: "", 1: "", 2: "2 replicates (range of two processes)"}
+
+
+IN_PLACE = "inputs in place: a program copies each batch to where the graph reads it"
+
+
+def _reads_in_place(row: Row) -> bool:
+    """Whether a row was measured before captured calls copied their inputs."""
+    copied = row["copies"] or row["launches"]
+    return bool(row["graph"] and row["graph_launches"] and row["copies"] is not None and not copied)
 
 
 def _slow_rounds(row: Row) -> str:

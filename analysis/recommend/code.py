@@ -19,6 +19,7 @@ WRAPPER = """\
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import (
     checkpoint_wrapper,
 )"""
+RATE_IS_FIXED = "# The graph keeps the learning rate: a schedule has no effect on replays."
 CAPTURE = """
 
 stream = torch.cuda.Stream()
@@ -28,10 +29,21 @@ with torch.cuda.stream(stream):
         step()
 torch.cuda.current_stream().wait_stream(stream)
 graph = torch.cuda.CUDAGraph()
-with torch.cuda.graph(graph):
+with torch.cuda.graph(graph, stream=stream):
     {result} = step()
 
-graph.replay()  # before it, copy new values into `inputs`; after it, `{result}` has the result"""
+# for each call:
+{copy}
+graph.replay()  # now `{result}` has the result"""
+_HELD = {
+    True: "{name: x.clone() for name, x in inputs.items()}",
+    False: "[x.clone() for x in inputs]",
+}
+_COPY = {
+    True: "for name, x in inputs.items():\n    held[name].copy_(x)",
+    False: "for own, x in zip(held, inputs):\n    own.copy_(x)",
+}
+"""By whether arguments are passed by name: where a graph reads them, and how they get there."""
 
 _GRAD = {"no_grad": "torch.no_grad()", "inference_mode": "torch.inference_mode()"}
 _UPDATES = {
@@ -58,8 +70,9 @@ def code(row: Row) -> str:
     scaled = trains and training.scales(Variant(mode, row["dtype"]))
     contexts = ", ".join(filter(None, (_GRAD.get(mode.grad), autocast)))
     named = row["named_inputs"]
-    values = "inputs.values()" if named else "inputs"
-    call = "model(**inputs)" if named and not graphed else f"model(*{values})"
+    named, passed = bool(named), "held" if captured else "inputs"
+    values = f"{passed}.values()" if named else passed
+    call = f"model(**{passed})" if named and not graphed else f"model(*{values})"
     setup = {
         f"# inputs: a {'dict' if named else 'tuple'} of the arguments of model": True,
         f"torch.set_num_threads({row['threads']})  # as measured": device == "cpu",
@@ -80,6 +93,8 @@ def code(row: Row) -> str:
         "# capture what follows once for each size of `inputs`": captured and row["calls"],
         f"optimizer = torch.optim.{_optimizer(training, mode)}": trains,
         f'scaler = torch.amp.GradScaler("{device}")': scaled,
+        RATE_IS_FIXED: captured and trains,
+        f"held = {_HELD[named]}  # where the graph reads them": captured,
     }  # fmt: skip
     before = [line for line, is_needed in setup.items() if is_needed]
     line = f"loss = loss_of({call})" if trains else f"output = {call}"
@@ -91,7 +106,8 @@ def code(row: Row) -> str:
     result, returned = ("loss", "loss.detach()") if trains else ("output", "output")
     note = "  # training steps, too" if trains else ""
     body = indent("\n".join([*step, f"return {returned}"]), "    ")
-    return "\n".join([*before, "\n\ndef step():", body, CAPTURE.format(result=result, note=note)])
+    capture = CAPTURE.format(result=result, note=note, copy=_COPY[named])
+    return "\n".join([*before, "\n\ndef step():", body, capture])
 
 
 def _cast(dtype: str | None, named: bool | None, keeps: bool) -> str:

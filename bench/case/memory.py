@@ -46,6 +46,7 @@ def read(built: Built, variant: Variant, allocator: Allocator) -> Memory:
         if not built.graphed:
             saved = saved_activation_bytes(built.live, subject)
             copies = autocast_copy_bytes(built.live, subject.module, variant)
+    workspaces = allocator.workspace_bytes()  # last, because it changes what is allocated
     if resident is not None:
         resident -= state.copies_bytes() + _kept_bytes(subject)
     weights, inputs = weights_bytes(subject.module), input_bytes(subject.inputs)
@@ -63,6 +64,7 @@ def read(built: Built, variant: Variant, allocator: Allocator) -> Memory:
         input_bytes=inputs,
         **sizes,
         resident_bytes=resident,
+        workspace_bytes=workspaces,
         saved_activation_bytes=saved,
         autocast_copy_bytes=copies,
         **pools,
@@ -82,9 +84,8 @@ def input_bytes(inputs: Inputs) -> int | None:
 
 def _kept_bytes(subject: Subject) -> int:
     """Returns the bytes of inputs and state that are kept to undo what forward changes."""
-    pairs = zip(subject.inputs.tensors(), subject.given.tensors(), strict=True)
     state = subject.restore.values if subject.restore else ()
-    return storage_bytes([*state, *(kept for kept, given in pairs if kept is not given)])
+    return storage_bytes([*state, *(kept for _, kept in subject.copied(changed=True))])
 
 
 def steady_call(step: Step, allocator: Allocator) -> Allocations | None:

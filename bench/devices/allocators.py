@@ -77,6 +77,10 @@ class Allocator(Protocol):
     def resident_bytes(self) -> int | None:
         """Returns the bytes that all tensors of this process hold now."""
 
+    def workspace_bytes(self) -> int | None:
+        """Returns the part of `resident_bytes` that libraries keep until the process ends."""
+        return None
+
     def pools(self) -> Mapping[str, int]:
         """Returns the bytes that are reserved from the system now. Empty if unknown.
 

@@ -16,7 +16,7 @@ import torch
 
 from modescope.bench.devices import nvml
 from modescope.bench.devices.allocators import Allocator
-from modescope.bench.devices.cuda_allocator import CudaAllocator
+from modescope.bench.devices.cuda_allocator import CudaAllocator, drop_workspaces
 from modescope.bench.devices.devices import (
     Activities,
     Cpu,
@@ -74,8 +74,7 @@ class Cuda:
         self.torch_device = torch.device("cuda", index)
         self.allocator: Allocator = CudaAllocator(index)
         torch.cuda.set_device(index)
-        uuid = torch.cuda.get_device_properties(self.torch_device).uuid
-        self.nvidia_id = f"GPU-{uuid}"
+        self.nvidia_id = nvml.id_of(str(torch.cuda.get_device_properties(self.torch_device).uuid))
         self.synchronize: Callable[[], None] = torch.cuda.synchronize
         self._last_clock_hz: float | None = None
         self._slowdowns: Counter[str] = Counter()
@@ -132,9 +131,11 @@ class Cuda:
     def capture(self, step: Step) -> Step:
         """Returns a step that replays `step` as a CUDA graph and returns its output.
 
-        The graph is captured after warm-up on a side stream, which PyTorch's notes on CUDA graphs
-        demand. Garbage collection is paused, because a graph that it destroys during a capture
-        makes the capture fail (pytorch#161037).
+        It is captured on a side stream after warm-up there, which PyTorch's notes on CUDA graphs
+        demand. Each graph has a stream of its own, because destroying a graph frees cuBLAS's
+        workspaces of its stream, which other graphs of that stream still use (pytorch#193402).
+        Garbage collection is paused, because a graph that it destroys during a capture makes the
+        capture fail (pytorch#161037).
         """
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
@@ -142,9 +143,11 @@ class Cuda:
             for _ in range(self.CAPTURE_WARM_UPS):
                 step()
         torch.cuda.current_stream().wait_stream(side)
+        # The graph's workspace has to lie in its pool: the compiler's graphs free all others.
+        drop_workspaces()
         graph = torch.cuda.CUDAGraph()
         call = prepare_call(step)
-        with pause_gc(), torch.cuda.graph(graph):
+        with pause_gc(), torch.cuda.graph(graph, stream=side):
             output = call()
 
         def replay() -> object:

@@ -82,6 +82,13 @@ class CudaAllocator:
         gc.collect()
         return None if self.unreadable else int(torch.cuda.memory_allocated(self.index))
 
+    def workspace_bytes(self) -> int | None:
+        """See `Allocator`. They are dropped, so that the next product makes one anew."""
+        before_bytes = self.resident_bytes()
+        if before_bytes is None or not drop_workspaces():
+            return None
+        return before_bytes - int(torch.cuda.memory_allocated(self.index))
+
     def pools(self) -> Mapping[str, int]:
         """See `Allocator`."""
         if self.unreadable:
@@ -152,6 +159,20 @@ class CudaAllocator:
             torch.cuda.memory._dump_snapshot(str(path))
         finally:
             torch.cuda.memory._record_memory_history(enabled=None)
+
+
+def drop_workspaces() -> bool:
+    """Frees cuBLAS's workspaces, which torch keeps per stream; whether this torch can do so.
+
+    A graph keeps the address of the one that it was captured with. If that lies in the graph's own
+    pool, nothing else gets this memory as long as the graph lives. torch's own graph trees call
+    the same function before each capture.
+    """
+    drop = getattr(torch._C, "_cuda_clearCublasWorkspaces", None)  # only builds for CUDA have it
+    if drop is None:
+        return False
+    drop()
+    return True
 
 
 def changes_between(before: dict[str, int], after: dict[str, int]) -> Allocations:

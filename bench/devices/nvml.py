@@ -26,7 +26,21 @@ are an idle GPU, and clocks set by a user, a group of GPUs or a display."""
 QUERIES = ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons")
 """The function's present name, and its name in older drivers, which newer ones will drop."""
 
+KINDS = "GPU", "MIG"
+"""What the ids of whole GPUs and of parts of one begin with."""
+
 T = TypeVar("T")
+
+
+def id_of(uuid: str) -> str:
+    """Returns the id of the device with this uuid, as `nvidia-smi -L` lists it.
+
+    CUDA tells the uuid of a part of a GPU (MIG) without its kind (cuDeviceGetUuid_v2). What NVML
+    does not know counts as a whole GPU.
+    """
+    ids = [f"{kind}-{uuid}" for kind in KINDS]
+    known = (each for each in ids if _read(each, lambda nvml, gpu: True))
+    return next(known, ids[0])
 
 
 def clock_reasons(nvidia_id: str) -> tuple[str, ...] | None:

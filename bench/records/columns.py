@@ -386,6 +386,9 @@ class Memory:
         "what the optimizer keeps between steps; null for inference"
     )
     resident_bytes: int | None = nullable("all tensors of the process between two calls")
+    workspace_bytes: int | None = nullable(
+        "part of that in cuBLAS's workspaces, one for each stream; null on a CPU"
+    )
     saved_activation_bytes: int | None = nullable(
         "most that a call saves for backward, besides weights and inputs; null if both are "
         "captured graphs"

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from modescope.bench.devices.devices import Prepared, Step
+from modescope.bench.devices.devices import Prepared, Step, bare_call, prepare_like
 from modescope.bench.records.errors import UsageError
 from modescope.bench.steps import geometry, trees
 from modescope.bench.steps.subject import Inputs, Subject
@@ -74,17 +74,15 @@ def call_of(subject: Subject, target: torch.nn.Module) -> Step:
     if subject.parts:  # each size once
         calls = [call_of(part, target) for part in subject.parts.values()]
         return lambda: [call() for call in calls]
-    args, kwargs = subject.inputs.args, subject.inputs.kwargs
-    restore = subject.restore
+    given, restore = subject.given, subject.restore
+    args, kwargs = given.args, given.kwargs
     if not subject.changes:
 
         def call() -> object:
             return target(*args, **kwargs)
 
         return Prepared(restore, call, in_a_row=not restore.values) if restore else call
-    given = subject.given
-    copied = zip(given.tensors(), subject.inputs.tensors(), strict=True)
-    pairs = [(own, value) for own, value in copied if own is not value]
+    pairs = subject.copied(changed=True)
     called = alias_inputs(given)
 
     def renew() -> None:
@@ -97,6 +95,52 @@ def call_of(subject: Subject, target: torch.nn.Module) -> Step:
             restore()
 
     return Prepared(renew, lambda: target(*called.args, **called.kwargs))
+
+
+def sample_of(subject: Subject) -> Inputs:
+    """Returns inputs for `make_graphed_callables`, whose graphs read the same addresses for ever.
+
+    Into these it copies other arguments itself. What forward changes stays the tensor that calls
+    pass, as nothing would copy it back.
+    """
+    given, changed = subject.given, {id(own) for own, _ in subject.copied(changed=True)}
+    read = [each for each in given.tensors() if id(each) not in changed]
+    copy = geometry.copier(read, torch.clone)
+
+    def sample(tensor: torch.Tensor) -> torch.Tensor:
+        return tensor if id(tensor) in changed else geometry.leaf(copy(tensor), tensor)
+
+    return given.map(sample)
+
+
+def fill_first(step: Step, subject: Subject) -> Step:
+    """Returns `step`, which is captured, after copies of its inputs to where the graph reads them.
+
+    A graph reads the same addresses in each replay, so a program copies each new batch there
+    (PyTorch notes on CUDA graphs). These copies are timed. Arguments that forward changes are part
+    of what is prepared.
+    """
+    pairs = subject.copied(changed=False)
+    if not pairs:
+        return step
+    call = bare_call(step)
+    simple = all(geometry.is_distinct(own) and not own.requires_grad for own, _ in pairs)
+
+    def filled() -> object:
+        for own, value in pairs:
+            own.copy_(value)
+        return call()
+
+    @torch.no_grad()
+    def write() -> None:
+        for own, value in pairs:
+            geometry.write(own, value)
+
+    def written() -> object:
+        write()
+        return call()
+
+    return prepare_like(filled if simple else written, step)
 
 
 def _differs(value: object, given: object, now: object) -> bool:

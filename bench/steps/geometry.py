@@ -115,6 +115,11 @@ def distinct(tensor: torch.Tensor) -> torch.Tensor:
     return once if once.numel() <= extent else tensor.as_strided((extent,), (1,))
 
 
+def is_distinct(tensor: torch.Tensor) -> bool:
+    """Whether `tensor` has strides, and each of its elements has memory of its own."""
+    return is_plain(tensor) and distinct(tensor).shape == tensor.shape
+
+
 def _has_strides(tensor: torch.Tensor) -> bool:
     """Whether strides and offset locate all elements.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -117,20 +117,25 @@ def build(
 
     Steps start from `start`, or from the present weights if `start` is None. `fullgraph`: whether
     graph breaks are errors. A manual capture happens here and runs the step; the caller restores
-    what that changed. Compilation happens in the first call.
+    what that changed. Its graph has inputs of its own, into which each step copies first.
+    Compilation happens in the first call.
     """
     target = backends.find(variant.mode).build(subject.module, variant.mode, fullgraph)
     graphed = phase.graphs_parts(variant.mode)
+    if variant.mode.graph and not graphed:
+        subject = replace(subject, graphs_on=device.torch_device)
     if graphed:
         _check_graphable(subject.inputs)
-        target = device.make_graph(_Around(target, variant, device.type), subject.given.args)
+        sample = arguments.sample_of(subject)
+        target = device.make_graph(_Around(target, variant, device.type), sample.args)
 
     def built(own: Subject) -> Built:
         call = arguments.call_of(own, target)
-        called = phase.forward(bare_call(call), own.inputs)
+        inputs = own.given if own.graphs_on else own.inputs
+        called = phase.forward(bare_call(call), inputs)
         forward = prepare_like(_enter_contexts(called, variant, device.type), call)
         live, step, state = phase.steps(own.module, forward, variant, device, start)
-        return Built(own, target, live, step, state, graphed)
+        return Built(own, target, live, arguments.fill_first(step, own), state, graphed)
 
     if not subject.order:
         return built(subject)

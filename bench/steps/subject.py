@@ -80,6 +80,7 @@ class Subject:
     put_back: tuple[str, ...] = ()  # settings of torch that building it had changed
     order: tuple[str, ...] = ()  # of calls that vary (`mixed_calls`): the names of their sizes
     order_of_baseline: tuple[str, ...] = ()  # which is called without padding
+    graphs_on: torch.device | None = None  # where calls are captured, so that inputs stay in place
 
     @cached_property
     def parts(self) -> dict[str, Subject]:
@@ -92,16 +93,41 @@ class Subject:
 
     @cached_property
     def given(self) -> Inputs:
-        """The arguments that forward gets: `inputs`, with copies of those that forward changes."""
-        leaves = dict(self.inputs.leaves())
-        changed = {id(leaves.get(place)) for place in self.changes}
-        own = [each for each in self.inputs.tensors() if id(each) in changed]
+        """What forward and a loss get: `inputs`, with copies of those that forward changes.
+
+        Calls that are captured get copies of all tensors on `graphs_on`, as a graph reads its
+        inputs at fixed addresses.
+        """
+        copied = {
+            id(each)
+            for each in self.inputs.tensors()
+            if id(each) in self.changed or each.device == self.graphs_on
+        }
+        own = [each for each in self.inputs.tensors() if id(each) in copied]
         copy = geometry.copier(own, torch.clone)  # those that share memory share it again
 
         def give(tensor: torch.Tensor) -> torch.Tensor:
-            return geometry.leaf(copy(tensor), tensor) if id(tensor) in changed else tensor
+            return geometry.leaf(copy(tensor), tensor) if id(tensor) in copied else tensor
 
         return self.inputs.map(give)
+
+    @cached_property
+    def changed(self) -> frozenset[int]:
+        """The ids of those `inputs` that forward changes."""
+        leaves = dict(self.inputs.leaves())
+        return frozenset(id(leaves.get(place)) for place in self.changes)
+
+    def copied(self, changed: bool) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        """Returns the tensors of `given` that are copies, each with its original.
+
+        `changed`: those that forward changes, else those that a captured call reads.
+        """
+        pairs = zip(self.given.tensors(), self.inputs.tensors(), strict=True)
+        return [
+            (own, original)
+            for own, original in pairs
+            if own is not original and (id(original) in self.changed) == changed
+        ]
 
     def cast(self, dtype: torch.dtype | None, every: bool = False) -> Subject:
         """Returns a copy whose fp32 weights, buffers and inputs have `dtype`; None: their own.

@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.cuda, pytest.mark.usefixtures("fresh_compiler")]
 def test_lines_compute_what_the_model_does(words: str) -> None:
     ran = run(lines(named(words), device="cuda"), device="cuda")
     if named(words).mode.graph:
-        ran.inputs[0].copy_(torch.ones(2, WIDTH))
+        ran.held[0].copy_(torch.ones(2, WIDTH))
         ran.graph.replay()
     with torch.inference_mode():
         expected = ran.given(*ran.inputs)

@@ -73,6 +73,9 @@ class FixedAllocator:
     def resident_bytes(self) -> int:
         return 3000
 
+    def workspace_bytes(self) -> int:
+        return 333
+
     def pools(self) -> dict[str, int]:
         return {
             "reserved_bytes": 90_000, "graph_pool_bytes": 20_000, "graph_pool_live_bytes": 1_500

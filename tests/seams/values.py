@@ -180,7 +180,8 @@ GRAPH: Columns = {
     "input_bytes": 8 * 24, "resident_bytes": 3000, "saved_activation_bytes": 0,
     "autocast_copy_bytes": 0, "step_peak_bytes": 4096, "step_left_bytes": 7000 - 6400,
     "allocations_per_call": 7, "allocated_bytes_per_call": 7000, "reserved_bytes": 90_000,
-    "graph_pool_bytes": 20_000, "graph_pool_live_bytes": 1_500, "snapshot": "graph.pickle",
+    "workspace_bytes": 333, "graph_pool_bytes": 20_000, "graph_pool_live_bytes": 1_500,
+    "snapshot": "graph.pickle",
     # Work: x (24 of 8 bytes) is cast, multiplied (24 x 4 multiply-adds) and shifted
     "flops": 2 * 24 * 4, "least_bytes": 8 * 24 + 2 * (16 + 4) + 2 * 24,
     "eager_bytes": 8 * 24 + 2 * (24 + 24 + 16 + 24 + 24 + 4 + 24),

@@ -44,6 +44,13 @@ def test_parts_of_memory_add_up_to_the_peak_in_inference(tmp_path: Path) -> None
     ]
 
 
+def test_workspaces_are_told_apart_from_what_else_is_kept(tmp_path: Path) -> None:
+    kept = {"resident_bytes": 1110, "workspace_bytes": 70}
+    [row] = rows_of_each(tmp_path, [record("eager", **memory(1000, 300) | kept)])
+    parts = {"weights": 1000, "inputs": 10, "workspaces": 70, "kept": 30, "step": 300}
+    assert dict(memory_parts.stack(row)) == parts
+
+
 def test_parts_of_a_training_step_add_up_to_its_peak(tmp_path: Path) -> None:
     changes: list[dict[str, Any]] = [
         {},

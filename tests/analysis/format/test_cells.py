@@ -107,3 +107,20 @@ def test_the_larger_limit_counts(
 ) -> None:
     row = CHECKED | {"error_limit": limit, "max_error": max_error}
     assert phrases.accepted_error(row) == expected
+
+
+@pytest.mark.parametrize(
+    ("changes", "in_place"),
+    [
+        ({}, True),
+        ({"copies": 1}, False),
+        ({"launches": 1}, False),  # a copy of a sliced input is a kernel
+        ({"copies": None, "launches": None, "graph_launches": None}, False),  # a CPU
+        ({"graph": False}, False),  # reduce-overhead
+    ],
+)
+def test_a_graph_that_was_given_no_new_inputs_is_told(
+    changes: dict[str, Any], in_place: bool
+) -> None:
+    row = {"graph": True, "graph_launches": 1, "copies": 0, "launches": 0} | changes
+    assert cells._reads_in_place(row) == in_place

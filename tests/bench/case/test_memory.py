@@ -331,6 +331,20 @@ def test_graph_pools_count_this_device_only(monkeypatch: pytest.MonkeyPatch) -> 
     assert found == {"reserved_bytes": 7, "graph_pool_bytes": 60, "graph_pool_live_bytes": 8}
 
 
+def test_workspaces_are_what_dropping_them_frees(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 5 bytes 2 are left; without a function that drops them, nothing is known."""
+    left = iter((5, 2))
+    allocator = on_cuda("native", monkeypatch)
+    assert allocator.workspace_bytes() is None, "this torch has no CUDA"
+    dropped: list[bool] = []
+    monkeypatch.setattr(
+        torch._C, "_cuda_clearCublasWorkspaces", lambda: dropped.append(True), raising=False
+    )
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda index: next(left))
+    assert (allocator.workspace_bytes(), dropped) == (3, [True])
+    assert on_cuda("cudaMallocAsync", monkeypatch).workspace_bytes() is None
+
+
 def test_an_allocator_without_statistics_gives_null(monkeypatch: pytest.MonkeyPatch) -> None:
     allocator, asked = on_cuda("cudaMallocAsync", monkeypatch), variant()
     found = memory.read(called_before(two_layers(), asked), asked, allocator)

@@ -63,7 +63,8 @@ WEIGHT_BYTES = FLOAT * (2 * probe_models.WIDTH * HIDDEN + HIDDEN + probe_models.
 
 NULL_ON_A_CPU = {
     *("launches", "copies", "fills", "launch_delay_s", "reserved_bytes", "graph_pool_bytes"),
-    *("graph_pool_live_bytes", "snapshot", "gradient_bytes", "optimizer_state_bytes"),
+    *("graph_pool_live_bytes", "workspace_bytes", "snapshot", "gradient_bytes"),
+    "optimizer_state_bytes",
     *("profile_note", "memory_note", "snapshot_note", "work_note", "subnormal"),
 }
 

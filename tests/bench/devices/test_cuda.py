@@ -31,6 +31,7 @@ class Gpu:
         self.interrupted_s: dict[int, float] = {}  # which spin, from 0, takes longer
         self.spins = 0
         self.stream = "main"
+        self.streams: list[object] = []
         gpu = self
 
         class Event:
@@ -47,6 +48,9 @@ class Gpu:
                 return (later.at_s - self.at_s) * 1e3  # milliseconds
 
         class Stream:
+            def __init__(self) -> None:
+                gpu.streams.append(self)
+
             def wait_stream(self, other: object) -> None:
                 gpu.log.append("side waits")
 
@@ -56,13 +60,13 @@ class Gpu:
 
         @contextmanager
         def on_stream(stream: Stream) -> Iterator[None]:
-            gpu.stream = "side"
+            gpu.stream = f"side {gpu.streams.index(stream)}"
             yield
             gpu.stream = "main"
 
         @contextmanager
-        def capturing(graph: Graph) -> Iterator[None]:
-            gpu.stream = "capture"
+        def capturing(graph: Graph, stream: Stream) -> Iterator[None]:
+            gpu.stream = f"capture on {gpu.streams.index(stream)}"
             yield
             gpu.stream = "main"
 
@@ -187,7 +191,9 @@ def test_no_garbage_is_collected_while_a_module_is_captured(
     assert gc.isenabled()
 
 
-def test_a_capture_warms_up_on_a_side_stream_and_replays(gpu: Gpu) -> None:
+def test_a_capture_warms_up_on_its_stream_and_replays(
+    gpu: Gpu, monkeypatch: pytest.MonkeyPatch
+) -> None:
     device = Cuda(0)
     gpu.log.clear()
 
@@ -195,10 +201,16 @@ def test_a_capture_warms_up_on_a_side_stream_and_replays(gpu: Gpu) -> None:
         gpu.log.append(f"step on {gpu.stream}{'' if gc.isenabled() else ', uncollected'}")
         return "output"
 
-    replay = device.capture(step)
-    warm_ups = ["step on side"] * Cuda.CAPTURE_WARM_UPS
+    monkeypatch.setattr(
+        torch._C, "_cuda_clearCublasWorkspaces", lambda: gpu.log.append("dropped"), raising=False
+    )
     assert Cuda.CAPTURE_WARM_UPS >= 3
-    assert gpu.log == ["side waits", *warm_ups, "main waits", "step on capture, uncollected"]
+    for stream in range(2):  # a graph has one of its own
+        replay = device.capture(step)
+        warm_ups = [f"step on side {stream}"] * Cuda.CAPTURE_WARM_UPS
+        captured = f"step on capture on {stream}, uncollected"
+        assert gpu.log == ["side waits", *warm_ups, "main waits", "dropped", captured]
+        gpu.log.clear()
     assert gc.isenabled()
     gpu.log.clear()
     assert replay() == "output"

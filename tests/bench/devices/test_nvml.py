@@ -61,6 +61,16 @@ def test_throttle_reasons_are_named(
     assert nvml.clock_reasons(GPU) == reasons
 
 
+def test_a_part_of_a_gpu_has_an_id_of_its_own_kind(monkeypatch: pytest.MonkeyPatch) -> None:
+    pretend(monkeypatch)  # which knows one id
+    kind, _, uuid = GPU.partition("-")
+    assert nvml.id_of(uuid) == GPU
+    monkeypatch.setattr(nvml, "KINDS", ("GPU", "MIG"))
+    assert nvml.id_of("of-another-machine") == "GPU-of-another-machine"
+    monkeypatch.setattr(nvml, "KINDS", ("whole", kind))  # the first of which it does not know
+    assert nvml.id_of(uuid) == GPU
+
+
 def processes(*pids: int) -> Callable[[], object]:
     return lambda: [SimpleNamespace(pid=pid, usedGpuMemory=None) for pid in pids]
 

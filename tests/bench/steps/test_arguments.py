@@ -121,6 +121,46 @@ def test_a_captured_call_is_replayed_on_values_that_were_put_back(
     assert [step().tolist() for _ in range(3)] == [[3.0, 3.0]] * 3
 
 
+@pytest.mark.parametrize("expanded", [False, True])
+def test_a_graph_has_inputs_of_its_own_into_which_each_call_copies(
+    expanded: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What forward changes is put back before the call, so nothing is copied twice."""
+    example = torch.ones(1).expand(2) if expanded else torch.ones(2)
+    made = subject(lambda x, y: y.mul_(3.0) + x, example, torch.full((2,), 2.0))
+    device = emulated(monkeypatch)
+    built = modes.build(made, variant(graph=True), True, device, ONE_CALL)
+    step: Any = built.step
+    assert [step().tolist() for _ in range(2)] == [[7.0, 7.0]] * 2
+    [(read, x)] = built.subject.copied(changed=False)
+    [(_, y)] = built.subject.copied(changed=True)
+    assert read.data_ptr() != x.data_ptr()
+    assert (x is made.inputs.args[0], y is made.inputs.args[1]) == (True, True)
+    assert read.stride() == x.stride()
+    batch = torch.full((1,), 5.0).expand(2) if expanded else torch.full((2,), 5.0)
+    values = Inputs((batch, torch.full((2,), 3.0)), {})
+    built.subject.inputs.assign(values)  # as another batch, and as a check does
+    assert step().tolist() == [14.0, 14.0]
+    read.fill_(8.0)
+    assert step().tolist() == [14.0, 14.0]
+    assert built.live().tolist() == [14.0, 14.0], "which is only what was captured"
+
+
+def test_what_is_not_captured_reads_the_inputs_themselves() -> None:
+    made = subject(lambda x: x + 1.0, torch.ones(2))
+    built = modes.build(made, variant(), True, Cpu(), ONE_CALL)
+    assert built.subject.copied(changed=False) == []
+    assert built.step is built.live
+
+
+def test_graphs_of_forward_and_backward_copy_what_they_read_but_not_what_forward_changes() -> None:
+    made = subject(lambda x, y: y.mul_(3.0) + x, torch.ones(2), torch.full((2,), 2.0))
+    x, y = arguments.sample_of(made).args
+    own_x, own_y = made.given.args
+    assert (x is not own_x, y is own_y) == (True, True)
+    assert x.tolist() == own_x.tolist()
+
+
 def test_only_what_is_changed_is_copied_and_what_shares_memory_shares_it_again() -> None:
     memory = torch.ones(2, 2)
     made = subject(lambda x, y, z: x.mul_(z), memory, memory.t(), torch.full((2,), 2.0))

@@ -121,7 +121,7 @@ def test_replays_of_nothing_or_of_an_old_batch_do_not_pass_the_training_check(
     first, replay = made.subject.inputs.copy(), Graph.replay
 
     def on_the_first_batch(graph: Graph) -> None:
-        made.subject.inputs.assign(first)
+        made.subject.given.assign(first)  # which the replay reads
         replay(graph)
 
     for wrong in (lambda graph: None, on_the_first_batch):
