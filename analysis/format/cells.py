@@ -133,6 +133,7 @@ def remarks(row: Row) -> str:
         phrases.baseline_accepted(row),
         *phrases.flags(row, "speedup"),
         _slow_rounds(row),
+        phrases.power_limited(row),
         IN_PLACE if _reads_in_place(row) else "",
         "fullgraph=false" if breaks_allowed and not in_its_name else "",
         _breaks_counted(row) if row["graph_breaks"] else "",
@@ -147,7 +148,7 @@ def remarks(row: Row) -> str:
 _REPLICATES = {0: "", 1: "", 2: "2 replicates (range of two processes)"}
 
 
-IN_PLACE = "inputs in place: a program copies each batch to where the graph reads it"
+IN_PLACE = "inputs in place"
 
 
 def _reads_in_place(row: Row) -> bool:

@@ -10,9 +10,11 @@ from typing import Any, TypeVar
 
 import pandas as pd
 
+from modescope.analysis.format import numbers
 from modescope.bench.records.cases import eager_is_sane
 from modescope.bench.records.columns import estimate_columns
 from modescope.bench.records.cpu import instructions_text, told_name
+from modescope.bench.stats.diagnostics import apart
 
 Row = Mapping[str, Any]  # a row of the derived table; unknown values are None
 WIDTH = 132  # of a terminal's lines, in tables, too: spare columns are dropped to fit
@@ -306,6 +308,29 @@ def host_slower(row: Row) -> str | None:
     """
     is_slow = on_cuda(row) and "slow_pace" in flags(row) and row["pace"]
     return f"{1 / row['pace']:.1f}" if is_slow else None
+
+
+POWER = "sw_power_cap"
+"""NVML's reason for a clock that was lowered because of a limit on power."""
+
+
+def power_limited(row: Row) -> str:
+    """Returns `power limited (alone 781 µs)` for a row of a GPU at its limit; else empty.
+
+    The clock then depends on what ran before, and the other side of a pair may draw less power: the
+    ratio holds for calls that alternate, the time is that of the row's calls alone.
+    """
+    reasons = [*_listed(row, "throttle_reasons"), *_listed(row, "throttle_alone")]
+    in_rounds_hz = [*_listed(row, "device_clock_hz")][-1:]
+    alone_hz = row.get("clock_alone_hz")
+    if POWER not in reasons and not any(apart(alone_hz, each) for each in in_rounds_hz):
+        return ""
+    return f"power limited (alone {numbers.duration(row.get('latency_alone_s'))})"
+
+
+def _listed(row: Row, column: str) -> Sequence[Any]:
+    values = row.get(column)
+    return () if values is None else values
 
 
 def why_left_out(row: Row) -> str | None:

@@ -309,6 +309,11 @@ def remarks(answer: Recommendation) -> Iterator[str]:
     if choice and (flags := phrases.flags(choice.row, Figure.SPEEDUP)):
         doubts = "; ".join(DOUBTS.get(flag, flag) for flag in flags)
         yield f"Less certain for {choice.mode}: {doubts}."
+    if choice and (limited := phrases.power_limited(choice.row)):
+        yield (
+            f"For {choice.mode} {limited}: its ratio holds for calls that alternate with those of "
+            f"{_baseline(answer.question)}."
+        )
     for one in answer.refused:
         if one.kind == "slow_host":
             yield f"{one.mode}: the host ran at {one.host_slower} times its usual time: undecided."

@@ -14,14 +14,16 @@ from statistics import median
 
 from modescope.bench.case import dispatch
 from modescope.bench.case.first_call import Contender
+from modescope.bench.devices import devices
 from modescope.bench.devices.devices import Hardware
 from modescope.bench.records.cases import Case, Plan
+from modescope.bench.records.columns import DeviceState
 from modescope.bench.records.errors import Progress
 from modescope.bench.records.results import Ended, Findings, add_columns, add_flag
 from modescope.bench.steps import compiler
 from modescope.bench.steps.evidence import mode_effect
 from modescope.bench.steps.phases import phase_of
-from modescope.bench.timing import clock_rounds, comparison, memory_layout, pace
+from modescope.bench.timing import alone, clock_rounds, comparison, memory_layout, pace
 from modescope.bench.timing.memory_layout import Redraw
 from modescope.bench.timing.rounds import Clock
 
@@ -72,13 +74,16 @@ def redraw(contenders: Sequence[Contender], device: Hardware, seed: int) -> Redr
     """Returns a function to be called before every block of timed calls.
 
     It moves the contenders' tensors to random places in memory, and restarts their training, so
-    that all blocks make the same training steps. `seed` is that of the places.
+    that all blocks make the same training steps. `seed` is that of the places. It also looks why
+    the device is slowed down, because such a reason is gone soon after the calls that caused it.
     """
     tensors = [tensor for each in contenders for tensor in each.built.tensors()]
 
     def restore() -> None:
         for each in contenders:
             each.built.state.restore()
+        if device.queues:  # a CPU counts slowdowns by itself
+            device.slowdowns()
 
     return memory_layout.make_redraw(tensors, device, seed, restore)
 
@@ -93,8 +98,9 @@ def run_clocks(
 ) -> Findings:
     """Adds host, pipelined, device and dispatch times to `findings`, with latencies beside them.
 
-    Device and dispatch times are also those of the baseline, the others of the candidate alone.
-    Call it after the paired rounds, because a compiled mode compiles once more for an empty batch.
+    Device and dispatch times are also those of the baseline, the others of the candidate alone. On
+    a GPU a block of the candidate's calls without the baseline's comes last. Call it after the
+    paired rounds, because a compiled mode compiles once more for an empty batch.
     """
     start = device.clock()
     contenders = [candidate]
@@ -107,16 +113,26 @@ def run_clocks(
     budget = plan.budget
     if findings.stopped_early:
         budget = replace(budget, clock_rounds=min(budget.clock_rounds, budget.pilot_rounds))
+    redrawn, before = redraw(contenders, device, seed), devices.read_conditions(device)
     read = clock_rounds.read(
         [each.built.step for each in contenders],
         device,
         budget,
         seed,
         call_s,
-        redraw(contenders, device, seed),
+        redrawn,
         empty,
     )
-    return add_columns(findings, replace(read, dispatch_note=note, clocks_s=device.clock() - start))
+    after = devices.read_conditions(device)
+    state = devices.join(_state(findings), devices.device_state(before, after))
+    by_itself = alone.read(candidate.built.step, device, budget, call_s[0], after.clock_hz, redrawn)
+    seconds = device.clock() - start
+    clocks = replace(read, dispatch_note=note, clocks_s=seconds)
+    return add_columns(findings, clocks, state, by_itself)
+
+
+def _state(findings: Findings) -> DeviceState:
+    return DeviceState(findings.device_clock_hz, findings.throttle_reasons, findings.gpu_processes)
 
 
 def _dispatch(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import torch
 
@@ -17,6 +17,7 @@ from modescope.bench.records.columns import DeviceState
 from modescope.bench.records.environment import DeviceFacts
 
 Step = Callable[[], object]
+T = TypeVar("T")
 Activities = tuple[torch.profiler.ProfilerActivity, ...]
 
 
@@ -201,6 +202,24 @@ def device_state(before: Conditions, after: Conditions) -> DeviceState:
         throttle_reasons=grown,
         gpu_processes=max(others) if len(others) == 2 else None,
     )
+
+
+def join(one: DeviceState, other: DeviceState) -> DeviceState:
+    """Returns the state of a device over two measurements, one after the other."""
+    others = [each for each in (one.gpu_processes, other.gpu_processes) if each is not None]
+    return DeviceState(
+        device_clock_hz=_both(one.device_clock_hz, other.device_clock_hz),
+        throttle_reasons=_both(one.throttle_reasons, other.throttle_reasons, dict.fromkeys),
+        gpu_processes=max(others) if len(others) == 2 else None,
+    )
+
+
+def _both(
+    one: tuple[T, ...] | None,
+    other: tuple[T, ...] | None,
+    sort: Callable[[tuple[T, ...]], Iterable[T]] = tuple,
+) -> tuple[T, ...] | None:
+    return None if one is None or other is None else tuple(sort(one + other))
 
 
 @contextmanager

@@ -274,13 +274,25 @@ class DeviceState:
     """The device's clock rate, and other processes on the device, at a few moments."""
 
     device_clock_hz: tuple[float, ...] | None = nullable(
-        "clock of the GPU before warm-up and after timing; null on a CPU"
+        "clock of the GPU before warm-up and after the rounds of latency, then before and after "
+        "those of all clocks; null on a CPU"
     )
     throttle_reasons: tuple[str, ...] | None = nullable(
         "why it was lowered: NVML's reasons, or cpu_thermal; empty: nothing; null: unknown"
     )
     gpu_processes: int | None = nullable(
         "other processes that compute on the GPU; null if NVML does not say"
+    )
+
+
+@dataclass(frozen=True)
+class Alone:
+    """The case's calls after the rounds, without the baseline's in between; null on a CPU."""
+
+    latency_alone_s: float | None = nullable("median latency of the case's calls in a block")
+    clock_alone_hz: float | None = nullable("clock of the GPU right after that block")
+    throttle_alone: tuple[str, ...] | None = nullable(
+        "why it was lowered meanwhile: NVML's reasons; empty: nothing; null: unknown"
     )
 
 

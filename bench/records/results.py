@@ -157,6 +157,7 @@ class Findings(  # the last base class has the first columns
     columns.Contention,
     columns.Calibration,
     columns.Clocks,
+    columns.Alone,
     columns.Rounds,
     columns.SizeLatencies,
     columns.FirstPass,

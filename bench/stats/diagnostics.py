@@ -316,6 +316,13 @@ def is_contended(watch: Contention, gpu_processes: int | None = None) -> bool:
     return max(waits_s) / watch.watched_s > WAIT_SHARE or others_cores > allowed_cores
 
 
+def apart(one_hz: float | None, other_hz: float | None) -> bool:
+    """Whether two readings of a clock differ by more than CLOCK_FALL; no if one is unknown."""
+    if one_hz is None or other_hz is None:
+        return False
+    return min(one_hz, other_hz) < (1 - CLOCK_FALL) * max(one_hz, other_hz)
+
+
 def is_throttled(
     device_clock_hz: Sequence[float] | None, throttle_reasons: Sequence[str] | None
 ) -> bool:

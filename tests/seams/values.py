@@ -160,8 +160,10 @@ GRAPH: Columns = {
     "clocks_s": Lasted("clocks"), "synchronize_s": READ_S,
     # The system's counters: 10 s on 4 cores, 35.5 idle and 4 of this process, so 0.5 of others
     "watched_s": 10.0, "cpu_wait_s": 0.05, "others_cpu_s": 10 * 4 - 35.5 - 4, "machine_cores": 4,
-    "cgroup_throttled_s": 0.02, "device_clock_hz": [2e9 / 1.5] * 2, "gpu_processes": 0,
+    "cgroup_throttled_s": 0.02, "device_clock_hz": [2e9 / 1.5] * 4, "gpu_processes": 0,
     "throttle_reasons": ["sw_power_cap"],
+    # Alone it takes as long, as the simulated power cap slows nothing down
+    "latency_alone_s": GRAPH_S, "clock_alone_hz": 2e9 / 1.5, "throttle_alone": ["sw_power_cap"],
     # The profile. Of five calls the one with the median span counts, the fourth. Two kernels
     # overlap (40 to 93, 70 to 110), then a copy of 5, a fill of 4 and a kernel of 20: busy for 99.
     # Launches precede their work by 10, 10, 25, 26 and 30.
@@ -214,7 +216,8 @@ STORED: Rows = {
         "device_calls": 3, "device_calls_wanted": 4, "dispatch_note": None,
         "dispatch_rounds_s": rounds(13, waited_s(15, 1.25)),
         "baseline_dispatch_rounds_s": rounds(13, waited_s(24, 1.25)),
-        "throttle_reasons": [],
+        "throttle_reasons": [], "throttle_alone": [], "clock_alone_hz": 2e9 / 1.25,
+        "latency_alone_s": PLAIN_S,
     },
     "graph_fp32": {
         "budget": "standard", "budget_rank": 2, "budget_settings": LONGER.settings,

@@ -124,3 +124,30 @@ def test_a_graph_that_was_given_no_new_inputs_is_told(
 ) -> None:
     row = {"graph": True, "graph_launches": 1, "copies": 0, "launches": 0} | changes
     assert cells._reads_in_place(row) == in_place
+
+
+LIMITED = {
+    "throttle_reasons": ["sw_power_cap"], "device_clock_hz": [1.98e9, 1.965e9],
+    "latency_alone_s": 781e-6, "clock_alone_hz": 1.68e9, "throttle_alone": [],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changes", "alone"),
+    [
+        ({}, "781"),
+        ({"throttle_reasons": None}, "781"),  # the clocks are apart
+        ({"throttle_reasons": [], "clock_alone_hz": 1.95e9, "throttle_alone": None}, ""),
+        ({"throttle_reasons": [], "clock_alone_hz": 1.95e9, "throttle_alone": ["sw_power_cap"]},
+         "781"),
+        ({"throttle_reasons": ["hw_thermal"], "clock_alone_hz": None}, ""),
+        ({"latency_alone_s": None, "clock_alone_hz": None, "throttle_alone": None}, "–"),
+        (dict.fromkeys(LIMITED), ""),  # a CPU
+    ],
+)  # fmt: skip
+def test_where_power_is_limited_the_time_of_calls_alone_is_told(
+    changes: dict[str, Any], alone: str
+) -> None:
+    said = phrases.power_limited(LIMITED | changes)
+    assert alone in said
+    assert bool(said) == bool(alone)
