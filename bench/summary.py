@@ -85,11 +85,9 @@ def at_full_pace(row: Row) -> Row:
     round is slow if its pace exceeds SLOW_PACE × the machine's best. The row is returned as it is
     if fewer than MIN_ROUNDS rounds would be left, on a CPU, and if the pace is unknown.
     """
-    paces_s, ends_s = row["pace_rounds_s"], diagnostics.pace_ends_s(row["pace_rounds_s"])
-    if ends_s is None or not on_cuda(row) or row["latency_rounds_s"] is None:
+    kept = diagnostics.at_full_pace(row["pace_rounds_s"], row["best_pace_s"])
+    if kept is None or not on_cuda(row) or row["latency_rounds_s"] is None:
         return row
-    slow_s = diagnostics.SLOW_PACE * min(ends_s[0], row["best_pace_s"] or ends_s[0])
-    kept = [pace_s <= slow_s for pace_s in paces_s]
     if sum(kept) < estimates.MIN_ROUNDS or all(kept) or len(kept) != len(row["latency_rounds_s"]):
         return row
     rounds = {name: row[name] for name in PAIRED if row[name] is not None}

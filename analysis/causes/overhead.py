@@ -48,7 +48,7 @@ GRADS = ("no_grad", "inference_mode")
 def slow_host(context: Context) -> Evidence | None:
     """The host of a GPU was slow in the rounds of a row, which changes the ratio."""
     row, slower = context.row, phrases.host_slower(context.row)
-    if slower is None or phrases.is_control(row) or row["speedup_ci_low"] is None:
+    if slower is None or phrases.is_control(row) or row["verdict"] is None:
         return None
     gain, device = row["device_gain"], ""
     if gain is not None:

@@ -26,17 +26,28 @@ def values(rows: pd.DataFrame, estimates: str) -> pd.Series:
     return per_row(rows, (one and one.value for one in rows[estimates]))
 
 
+def speedup(rows: pd.DataFrame) -> pd.Series:
+    """Returns the Estimate of each row's speedup; None on CUDA if the host was slow.
+
+    A slow host lengthens what waits for it and not what the device does, so it changes the ratio.
+    """
+    is_told = ~(rows["_slow"] & rows["_on_cuda"])
+    told = (one if holds else None for one, holds in zip(rows["_speedup"], is_told, strict=True))
+    return per_row(rows, told, "object")
+
+
 def verdict(rows: pd.DataFrame) -> pd.Series:
     """Returns whether each row is faster than its baseline.
 
     The verdict is `faster`, `slower`, `equivalent` or `inconclusive`; None for a smoke budget, and
-    without an interval. It is inconclusive on CUDA if the host was slow, which changes the ratio.
+    without an interval. It is inconclusive on CUDA if the host was slow, so that there is none.
     """
     pairs = zip(rows["budget_rank"], rows["_speedup"], strict=True)
     verdicts = per_row(
         rows, (None if rank == 0 else stats.verdict(ratio) for rank, ratio in pairs), "object"
     )
-    return verdicts.mask(rows["_slow"] & rows["_on_cuda"] & verdicts.notna(), "inconclusive")
+    compared = rows["baseline_latency_s"].notna() & (rows["budget_rank"] > 0)
+    return verdicts.mask(rows["_slow"] & rows["_on_cuda"] & compared, "inconclusive")
 
 
 def mde(rows: pd.DataFrame) -> pd.Series:

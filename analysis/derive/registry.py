@@ -64,6 +64,10 @@ def derive(processes: pd.DataFrame) -> pd.DataFrame:
     processes of a case become one row (`select.combine`).
     """
     stored = combine(processes)
+    for metric in CONDITIONS:
+        assert metric.function is not None
+        stored[metric.name] = metric.function(stored)
+    stored["_speedup"] = formulas.speedup(stored)
     # The estimates of a summary are split at once, and space for the other columns is made before
     # they are computed: pandas takes longer to add a column than to compute it.
     summarised = [metric for metric in METRICS if metric.function is None]
@@ -96,14 +100,21 @@ def _hidden(name: str, function: Formula) -> Metric:
 _estimate = partial(Metric, interval=True)
 
 # Computed in this order: an entry may use the columns of those above it.
-METRICS = (
+CONDITIONS = (
     _hidden("_on_cuda", are_on_cuda),
     _hidden("_best_pace_s", pace.best_pace_s),
     _hidden("_slow", pace.is_slow),
+)
+"""Metrics that decide whether a row has a speedup."""
+
+METRICS = (
+    *CONDITIONS,
     _estimate("latency_s", "lower", "a call for a caller who waits for it"),
     Metric("latency_p95_s", "lower", "95th percentile of single calls; null below 100 calls"),
     Metric("baseline_latency_s", "neither", "the baseline's latency over the same rounds"),
-    _estimate("speedup", "higher", "baseline ÷ case, both timed in a round; above 1 is faster"),
+    _estimate("speedup", "higher",
+              "baseline ÷ case, both timed in a round; above 1 is faster; null on CUDA if the host "
+              "was slow (slow_pace), which changes it"),
     _estimate("latency_paired_s", "lower",
               "latency that tables and figures show: on a CPU median of baseline_latency_s over "
               "the rows of the same work, machine, baseline and budget ÷ speedup; on CUDA and "

@@ -343,10 +343,10 @@ def why_left_out(row: Row) -> str | None:
         return "not known to have been in effect"
     if is_smoke(row):
         return f"budget={row['budget']} proves only that it runs"
-    if row["speedup_ci_low"] is None:
-        return row.get("baseline_note") or "no interval: no baseline, or fewer than 12 rounds"
     if slower := host_slower(row):
         return f"the host ran at {slower} times its usual time: undecided"
+    if row["speedup_ci_low"] is None:
+        return row.get("baseline_note") or "no interval: no baseline, or fewer than 12 rounds"
     return None
 
 

@@ -56,8 +56,8 @@ RULES: tuple[tuple[str, Callable[[Row], object]], ...] = (
     ("wrong", lambda row: not phrases.unchecked(row) and _exceeds_its_limit(row)),
     ("no_baseline", lambda row: NO_BASELINE & {*phrases.flags(row)}),
     ("grows", lambda row: GROWS in phrases.flags(row)),
-    ("no_interval", lambda row: row["speedup_ci_low"] is None),
     ("slow_host", phrases.host_slower),
+    ("no_interval", lambda row: row["speedup_ci_low"] is None),
 )
 """What excludes a row, whatever its speedup; the first rule that holds is the reason.
 

@@ -204,6 +204,10 @@ class Rounds:
         "further rounds, in which another program took a core from this process while a call was "
         "timed; 0 too if so few others would be left that all are kept"
     )
+    rounds_again: bool | None = nullable(
+        "whether a GPU's rounds were played once more, as the host was slow in nearly all of the "
+        "first; these are the better ones; null on a CPU"
+    )
     best_pace_s: float | None = nullable(
         "shortest time of that code (5th percentile of a run) in all runs of these results here"
     )

@@ -299,6 +299,19 @@ def pace_ends_s(paces_s: Samples) -> tuple[float, float] | None:
     return float(fast_s), float(slow_s)
 
 
+def at_full_pace(paces_s: Samples, best_s: float | None) -> list[bool] | None:
+    """Whether each round was at full pace: not above SLOW_PACE × the machine's best.
+
+    `paces_s`: the pace in each round; `best_s`: the best of other runs, if known. None if a pace
+    is unknown.
+    """
+    ends_s = pace_ends_s(paces_s)
+    if paces_s is None or ends_s is None:
+        return None
+    slow_s = SLOW_PACE * min(ends_s[0], best_s or ends_s[0])
+    return [bool(pace_s <= slow_s) for pace_s in paces_s]
+
+
 def is_contended(watch: Contention, gpu_processes: int | None = None) -> bool:
     """Whether other programs used enough of the cores, or of the GPU, to affect the measurement.
 

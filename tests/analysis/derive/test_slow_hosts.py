@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
 from modescope.analysis.derive.registry import derived
 from modescope.analysis.format import cells, phrases
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.recommend.advice import remarks
 from modescope.analysis.recommend.decide import recommend
 from modescope.analysis.recommend.types import MODE
+from modescope.bench.records.results import Record
+from modescope.bench.timing import pace
+from modescope.bench.timing.paired import play_pairs
+from tests.helpers.derivations import rows_of_each
+from tests.helpers.made_up_records import BUDGET
 from tests.helpers.paths import REFERENCE
+from tests.helpers.simulated import SimulatedDevice
+from tests.helpers.studies import record
 
 BF16 = derived(str(REFERENCE / "nvidia-h100/bf16"))
 MAIN = derived(str(REFERENCE / "nvidia-h100"))
@@ -48,3 +63,62 @@ def test_enough_rounds_at_full_pace_decide_and_are_counted() -> None:
     assert row["speedup"] > 10.5  # of all rounds 10.42, of the slow ones 10.41
     said = f"{row['rounds']:.0f} of 53 rounds: the host was slow in the others"
     assert said in cells.remarks(row)
+
+
+FULL_S = 20e-6  # the fixed code at full pace
+SHORT = replace(BUDGET, block_s=1.5e-3, max_rounds=120, timed_max_s=5.0)
+GRAPH = 5e-6, 700e-6
+SIDES = {
+    "waits for its host": (GRAPH, (900e-6, 680e-6)),
+    "gains nothing": (GRAPH, (35e-6, 700e-6)),
+    "lost to what its host does": ((840e-6, 650e-6), (35e-6, 700e-6)),
+}
+"""Host and device seconds of a call of the case and of its baseline."""
+
+
+def _study(sides: tuple[tuple[float, float], ...], slow: float, seed: int) -> Record:
+    """A case on a GPU whose host is at half speed in a share `slow` of windows of 50 ms."""
+    device: Any = SimulatedDevice()
+    source = random.Random(seed)
+    windows: dict[int, float] = {}
+
+    def factor() -> float:
+        return windows.setdefault(int(device.now_s / 0.05), 2.0 if source.random() < slow else 1.0)
+
+    def call(host_s: float, device_s: float) -> Callable[[], None]:
+        def work() -> None:
+            noise = source.lognormvariate(0.0, 0.01)
+            device.launch(host_s * noise * factor(), device_s * source.lognormvariate(0.0, 0.005))
+
+        return work
+
+    paced = pace.clock(lambda: device.launch(FULL_S * factor(), 0.0))
+    steps = [call(*each) for each in sides]
+    rounds = play_pairs(*steps, device, SHORT, seed, [*map(sum, sides)], pace=paced)
+    columns = {
+        name: getattr(rounds, name)
+        for name in (
+            "latency_rounds_s",
+            "baseline_latency_rounds_s",
+            "case_ran_first",
+            "pace_rounds_s",
+        )
+    }
+    return record("cuda-graph", device="cuda", best_pace_s=FULL_S, flags=(), **columns)
+
+
+@pytest.mark.parametrize("slow", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("sides", SIDES.values(), ids=SIDES)
+def test_a_host_at_half_speed_turns_no_sign_and_moves_no_speedup(
+    sides: tuple[tuple[float, float], ...], slow: float, tmp_path: Path
+) -> None:
+    """In 34 studies of each kind, so 102 for each share of slow rounds."""
+    case_s, baseline_s = map(sum, sides)  # a kernel starts once its launch is over
+    true = baseline_s / case_s
+    sign = "faster" if true > 1.02 else "slower" if true < 0.98 else "equivalent"
+    rows = rows_of_each(tmp_path, (_study(sides, slow, seed) for seed in range(34)))
+    for row in rows:
+        assert row["verdict"] in (sign, "inconclusive")
+        assert row["speedup"] is None or row["speedup"] == pytest.approx(true, rel=0.05)
+    decided = sum(row["verdict"] == sign for row in rows)
+    assert decided == 0 if slow == 1.0 else decided > 25

@@ -1,15 +1,21 @@
-"""What happens before each block of timed calls."""
+"""What happens before each block of timed calls, and when rounds are played once more."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from modescope.bench.case import paired_timing
 from modescope.bench.devices import devices
-from modescope.bench.records.columns import DeviceState
+from modescope.bench.records.columns import Contention, DeviceState, Rounds
+from modescope.bench.records.results import Ended, Findings
+from modescope.bench.timing import comparison, pace
+from tests.helpers.probe_models import smoke
 from tests.helpers.simulated import SimulatedDevice
 
 
@@ -40,3 +46,76 @@ def test_the_states_of_two_measurements_are_joined() -> None:
     assert joined.throttle_reasons == ("sw_power_cap", "hw_thermal")
     assert joined.gpu_processes == 1
     assert devices.join(one, DeviceState()) == DeviceState()
+
+
+class Played:
+    """Stands in for a measurement: each call of it returns the next of the planned paces."""
+
+    def __init__(self, *paces: list[float], compilations: int = 0) -> None:
+        self.paces, self.compilations, self.calls = list(paces), compilations, 0
+
+    def __call__(self, *given: object, **options: object) -> comparison.Measurement:
+        paces_s = self.paces[self.calls]
+        self.calls += 1
+        latency_s = (float(self.calls),) * len(paces_s)  # tells which one was kept
+        rounds = Rounds(latency_rounds_s=latency_s, pace_rounds_s=tuple(paces_s))
+        compared = comparison.Comparison(rounds, steady=True, compilations=self.compilations)
+        return comparison.Measurement(compared, Contention(), DeviceState())
+
+
+FULL, HALF = 20e-6, 40e-6
+MIXED = [FULL] * 12 + [HALF] * 12
+MOSTLY_HALF = [FULL] * 5 + [HALF] * 19
+
+
+@pytest.mark.parametrize(
+    ("paces", "kept", "again"),
+    [
+        ([[FULL] * 24], 1, False),
+        ([MIXED], 1, False),  # twelve are enough
+        ([[HALF] * 24, [FULL] * 24], 2, True),
+        ([MOSTLY_HALF, [HALF] * 24], 1, True),  # the better one
+        ([[FULL] * 2 + [HALF]], 1, False),  # a smoke run
+    ],
+)
+def test_rounds_of_a_slow_host_are_played_once_more(
+    paces: list[list[float]],
+    kept: int,
+    again: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    found = timed(Played(*paces), monkeypatch, tmp_path)
+    assert found.latency_rounds_s is not None
+    assert (found.latency_rounds_s[0], found.rounds_again) == (kept, again)
+    assert found.best_pace_s is None or found.best_pace_s == FULL
+
+
+def test_a_cpu_plays_its_rounds_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    played = Played([HALF] * 24)
+    found = timed(played, monkeypatch, tmp_path, queues=False)
+    assert (played.calls, found.rounds_again) == (1, None)
+
+
+def test_what_compiled_meanwhile_is_not_played_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    played = Played([HALF] * 24, compilations=1)
+    with pytest.raises(Ended):
+        timed(played, monkeypatch, tmp_path)
+    assert played.calls == 1
+
+
+def timed(
+    played: Played, monkeypatch: pytest.MonkeyPatch, folder: Path, queues: bool = True
+) -> Findings:
+    """The findings of a row on a machine whose best pace is known to be FULL."""
+    monkeypatch.setattr(comparison, "measure", played)
+    pace.best_s([FULL] * 24, folder / pace.BEST)
+    built: Any = SimpleNamespace(
+        step=lambda: None, tensors=list, state=SimpleNamespace(restore=lambda: None)
+    )
+    contender: Any = SimpleNamespace(built=built)
+    plan = replace(smoke(), results_dir=str(folder))
+    device: Any = SimulatedDevice(queues=queues)
+    return paired_timing.run(lambda *told: None, contender, contender, device, plan, Findings())
