@@ -74,12 +74,11 @@ class Measured:
     ratios: tuple[float, ...]  # time of the baseline ÷ time of the candidate, in each round
 
     def __str__(self) -> str:
-        low, high = self.speedup_ci_low, self.speedup_ci_high
-        interval = "without an interval" if low is None else f"[{low:.3f}, {high:.3f}]"
-        detects = "" if self.mde is None else f", detects changes of {100 * self.mde:.2g} %"
+        is_known = self.mde is not None and not self._is_wide()
+        detects = f", detects changes of {100 * self.mde:.2g} %" if is_known else ""
         return "\n".join(
             [
-                f"{self.candidate} is {self.speedup:.3f}× {interval} as fast as {self.baseline}: "
+                f"{self.candidate} is {self._factor()} as fast as {self.baseline}: "
                 f"{self.verdict or 'unknown, as there were too few rounds; allow more seconds'}",
                 f"{self.baseline} {duration(self.baseline_latency_s)}, {self.candidate} "
                 f"{duration(self.latency_s)}; {len(self.ratios)} rounds in "
@@ -87,6 +86,21 @@ class Measured:
                 *([f"flags: {', '.join(self.flags)}"] if self.flags else []),
             ]
         )
+
+    def _is_wide(self) -> bool:
+        ends = self.speedup_ci_low, self.speedup_ci_high
+        return estimates.is_wide(estimates.Estimate(self.speedup, *ends))
+
+    def _factor(self) -> str:
+        """The speedup with its interval; of a wide one the ends alone (`estimates.is_wide`)."""
+        low, high = self.speedup_ci_low, self.speedup_ci_high
+        if low is None or high is None:
+            return f"{self.speedup:.3f}× without an interval"
+        if not self._is_wide():
+            return f"{self.speedup:.3f}× [{low:.3f}, {high:.3f}]"
+        if low > 1:
+            return f"at least {low:.2f}×"
+        return f"at most {high:.2f}×" if high < 1 else f"between {low:.2f}× and {high:.2f}×"
 
 
 def measure(

@@ -143,7 +143,7 @@ def _measure(jobs: list[Job], request: Request, by_run: dict[str, Job]) -> Itera
             yield reuse.run_id
     missing = [n for n, reuse in enumerate(reuses) if reuse.run_id is None]
     if request.sweep and missing and (busy := others.warning()):
-        print(busy, file=sys.stderr, flush=True)
+        print(busy, flush=True)  # to stdout, as above
     with progress_bar(len(missing), "case") as bar:
         for number, position in enumerate(missing, 1):
             job = jobs[position]

@@ -65,6 +65,22 @@ def test_rounds_end_when_the_speedup_is_known_well_enough() -> None:
     assert "without an interval" in str(replace(noisy, speedup_ci_low=None, mde=None))
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "factor"),
+    [
+        (1.29, 13.42, "at least 1.29×"),
+        (0.2, 0.8, "at most 0.80×"),
+        (0.8, 1.6, "between 0.80× and 1.60×"),
+        (1.2, 1.3, "1.250× [1.200, 1.300]"),
+    ],
+)
+def test_of_a_wide_interval_only_the_ends_are_told(low: float, high: float, factor: str) -> None:
+    found = race(takes(1e-3), takes(1e-3, sigma=0.1))
+    wide = replace(found, speedup=1.25, speedup_ci_low=low, speedup_ci_high=high)
+    assert f" is {factor} as fast as " in str(wide)
+    assert ("detects" in str(wide)) == (factor[0].isdigit())
+
+
 @pytest.mark.parametrize(("call_s", "change"), [(1e-7, 0.1), (3e-6, 0.02), (5e-5, 0.02)])
 def test_a_short_function_is_timed_in_loops_that_the_clock_resolves(
     call_s: float, change: float
