@@ -160,17 +160,3 @@ def same_kernels(case: Case, device: DeviceFacts, sweep: Mapping[str, str]) -> s
     if other == case.case_id or other not in sweep:
         return None
     return SAME_KERNELS.format(device=device.name, other=sweep[other])
-
-
-def equal_if_untuned(case: Case, device: DeviceFacts, sweep: Mapping[str, str]) -> str | None:
-    """Returns the name of the mode in the sweep that equals the mode of `case` without autotuning.
-
-    If autotuning has no kernels to choose from, which only compiling shows, `case` would repeat
-    that mode. Without CUDA graphs on `device`, capturing makes no difference between modes. None if
-    the sweep has no such mode. `sweep` maps case ids to the names of the sweep's modes.
-    """
-    mode = backends.drop_tuning(case.variant.mode)
-    if device.type != "cuda":
-        mode = backends.drop_graphs(mode)
-    other = replace(case, variant=replace(case.variant, mode=mode)).case_id
-    return None if other == case.case_id else sweep.get(other)

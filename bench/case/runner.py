@@ -28,7 +28,6 @@ from modescope.bench.records.results import (
     add_flag,
 )
 from modescope.bench.steps import (
-    backends,
     compiler,
     copies,
     modes,
@@ -230,8 +229,6 @@ def _time(
     findings = _describe(candidate, findings)
     if plan.fills_cache and findings.compiler_cache_misses:
         raise Ended(CACHE_FILLED, "the compiler's cache lacked its code", findings)
-    if plan.untuned and candidate.facts.tuned_nothing:
-        raise Ended("skipped", backends.UNTUNED.format(other=plan.untuned), findings)
     progress("check")
     findings = judge.judge(candidate.built, findings)
     progress("baseline")

@@ -320,7 +320,6 @@ class Plan:
     max_error: float | None = None  # relative error that the user accepts; None: the usual limit
     fills_cache: bool = False  # end after the first call if it had to fill the compiler's cache
     latency_alone: bool = False  # time the paired rounds only: no other clocks, no first call
-    untuned: str | None = None  # mode of the sweep with the same kernels if nothing can be tuned
 
     @property
     def study_folder(self) -> Path:

@@ -42,14 +42,6 @@ class Compiled:
         )
 
 
-UNTUNED = (
-    "autotuning had nothing to choose between, so this would measure the kernels of mode={other} "
-    "again, which is part of this sweep; measured alone it gets its own row"
-)
-"""The reason for skipping a case whose autotuning had nothing to choose. `other` is the same mode
-without autotuning, which the sweep measures too."""
-
-
 Doubt = tuple[Callable[[Any], bool], str]
 """A function of `evidence.mode_effect.Facts` that is true if a mode did not take effect, and the
 reason: a template in which `f` stands for these facts."""
@@ -72,9 +64,7 @@ class Backend:
     capturing: Mapping[str, str] = field(default_factory=dict)
     """Maps each mode that captures CUDA graphs by itself to the mode that runs the same kernels
     without graphs."""
-    autotuning: Mapping[str, str] = field(default_factory=dict)
-    """Maps each mode that autotunes (benchmarks kernels against each other) to the same mode
-    without autotuning."""
+    autotuning: tuple[str, ...] = ()  # the modes that benchmark kernels against each other
     dynamic: bool = True  # whether it takes mode.dynamic
     doubts: tuple[Doubt, ...] = ()
 
@@ -98,10 +88,7 @@ BACKENDS = {
             "reduce-overhead": "default",
             "max-autotune": "max-autotune-no-cudagraphs",
         },
-        autotuning={
-            "max-autotune": "reduce-overhead",
-            "max-autotune-no-cudagraphs": "default",
-        },
+        autotuning=("max-autotune", "max-autotune-no-cudagraphs"),
         doubts=(
             (lambda f: f.compiled.graphs == 0, "torch.compile compiled nothing"),
             (
@@ -152,11 +139,6 @@ def drop_graphs(mode: Mode) -> Mode:
     That is `mode` itself if its backend captures none. A capture by hand (`mode.graph`) stays.
     """
     return replace(mode, compile=find(mode).capturing.get(mode.compile, mode.compile))
-
-
-def drop_tuning(mode: Mode) -> Mode:
-    """Returns `mode` without autotuning; `mode` itself if it does not autotune."""
-    return replace(mode, compile=find(mode).autotuning.get(mode.compile, mode.compile))
 
 
 def replays_graphs(mode: Mode) -> bool:

@@ -16,7 +16,6 @@ from modescope.bench.records import files, parquet, results, rows
 from modescope.bench.records.cases import Plan
 from modescope.bench.records.environment import Scheduling, scheduling
 from modescope.bench.records.results import Findings, Record, Result
-from modescope.bench.steps import backends
 from modescope.bench.summary import summary
 from modescope.bench.sweep import isolation
 from modescope.bench.sweep.isolation import ChildOutcome
@@ -120,8 +119,6 @@ def _result(job: Job, run_id: str, on_phase: OnPhase) -> Result:
         return Result("skipped", job.refusal, Findings())
     log = job.plan.study_folder / "logs" / f"{run_id}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
-    if job.plan.untuned and job.case.device == "cpu" and _tunes_nothing(job, log, on_phase):
-        return Result("skipped", backends.UNTUNED.format(other=job.plan.untuned), Findings())
     outcome = _outcome(job, run_id, log, on_phase)
     result: Result | None = outcome.value
     if result is None:
@@ -131,25 +128,6 @@ def _result(job: Job, run_id: str, on_phase: OnPhase) -> Result:
         return result
     # The process died in a pass after timing: the timing is kept.
     return replace(result, findings=results.add_note(result.findings, result.lost, outcome.reason))
-
-
-def _tunes_nothing(job: Job, log: Path, on_phase: OnPhase) -> bool:
-    """Compiles the case in a process of its own, without measuring it.
-
-    Returns whether there was nothing to autotune; False if compiling fails. The process's output
-    goes to `log`.
-    """
-    with isolation.compiler_caches("cold") as variables:
-        outcome = isolation.call(
-            "modescope.bench.case.tuning_trial:nothing_to_tune",
-            job.case,
-            job.plan,
-            timeout_s=job.plan.timeout_s,
-            log=log,
-            variables=variables,
-            on_phase=on_phase,
-        )
-    return outcome.value is True
 
 
 def _outcome(job: Job, run_id: str, log: Path, on_phase: OnPhase) -> ChildOutcome:

@@ -11,7 +11,7 @@ from modescope.bench.records.cases import Case, Model, PhaseOptions, Plan
 from modescope.bench.records.environment import Environment, Host
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.paths import runner
-from modescope.bench.refusals import equal_if_untuned, refusal, same_kernels
+from modescope.bench.refusals import refusal, same_kernels
 from modescope.bench.resolve import Request, resolve
 from modescope.bench.settings import PHASE_SETTINGS
 from modescope.bench.sweep import isolation
@@ -168,10 +168,8 @@ def _jobs(request: Request, case: Case, plan: Plan, source: str | None) -> list[
 def _add_to_sweep(job: Job, modes: Mapping[str, str]) -> Job:
     """Returns `job` with what follows from the other modes in its sweep.
 
-    It gets a refusal if its mode runs the same kernels as another. If it does so only in case that
-    autotuning has no choice, which compiling will show, `plan.untuned` names the other mode.
-    `modes` maps case ids to the names of the sweep's modes.
+    It gets a refusal if its mode runs the same kernels as another. `modes` maps case ids to the
+    names of the sweep's modes.
     """
     device = host(job.case.device).device
-    plan = replace(job.plan, untuned=equal_if_untuned(job.case, device, modes))
-    return replace(job, plan=plan, refusal=job.refusal or same_kernels(job.case, device, modes))
+    return replace(job, refusal=job.refusal or same_kernels(job.case, device, modes))

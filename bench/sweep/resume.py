@@ -69,7 +69,7 @@ def _find(job: Job, newest_first: list[dict[str, Any]], retry: bool) -> Reuse:
     `newest_first` are the rows of the job's case. `retry`: whether to measure again what failed.
     """
     # others were skipped beside another case of their sweep
-    skipped_too = bool(job.refusal or job.plan.untuned)
+    skipped_too = bool(job.refusal)
     why_not = None
     for row in newest_first:
         if row["status"] == "skipped" and not skipped_too:

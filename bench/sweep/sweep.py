@@ -193,7 +193,6 @@ def confirm(run_ids: Sequence[str], jobs: Mapping[str, Job]) -> None:
                 profile=False,
                 memory=False,
                 latency_alone=True,
-                untuned=None,
             )
             row = attempt(
                 replace(job, plan=plan),

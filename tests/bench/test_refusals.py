@@ -9,7 +9,7 @@ import pytest
 
 from modescope.bench.records.cases import Mode, Training, Variant
 from modescope.bench.records.environment import DeviceFacts
-from modescope.bench.refusals import equal_if_untuned, refusal, same_kernels
+from modescope.bench.refusals import refusal, same_kernels
 from tests.helpers.made_up_records import AMP, COMPILE, CPU, EAGER, H100, V100, case
 
 GRAPH = Mode("cuda-graph", "inference_mode", autocast=False, compile="none", graph=True)
@@ -87,26 +87,6 @@ def test_the_same_kernels_are_measured_once_in_a_sweep(
     reason = same_kernels(asked, device, {asked.case_id: "asked", other.case_id: "the other"})
     assert (reason is not None) == repeated
     assert not repeated or "mode=the other" in reason
-
-
-@pytest.mark.parametrize(
-    ("compile_", "device", "other"),
-    [
-        ("max-autotune-no-cudagraphs", CPU, "default"),
-        ("max-autotune", CPU, "default"),
-        ("max-autotune-no-cudagraphs", H100, "default"),
-        ("max-autotune", H100, "reduce-overhead"),
-    ],
-)
-def test_a_mode_that_tunes_nothing_repeats_the_one_without_tuning(
-    compile_: str, device: DeviceFacts, other: str
-) -> None:
-    asked, without = (
-        case(variant=Variant(replace(TUNED, compile=each), "fp32")) for each in (compile_, other)
-    )
-    sweep = {without.case_id: "that", asked.case_id: "itself"}
-    assert equal_if_untuned(asked, device, sweep) == "that"
-    assert equal_if_untuned(without, device, sweep) is None
 
 
 # Training, for which gradients are enabled

@@ -145,16 +145,6 @@ def test_times_are_kept_where_the_evidence_of_a_graph_fails(
 
 
 @pytest.mark.full
-def test_what_tunes_nothing_repeats_another_mode_of_its_sweep() -> None:
-    plan = replace(smoke(), untuned="compile")
-    result = runner.run(silent, case(model(scaled), variant(compile="max-autotune")), plan)
-    assert result.status == "skipped"
-    assert "mode=compile " in (result.reason or "")
-    assert result.findings.first_call_s > 0
-    assert result.findings.latency_rounds_s is None
-
-
-@pytest.mark.full
 def test_a_first_call_that_fills_the_cache_ends_there(
     tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

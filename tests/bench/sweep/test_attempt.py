@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,21 +24,18 @@ KILLED = ChildOutcome("crashed", None, "by SIGKILL")
 
 
 @pytest.mark.parametrize(
-    ("cache", "untuned", "processes", "status"),
+    ("cache", "processes", "status"),
     [
-        ("cold", None, [("run", MEASURED)], "failed"),
-        ("cold", "compile", [("trial", ended(True))], "skipped"),  # there is nothing to tune
-        ("cold", "compile", [("trial", ended(False)), ("run", MEASURED)], "failed"),
-        ("cold", "compile", [("trial", ChildOutcome("timeout")), ("run", MEASURED)], "failed"),
+        ("cold", [("run", MEASURED)], "failed"),
         # another process fills an empty cache, and is not measured
-        ("warm", None, [("fill", FILLED), ("run", MEASURED)], "failed"),
-        ("warm", None, [("fill", MEASURED)], "failed"),
-        ("warm", None, [("fill", KILLED)], "crashed"),
+        ("warm", [("fill", FILLED), ("run", MEASURED)], "failed"),
+        ("warm", [("fill", MEASURED)], "failed"),
+        ("warm", [("fill", KILLED)], "crashed"),
     ],
 )
 def test_the_processes_of_an_attempt(
     ask_quickly: Ask, monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
-    cache: str, untuned: str | None, processes: list[tuple[str, ChildOutcome]], status: str,
+    cache: str, processes: list[tuple[str, ChildOutcome]], status: str,
 ) -> None:  # fmt: skip
     monkeypatch.setattr(prepare, "_hosts", {})
     monkeypatch.setattr(isolation, "call", World().call)
@@ -48,12 +44,11 @@ def test_the_processes_of_an_attempt(
     left, called = [outcome for _, outcome in processes], []
 
     def call(function: str, *arguments: Any, **options: Any) -> ChildOutcome:
-        trial = function == "modescope.bench.case.tuning_trial:nothing_to_tune"
-        called.append("trial" if trial else "fill" if arguments[1].fills_cache else "run")
+        called.append("fill" if arguments[1].fills_cache else "run")
         return left.pop(0)
 
     monkeypatch.setattr(isolation, "call", call)
-    held = attempt.attempt(replace(job, plan=replace(job.plan, untuned=untuned)))
+    held = attempt.attempt(job)
     (row,) = rows(tmp_path)
     assert called == [name for name, _ in processes]
     assert row["status"] == held["status"] == status

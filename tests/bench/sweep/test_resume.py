@@ -32,7 +32,7 @@ HERE = part(
 HERE = replace(HERE, environment_id=environment_id(HERE))
 PLAN = replace(
     made_up_records.plan(
-        compile_cache="cold", replicate=0, profile=True, memory=True, max_error=None, untuned=None
+        compile_cache="cold", replicate=0, profile=True, memory=True, max_error=None
     ),
     budget=BUDGET,
 )
@@ -117,7 +117,6 @@ WRONG = {"status": "wrong_result"}
         ({"status": "timeout"}, {"retry": False}, REUSED),
         ({"status": "skipped"}, {}, None),
         ({"status": "skipped", "max_error": 0.1}, {"refusal": "it needs a GPU"}, REUSED),
-        ({"status": "skipped"}, {"untuned": "compile"}, REUSED),
         # another max_error counts where the status depends on it
         ({}, {"max_error": 0.1}, REUSED),
         ({"max_error": 0.2}, {"max_error": 0.1}, "max_error was 0.2"),
