@@ -36,6 +36,13 @@ RULES: tuple[Rule, ...] = (
     ),
     (
         lambda variant, options, device: (
+            variant.mode.options != "{}" and not backends.find(variant.mode).options
+        ),
+        "mode.compile={mode.compile} does not take mode.options; leave them out, or use "
+        "{of}mode=compile",
+    ),
+    (
+        lambda variant, options, device: (
             variant.mode.autocast and variant.dtype in ("fp32", "tf32")
         ),
         "autocast to {dtype} casts nothing; use {of}dtype=bf16 or {of}dtype=fp16, or a mode "

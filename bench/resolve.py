@@ -122,7 +122,8 @@ def _name(section: Any, usual: Mapping[str, Any]) -> str:
 
     `usual` holds the values of the section's preset. Example: `compile[dynamic=true]`.
     """
-    expected = {each.name: usual.get(each.name, each.default) for each in fields(section)}
+    made = type(section)()
+    expected = {each.name: usual.get(each.name, getattr(made, each.name)) for each in fields(made)}
     changed = [
         f"{key}={_text(getattr(section, key))}"
         for key, value in expected.items()
@@ -134,6 +135,8 @@ def _name(section: Any, usual: Mapping[str, Any]) -> str:
 def _text(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:g}"
+    if isinstance(value, dict):
+        return " ".join(f"{name}={_text(each)}" for name, each in value.items())
     return "null" if value is None else str(value).lower()
 
 
@@ -147,7 +150,7 @@ def resolve(request: Request, describe: Callable[[str], DeviceFacts]) -> tuple[C
     if device == "auto":
         device = "cuda" if describe("auto").type == "cuda" else "cpu"
     facts = describe(device)
-    mode = Mode(**asdict(settings.mode))
+    mode = settings.mode.mode()
     dtype = settings.dtype
     if dtype == "auto":
         dtype = "bf16" if mode.autocast else "fp32"
@@ -183,7 +186,7 @@ def _baseline(request: Request, mode: Mode, dtype: str) -> Variant | None:
     if request.baseline is None:
         return None
     default = "fp32" if mode.autocast and not request.baseline.autocast else dtype
-    return Variant(Mode(**asdict(request.baseline)), request.settings.baseline.dtype or default)
+    return Variant(request.baseline.mode(), request.settings.baseline.dtype or default)
 
 
 def _options(settings: Settings) -> cases.PhaseOptions:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, make_dataclass
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 from omegaconf import MISSING, DictConfig, OmegaConf
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
@@ -15,12 +15,14 @@ from modescope.bench.records.cases import (
     IMPLEMENTATIONS,
     OPTIMIZERS,
     Inference,
+    Mode,
     PhaseOptions,
     Training,
+    canonical_json,
 )
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.paths import CONF
-from modescope.bench.steps import backends
+from modescope.bench.steps import axes, backends
 
 MOST = 2**31 - 1
 """Largest number that any setting takes: torch, the system and Parquet files can all hold it."""
@@ -37,7 +39,7 @@ CLUSTER_NUMBERS = {
 """Maps each option of a cluster's engine that must be a number to its least value. All but `mem_gb`
 are whole numbers. The scheduler checks all other options."""
 
-OPEN = ("shape", "model.kwargs", "model.inputs")
+OPEN = ("shape", "model.kwargs", "model.inputs", "mode.options")
 """Sections to which a user may add keys, as in `+model.kwargs.width=8`."""
 
 
@@ -96,7 +98,7 @@ class ModelSettings:
 
 
 @dataclass
-class ModeSettings:
+class CommonModeSettings:
     """The fields of a file in conf/mode/; `bench.records.cases.Mode` explains them."""
 
     name: str = MISSING
@@ -105,6 +107,27 @@ class ModeSettings:
     compile: str = setting(*backends.modes())
     graph: bool = MISSING
     dynamic: bool | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def mode(self) -> Mode:
+        """Returns the mode that these settings describe."""
+        values = asdict(self)
+        given = {name: values.pop(name) for name in axes.settings()}
+        chosen = tuple((n, each) for n, each in given.items() if each != axes.settings()[n][0])
+        return Mode(**values | {"options": canonical_json(self.options), "axes": chosen})
+
+
+if TYPE_CHECKING:
+    ModeSettings = CommonModeSettings
+else:  # with a setting for each further axis
+    ModeSettings = make_dataclass(
+        "ModeSettings",
+        [
+            (name, str, setting(*values, default=values[0]))
+            for name, values in axes.settings().items()
+        ],
+        bases=(CommonModeSettings,),
+    )
 
 
 @dataclass

@@ -13,7 +13,16 @@ from typing import Any
 
 from modescope.analysis.format import phrases
 from modescope.analysis.format.phrases import Row
-from modescope.bench.records.cases import IMPLEMENTATIONS, OPTIMIZERS, Mode, Training, Variant
+from modescope.bench.records.cases import (
+    IMPLEMENTATIONS,
+    OPTIMIZERS,
+    Mode,
+    Training,
+    Variant,
+    canonical_json,
+)
+from modescope.bench.steps.axes import AXES
+from modescope.bench.steps.backends import arguments, compiling
 
 WRAPPER = """\
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import (
@@ -45,13 +54,21 @@ _COPY = {
 }
 """By whether arguments are passed by name: where a graph reads them, and how they get there."""
 
-_GRAD = {"no_grad": "torch.no_grad()", "inference_mode": "torch.inference_mode()"}
 _UPDATES = {
     False: ["loss.backward()", "optimizer.step()"],
     True: ["scaler.scale(loss).backward()", "scaler.step(optimizer)", "scaler.update()"],
 }
 _DTYPES = {"bf16": "torch.bfloat16", "fp16": "torch.float16"}
-_TORCH_MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+
+
+def mode_of(row: Row) -> Mode:
+    """Returns the mode of a row."""
+    given = json.loads(row["compile_options"] or "{}")
+    return Mode(
+        row["mode"], row["grad"], row["autocast"], row["compile_mode"], row["graph"],
+        dynamic=given.get("dynamic"), options=canonical_json(given.get("options", {})),
+        axes=tuple(json.loads(row.get("axes") or "{}").items()),
+    )  # fmt: skip
 
 
 def code(row: Row) -> str:
@@ -62,13 +79,16 @@ def code(row: Row) -> str:
     """
     trains = row["phase"] == "train"
     training = Training(**json.loads(row["training"] or "{}"))
-    mode = Mode(row["mode"], row["grad"], row["autocast"], row["compile_mode"], row["graph"])
+    mode = mode_of(row)
+    variant = Variant(mode, row["dtype"])
     device, dtype = row["device"].partition(":")[0], _DTYPES.get(row["dtype"])
-    autocast = f'torch.autocast("{device}", {dtype})' if mode.autocast else ""
+    autocast = AXES["autocast"].context(variant, device)
     captured = training.captures_step(mode) if trains else mode.graph
     graphed = mode.graph and not captured
-    scaled = trains and training.scales(Variant(mode, row["dtype"]))
-    contexts = ", ".join(filter(None, (_GRAD.get(mode.grad), autocast)))
+    scaled = trains and training.scales(variant)
+    contexts = ", ".join(
+        filter(None, (axis.context(variant, device) for axis in reversed(AXES.values())))
+    )
     named = row["named_inputs"]
     named, passed = bool(named), "held" if captured else "inputs"
     values = f"{passed}.values()" if named else passed
@@ -81,11 +101,12 @@ def code(row: Row) -> str:
         f"{training.activation_memory_budget}": training.activation_memory_budget is not None,
         f"model.{'train' if trains else 'eval'}()": True,
         _cast(dtype, named, bool(row["dtypes_kept"])): dtype is not None and not autocast,
+        **{line: True for axis in AXES.values() for line in axis.code(variant, device)},
         WRAPPER: training.checkpoint != "none",
         "for name, child in [*model.named_children()]:  # of a ModuleList: its members\n"
         "    setattr(model, name, checkpoint_wrapper(child))": training.checkpoint == "children",
         "model = checkpoint_wrapper(model)": training.checkpoint == "model",
-        f"model = {_compile(row)}": mode.compiles,
+        f"model = {compiling(mode, bool(row['fullgraph']))}": mode.compiles,
         f"model.forward = {autocast}(model.forward)": graphed and autocast,
         "model = torch.cuda.make_graphed_callables("
         f"model, tuple({values}), allow_unused_input=True)": graphed,
@@ -126,28 +147,10 @@ def _cast(dtype: str | None, named: bool | None, keeps: bool) -> str:
     return f"{model}\ninputs = [{cast} for x in inputs]"
 
 
-def _compile(row: Row) -> str:
-    """The call that compiles the model, with the arguments that differ from torch's defaults.
-
-    For a backend that is no mode of torch.compile, the user has to fill in a function `build`.
-    """
-    if row["compile_mode"] not in _TORCH_MODES:
-        return f"build(model)  # as compile: {row['compile_mode']} in bench/steps/backends.py"
-    mode = {} if row["compile_mode"] == "default" else {"mode": row["compile_mode"]}
-    fullgraph = {"fullgraph": True} if row["fullgraph"] else {}
-    options = json.loads(row["compile_options"] or "{}")
-    return f"torch.compile(model{_arguments(mode | fullgraph | options)})"
-
-
 def _optimizer(training: Training, mode: Mode) -> str:
     named = OPTIMIZERS[training.optimizer]
     options: dict[str, Any] = {"lr": training.lr, **IMPLEMENTATIONS[training.implementation]}
     asked, captured = training.capturable, training.captures_step(mode)
     if named.counts_steps and (captured if asked is None else asked):
         options["capturable"] = True
-    return f"{named.torch_name}(model.parameters(){_arguments(options)})"
-
-
-def _arguments(named: dict[str, Any]) -> str:
-    texts = (f", {k}={json.dumps(v) if isinstance(v, str) else repr(v)}" for k, v in named.items())
-    return "".join(texts)
+    return f"{named.torch_name}(model.parameters(){arguments(options)})"

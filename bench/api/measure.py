@@ -74,8 +74,8 @@ class Measured:
     ratios: tuple[float, ...]  # time of the baseline ÷ time of the candidate, in each round
 
     def __str__(self) -> str:
-        is_known = self.mde is not None and not self._is_wide()
-        detects = f", detects changes of {100 * self.mde:.2g} %" if is_known else ""
+        mde = None if self._is_wide() else self.mde
+        detects = "" if mde is None else f", detects changes of {100 * mde:.2g} %"
         return "\n".join(
             [
                 f"{self.candidate} is {self._factor()} as fast as {self.baseline}: "

@@ -88,7 +88,7 @@ def enter(
     phase, fullgraph = phase_of(case.options), case.model.fullgraph
     if device.type == "cuda":
         meet_libraries(subject, variant, device, phase)
-    own = phase.own(subject.cast(modes.weight_dtype(variant)))
+    own = modes.prepare(subject, variant, phase)
     first = phase.start(own.module)
     _ = own.given  # copied here: such copies are no part of the time or memory of the first call
     records_later = backends.captures(variant.mode) and device.type == "cuda"
@@ -150,7 +150,7 @@ def meet_libraries(subject: Subject, variant: Variant, device: Hardware, phase: 
     The first use of a library's kernels in a process takes tens of milliseconds, which would be
     part of the first call of whichever variant uses them first.
     """
-    own = phase.own(subject.cast(modes.weight_dtype(variant)))
+    own = modes.prepare(subject, variant, phase)
     plain = replace(variant, mode=variant.mode.eager_mode())
     with keep_state(own.module):
         built = modes.build(own, plain, False, device, phase, phase.start(own.module))

@@ -28,6 +28,7 @@ from modescope.bench.records.results import (
     add_flag,
 )
 from modescope.bench.steps import (
+    axes,
     compiler,
     copies,
     modes,
@@ -155,8 +156,8 @@ def _name_what_is_left(case: Case, findings: Findings) -> Iterator[None]:
 
 
 def _needs_gradients(subject: Subject, variant: Variant) -> str | None:
-    grad = modes.GRAD[variant.mode.grad]
-    failure = plain_call.find_failure(subject, grad()) if grad else None
+    context = axes.context("grad", variant)
+    failure = plain_call.find_failure(subject, context()) if context else None
     return failure and NEEDS_GRADIENTS.format(grad=variant.mode.grad, failure=failure)
 
 
@@ -297,9 +298,7 @@ def _describe(candidate: Contender, findings: Findings) -> Findings:
         graphs=facts.compiled.graphs,
         **(breaks.columns if breaks else {}),
         autotuned=facts.compiled.autotuned,
-        seen_grad=observed.grad,
-        seen_autocast=observed.autocast,
-        seen_weight_dtype=observed.weight_dtype,
+        **observed.columns,
     )
 
 

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 
 @dataclass(frozen=True)
 class Mode:
-    """An execution mode: its name, four independent axes, and an argument of torch.compile."""
+    """An execution mode: its name, its independent axes, and what its backend is told."""
 
     name: str
     grad: str  # enabled | no_grad | inference_mode
@@ -25,6 +25,8 @@ class Mode:
     compile: str = "none"  # none | a mode of a backend (bench.steps.backends)
     graph: bool = False  # captured by hand in a CUDA graph
     dynamic: bool | None = None  # symbolic sizes; None: only for sizes that change between calls
+    options: str = "{}"  # of the compiler (Inductor), canonical JSON; they add to those of its mode
+    axes: tuple[tuple[str, str], ...] = ()  # further ones that are set (bench.steps.axes)
 
     @property
     def compiles(self) -> bool:
@@ -34,7 +36,8 @@ class Mode:
     @property
     def compile_options(self) -> dict[str, Any]:
         """The arguments of torch.compile, other than `mode`, that are not at their defaults."""
-        return {} if self.dynamic is None else {"dynamic": self.dynamic}
+        given = {"dynamic": self.dynamic, "options": json.loads(self.options) or None}
+        return {name: value for name, value in given.items() if value is not None}
 
     def eager_mode(self, grad: str | None = None) -> Mode:
         """Returns this mode neither compiled nor captured, with `grad` unless that is None."""

@@ -48,6 +48,7 @@ class Checks:
     seen_grad: str | None = nullable("grad state in which the model was called")
     seen_autocast: str | None = nullable("dtype of autocast at that call, or none")
     seen_weight_dtype: str | None = nullable("dtypes of the weights at that call")
+    seen_axes: str | None = nullable("values of the mode's further axes at that call, JSON")
     named_inputs: bool | None = nullable("true where the model takes its inputs by name")
     changed_arguments: str | None = nullable(
         "arguments that forward changes; they are put back before every call, untimed"

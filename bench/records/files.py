@@ -53,13 +53,18 @@ def _is_running(process: int) -> bool:
     return True
 
 
+def make_folder() -> Path:
+    """Returns a temporary folder, which `remove_abandoned` removes once this process has ended."""
+    return Path(tempfile.mkdtemp(prefix=f"{PREFIX}{owner()}-"))
+
+
 @contextmanager
 def temporary_folder() -> Iterator[Path]:
     """Yields a temporary folder and removes it afterwards.
 
     If this process is killed, a later `remove_abandoned` removes it.
     """
-    folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{owner()}-"))
+    folder = make_folder()
     try:
         yield folder
     finally:

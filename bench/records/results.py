@@ -92,6 +92,7 @@ class Work:
     )
     batch_dim: int | None = nullable("dimension of the inputs that is the batch; null if none is")
     compile_options: str | None = nullable("options of torch.compile other than the defaults, JSON")
+    axes: str | None = nullable("further axes of the mode other than their defaults, JSON")
     model_inputs: str | None = nullable(
         "the setting model.inputs, JSON; null if the model's function returns its inputs"
     )
@@ -131,6 +132,7 @@ def work_of(case: Case, plan: Plan) -> Work:
         compile_cache=plan.compile_cache,
         batch_dim=case.model.batch_dim,
         compile_options=canonical_json(mode.compile_options) if mode.compile_options else None,
+        axes=canonical_json(dict(mode.axes)) if mode.axes else None,
         model_inputs=case.model.inputs_json,
     )
 

@@ -7,14 +7,18 @@ without torch, so functions import torch inside.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from modescope.bench.records.cases import Mode
 
 if TYPE_CHECKING:
     import torch
+
+    from modescope.bench.steps.subject import Inputs
 
 
 @dataclass(frozen=True)
@@ -46,43 +50,88 @@ Doubt = tuple[Callable[[Any], bool], str]
 """A function of `evidence.mode_effect.Facts` that is true if a mode did not take effect, and the
 reason: a template in which `f` stands for these facts."""
 
-Build = Callable[["torch.nn.Module", Mode, bool], "torch.nn.Module"]
-"""A function of a module, a mode, and whether graph breaks are errors, that returns the module to
-call instead."""
+
+@dataclass(frozen=True)
+class BuildContext:
+    """What a backend may need beside a module, its inputs and the mode.
+
+    `device_type`: where module and inputs are. `fullgraph`: whether graph breaks are errors.
+    `make_folder` returns an empty folder, which lasts as long as the process.
+    """
+
+    device_type: str
+    fullgraph: bool
+    make_folder: Callable[[], Path]
+
+
+Build = Callable[["torch.nn.Module", "Inputs", Mode, BuildContext], Callable[..., Any]]
+"""A function of a module, the inputs of its first call, a mode, and a `BuildContext`, that returns
+what is called with these inputs instead of the module."""
 
 
 @dataclass(frozen=True)
 class Backend:
     """A compiler backend: how it builds the code of its modes, and what is known of these modes.
 
-    `build` turns a module into the module to call instead. `doubts` are pairs of a condition on
-    which a mode did not take effect, and the text that says so.
+    `build` turns a module into what is called instead. `code` returns the expression that does so
+    with `model` in a user's program, for a mode and whether graph breaks are errors. `doubts` are
+    pairs of a condition on which a mode did not take effect, and the text that says so.
     """
 
     build: Build
+    code: Callable[[Mode, bool], str]
     modes: tuple[str, ...]  # values of mode.compile
     capturing: Mapping[str, str] = field(default_factory=dict)
     """Maps each mode that captures CUDA graphs by itself to the mode that runs the same kernels
     without graphs."""
     autotuning: tuple[str, ...] = ()  # the modes that benchmark kernels against each other
     dynamic: bool = True  # whether it takes mode.dynamic
+    options: bool = False  # whether it takes mode.options
     doubts: tuple[Doubt, ...] = ()
 
 
-def _inductor(module: torch.nn.Module, mode: Mode, fullgraph: bool) -> torch.nn.Module:
+def _inductor(
+    module: torch.nn.Module, inputs: Inputs, mode: Mode, context: BuildContext
+) -> Callable[..., Any]:
     import torch._dynamo.config  # here, because the command line reads this table without torch
 
     settings = torch._dynamo.config  # a whole graph would make errors of what they let run in eager
-    whole = fullgraph and not (settings.disable or settings.suppress_errors)
-    compiled = torch.compile(module, mode=mode.compile, fullgraph=whole, **mode.compile_options)
-    assert isinstance(compiled, torch.nn.Module)
-    return compiled
+    whole = context.fullgraph and not (settings.disable or settings.suppress_errors)
+    given = dict(mode.compile_options)
+    if options := given.pop("options", None):  # torch takes either a mode or options
+        own = torch._inductor.list_mode_options(mode.compile, mode.dynamic)
+        return torch.compile(module, options=own | options, fullgraph=whole, **given)
+    return torch.compile(module, mode=mode.compile, fullgraph=whole, **given)
+
+
+def _inductor_code(mode: Mode, fullgraph: bool) -> str:
+    """The call that compiles the model, with the arguments that differ from torch's defaults."""
+    given: dict[str, Any] = {} if mode.compile == "default" else {"mode": mode.compile}
+    given |= ({"fullgraph": True} if fullgraph else {}) | mode.compile_options
+    if "options" in given and given.pop("mode", None):  # torch takes either a mode or options
+        named = f'torch._inductor.list_mode_options("{mode.compile}")'
+        added = ", ".join(f"{name!r}: {each!r}" for name, each in given.pop("options").items())
+        return f"torch.compile(model{arguments(given)}, options={named} | {{{added}}})"
+    return f"torch.compile(model{arguments(given)})"
+
+
+def arguments(named: Mapping[str, Any]) -> str:
+    """Writes arguments by name as they follow others in a call: `, lr=0.1, mode="default"`."""
+    texts = (f", {k}={json.dumps(v) if isinstance(v, str) else repr(v)}" for k, v in named.items())
+    return "".join(texts)
 
 
 BACKENDS = {
-    "none": Backend(lambda module, mode, fullgraph: module, modes=("none",), dynamic=False),
+    "none": Backend(
+        lambda module, inputs, mode, context: module,
+        code=lambda mode, fullgraph: "model",
+        modes=("none",),
+        dynamic=False,
+    ),
     "inductor": Backend(
         _inductor,
+        code=_inductor_code,
+        options=True,
         modes=("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"),
         capturing={
             "reduce-overhead": "default",
@@ -126,6 +175,17 @@ def modes() -> tuple[str, ...]:
 def find(mode: Mode) -> Backend:
     """Returns the backend that `mode.compile` belongs to."""
     return next(each for each in BACKENDS.values() if mode.compile in each.modes)
+
+
+def compiling(mode: Mode, fullgraph: bool) -> str:
+    """Returns the expression that compiles `model` in a user's program, as `mode` does.
+
+    `fullgraph`: whether graph breaks are errors. For a row of a backend that is not in this table,
+    the user has to fill in a function `build`.
+    """
+    if mode.compile in modes():
+        return find(mode).code(mode, fullgraph)
+    return f"build(model)  # as compile: {mode.compile} in bench/steps/backends.py"
 
 
 def captures(mode: Mode) -> bool:

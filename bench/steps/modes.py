@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, ClassVar
 
 import torch
 
 from modescope.bench.devices.devices import Hardware, Series, Step, bare_call, prepare_like
+from modescope.bench.records import files
 from modescope.bench.records.cases import Mode, PhaseOptions, Variant
 from modescope.bench.records.errors import UsageError
-from modescope.bench.steps import arguments, backends
+from modescope.bench.steps import arguments, axes, backends
+from modescope.bench.steps.backends import BuildContext
 from modescope.bench.steps.checks import Check
 from modescope.bench.steps.output_check import prepare_check
 from modescope.bench.steps.subject import Built, Inputs, State, Subject
@@ -23,12 +24,6 @@ DTYPES = {
     "tf32": torch.float32,
     "bf16": torch.bfloat16,
     "fp16": torch.float16,
-}
-
-GRAD: dict[str, Callable[[], AbstractContextManager[Any]] | None] = {
-    "enabled": None,  # the default state of a program
-    "no_grad": torch.no_grad,
-    "inference_mode": torch.inference_mode,
 }
 
 MATMUL_PRECISION = {"tf32": "high"}
@@ -105,6 +100,12 @@ def weight_dtype(variant: Variant) -> torch.dtype:
     return torch.float32 if variant.mode.autocast else DTYPES[variant.dtype]
 
 
+def prepare(subject: Subject, variant: Variant, phase: Phase) -> Subject:
+    """Returns a copy of `subject` with the weights, inputs and modules that `variant` calls."""
+    own = subject.cast(weight_dtype(variant))
+    return phase.own(axes.prepare(own, variant))
+
+
 def build(
     subject: Subject,
     variant: Variant,
@@ -113,14 +114,17 @@ def build(
     phase: Phase,
     start: Any = None,
 ) -> Built:
-    """Builds the step of `variant` in `phase` on `subject`, which already has its `weight_dtype`.
+    """Builds the step of `variant` in `phase` on `subject`, a result of `prepare`.
 
     Steps start from `start`, or from the present weights if `start` is None. `fullgraph`: whether
     graph breaks are errors. A manual capture happens here and runs the step; the caller restores
     what that changed. Its graph has inputs of its own, into which each step copies first.
     Compilation happens in the first call.
     """
-    target = backends.find(variant.mode).build(subject.module, variant.mode, fullgraph)
+    first = next(iter(subject.parts.values()), subject)
+    context = BuildContext(device.type, fullgraph, files.make_folder)
+    made = backends.find(variant.mode).build(subject.module, first.given, variant.mode, context)
+    target = made if isinstance(made, torch.nn.Module) else _Calling(made)
     graphed = phase.graphs_parts(variant.mode)
     if variant.mode.graph and not graphed:
         subject = replace(subject, graphs_on=device.torch_device)
@@ -153,6 +157,17 @@ def _check_graphable(inputs: Inputs) -> None:
         raise UsageError(UNGRAPHABLE.format(other))
 
 
+class _Calling(torch.nn.Module):
+    """Calls a function that a backend made, which takes the model's arguments."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        return self.function(*args, **kwargs)
+
+
 class _Around(torch.nn.Module):
     """Calls the model within the mode's contexts; is captured in place of the model.
 
@@ -171,11 +186,10 @@ class _Around(torch.nn.Module):
 
 
 def _enter_contexts(step: Step, variant: Variant, device_type: str) -> Step:
-    """Returns a step that enters autocast and the gradient mode in each call, as users do."""
-    if variant.mode.autocast:
-        step = _under(partial(torch.autocast, device_type, DTYPES[variant.dtype]), step)
-    grad = GRAD[variant.mode.grad]
-    return _under(grad, step) if grad else step
+    """Returns a step that enters the contexts of the mode's axes in each call, as users do."""
+    for context in axes.contexts(variant, device_type):
+        step = _under(context, step)
+    return step
 
 
 def _under(context: Callable[[], AbstractContextManager[Any]], step: Step) -> Step:

@@ -23,6 +23,7 @@ from modescope.bench.records.cases import (
     Variant,
     canonical_json,
 )
+from modescope.bench.steps.evidence.mode_effect import Observed
 from tests.helpers.paths import CONF
 
 WIDTH = 4
@@ -517,3 +518,8 @@ class Tabulates(nn.Module):
 
 def tabulates() -> Built:
     return Tabulates(), (torch.randn(2, WIDTH),)
+
+
+def observed(grad: str, autocast: str, weight_dtype: str) -> Observed:
+    """What a call of the module saw."""
+    return Observed({"grad": grad, "autocast": autocast}, weight_dtype)

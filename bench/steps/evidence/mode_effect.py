@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from types import FrameType
 from typing import Any
@@ -13,9 +13,9 @@ import torch
 
 from modescope.bench.devices.devices import Hardware, Step
 from modescope.bench.records.cases import Mode, Variant, canonical_json
-from modescope.bench.steps import backends, compiler
+from modescope.bench.steps import axes, backends, compiler
 from modescope.bench.steps.backends import Compiled
-from modescope.bench.steps.modes import DTYPES, weight_dtype
+from modescope.bench.steps.modes import weight_dtype
 from modescope.bench.steps.subject import Built
 
 GRAPH_LAUNCHES = ("cudaGraphLaunch", "cuGraphLaunch")
@@ -31,16 +31,8 @@ TUNED_BEFORE = "nothing was tuned in this run: it was tuned before, or there is 
 
 DOUBTS: tuple[tuple[Callable[[Facts], bool], str], ...] = (
     (
-        lambda f: f.observed.grad != f.expected.grad,
-        "the model ran under {f.observed.grad} instead of {f.expected.grad}",
-    ),
-    (
-        lambda f: f.observed.autocast != f.expected.autocast,
-        "autocast was {f.observed.autocast} instead of {f.expected.autocast}",
-    ),
-    (
-        lambda f: f.observed.weight_dtype != f.expected.weight_dtype,
-        "weights were {f.observed.weight_dtype} instead of {f.expected.weight_dtype}",
+        lambda f: f.observed.weight_dtype != f.weight_dtype,
+        "weights were {f.observed.weight_dtype} instead of {f.weight_dtype}",
     ),
     (
         lambda f: f.variant.dtype != "fp32" and not f.has_fp32,
@@ -55,8 +47,8 @@ DOUBTS: tuple[tuple[Callable[[Facts], bool], str], ...] = (
         "no CUDA graph was launched in a steady call",
     ),
 )
-"""Conditions under which a mode did not take effect, each with the reason in words. A backend's
-entry in `BACKENDS` adds its own."""
+"""Conditions under which a mode did not take effect, each with the reason in words. Axes
+(`axes.doubts`) and a backend's entry in `BACKENDS` add their own."""
 
 
 @dataclass(frozen=True)
@@ -94,11 +86,21 @@ def breaks_summary(sites: Sequence[Site]) -> str:
 
 @dataclass(frozen=True)
 class Observed:
-    """Gradient mode, autocast and dtypes of weights in effect when a step called the model."""
+    """What was in effect when a step called the model: each axis, and dtypes of weights."""
 
-    grad: str
-    autocast: str  # dtype, or "none"
+    axes: Mapping[str, str]  # the value by axis (`bench.steps.axes`)
     weight_dtype: str  # all floating ones, such as "bfloat16, float64"; "none" without weights
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """This as a dict of columns (`bench.records.columns.Checks`)."""
+        others = {name: self.axes[name] for name in axes.settings()}
+        return {
+            "seen_grad": self.axes["grad"],
+            "seen_autocast": self.axes["autocast"],
+            "seen_weight_dtype": self.weight_dtype,
+            "seen_axes": canonical_json(others) if others else None,
+        }
 
 
 def read_compiled() -> Compiled:
@@ -173,13 +175,7 @@ def runs_own_code(built: Built) -> bool:
 
 
 def _state(module: torch.nn.Module, device_type: str) -> Observed:
-    grad = "enabled" if torch.is_grad_enabled() else "no_grad"
-    if torch.is_inference_mode_enabled():
-        grad = "inference_mode"
-    autocast = "none"
-    if torch.is_autocast_enabled(device_type):
-        autocast = _name(torch.get_autocast_dtype(device_type))
-    return Observed(grad, autocast, _list(weight_dtypes(module)))
+    return Observed(axes.read(module, device_type), _list(weight_dtypes(module)))
 
 
 def weight_dtypes(module: torch.nn.Module) -> frozenset[str]:
@@ -253,12 +249,10 @@ class Facts:
         return nothing and backends.autotunes(self.mode)
 
     @property
-    def expected(self) -> Observed:
-        """The state of torch that the mode demands."""
-        autocast = _name(DTYPES[self.variant.dtype]) if self.mode.autocast else "none"
+    def weight_dtype(self) -> str:
+        """The dtypes of weights that the mode demands, as in `Observed`."""
         cast = _name(weight_dtype(self.variant))
-        weights = (cast if each == "float32" else each for each in self.built_dtypes)
-        return Observed(self.mode.grad, autocast, _list(weights))
+        return _list(cast if each == "float32" else each for each in self.built_dtypes)
 
 
 @dataclass(frozen=True)
@@ -276,7 +270,8 @@ class ModeEffect:
 def effect(facts: Facts) -> ModeEffect:
     """Decides from `facts` whether a mode took effect."""
     lines = (*DOUBTS, *backends.find(facts.mode).doubts)
-    doubts = [text.format(f=facts) for applies, text in lines if applies(facts)]
+    doubts = axes.doubts(facts.variant, facts.observed.axes)
+    doubts += [text.format(f=facts) for applies, text in lines if applies(facts)]
     notes = [*(doubts or _remarks(facts)), *facts.switches]
     return ModeEffect(not doubts, "; ".join(notes) or None, facts.graph_launches)
 

@@ -93,8 +93,8 @@ def _study(sides: tuple[tuple[float, float], ...], slow: float, seed: int) -> Re
         return work
 
     paced = pace.clock(lambda: device.launch(FULL_S * factor(), 0.0))
-    steps = [call(*each) for each in sides]
-    rounds = play_pairs(*steps, device, SHORT, seed, [*map(sum, sides)], pace=paced)
+    case, baseline = (call(*each) for each in sides)
+    rounds = play_pairs(case, baseline, device, SHORT, seed, [*map(sum, sides)], pace=paced)
     columns = {
         name: getattr(rounds, name)
         for name in (

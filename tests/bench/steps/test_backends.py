@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -13,12 +15,14 @@ from modescope.bench.records.cases import Mode, Variant
 from modescope.bench.refusals import refusal
 from modescope.bench.settings import LIMITS
 from modescope.bench.steps import backends, modes
-from modescope.bench.steps.backends import BACKENDS, Backend, Compiled
+from modescope.bench.steps.backends import BACKENDS, Backend, BuildContext, Compiled
 from modescope.bench.steps.building import build
 from modescope.bench.steps.evidence import mode_effect
 from modescope.bench.steps.phases import ONE_CALL
+from modescope.bench.steps.subject import Inputs
 from tests.helpers.made_up_records import COMPILE, CPU, case
-from tests.helpers.probe_models import PRESETS, model, preset, tells, variant
+from tests.helpers.probe_models import PRESETS, model, observed, preset, tells, variant
+from tests.helpers.programs import lines
 
 
 @pytest.mark.parametrize("compiler", backends.modes())
@@ -38,11 +42,17 @@ def test_each_compile_mode_belongs_to_one_backend() -> None:
 
 
 def test_a_further_backend_is_one_entry(monkeypatch: pytest.MonkeyPatch) -> None:
-    def wrapped(module: torch.nn.Module, mode: Mode, fullgraph: bool) -> torch.nn.Module:
-        return torch.nn.Sequential(module)
+    given: list[Any] = []
+
+    def function(
+        module: torch.nn.Module, inputs: Inputs, mode: Mode, context: BuildContext
+    ) -> Callable[..., Any]:
+        given.extend((module, inputs, mode, context))
+        return lambda *args: ("called", module(*args))
 
     entry = Backend(
-        wrapped,
+        function,
+        code=lambda mode, fullgraph: f"{mode.compile}(model, {fullgraph})",
         modes=("third", "third-captured"),
         capturing={"third-captured": "third"},
         dynamic=False,
@@ -54,11 +64,20 @@ def test_a_further_backend_is_one_entry(monkeypatch: pytest.MonkeyPatch) -> None
     assert backends.replays_graphs(replace(asked.mode, compile="third-captured"))
 
     subject = build(model(tells), {})
-    target = modes.build(subject, asked, True, Cpu(), ONE_CALL).target
-    assert isinstance(target, torch.nn.Sequential)
-    assert target[0] is subject.module
+    made = modes.build(subject, asked, True, Cpu(), ONE_CALL)
+    module, inputs, mode, context = given
+    assert (module is subject.module, inputs is subject.given) == (True, True)
+    assert (mode, context.device_type, context.fullgraph) == (asked.mode, "cpu", True)
+    assert list(context.make_folder().iterdir()) == []
+    output: Any = made.step()
+    assert output[0] == "called"
+    assert mode_effect.observe(made, Cpu()) == observed("enabled", "none", "float32")
+    assert lines(asked).splitlines()[-2:] == [
+        "model = third(model, True)",
+        "output = model(*inputs)",
+    ]
 
-    seen = mode_effect.Observed("enabled", "none", "float32")
+    seen = observed("enabled", "none", "float32")
     found = mode_effect.Facts(
         asked, True, "cpu", Compiled(0, 0, 0, 0), True, None, seen, None, graph_launches=0
     )
@@ -68,3 +87,25 @@ def test_a_further_backend_is_one_entry(monkeypatch: pytest.MonkeyPatch) -> None
     dynamic = Variant(replace(asked.mode, dynamic=True), "fp32")
     taken = str(refusal(case(variant=dynamic, baseline=None), CPU))
     assert "mode.compile=third does not take mode.dynamic" in taken
+
+
+@pytest.mark.parametrize(
+    ("compile_mode", "expected"),
+    [("default", {}), ("reduce-overhead", {"triton.cudagraphs": True})],
+)
+def test_options_of_the_compiler_add_to_those_of_its_mode(
+    compile_mode: str, expected: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """torch.compile takes either a mode or options."""
+    asked: list[dict[str, Any]] = []
+    monkeypatch.setattr(torch, "compile", lambda module, **given: (asked.append(given), module)[1])
+    wanted = variant(compile=compile_mode, options='{"max_fusion_size":8}')
+    made = modes.build(build(model(tells), {}), wanted, True, Cpu(), ONE_CALL)
+    assert made.target is made.subject.module
+    assert asked == [{"options": {**expected, "max_fusion_size": 8}, "fullgraph": True}]
+    assert wanted.mode.compile_options == {"options": {"max_fusion_size": 8}}
+    program = next(line for line in lines(wanted).splitlines() if "torch.compile" in line)
+    exec(program, {"torch": torch, "model": torch.nn.Identity()})
+    assert asked[1] == asked[0]
+    eager = Variant(replace(wanted.mode, compile="none"), "fp32")
+    assert "does not take mode.options" in str(refusal(case(variant=eager, baseline=None), CPU))

@@ -13,7 +13,6 @@ from modescope.bench.records.cases import Variant
 from modescope.bench.steps import modes
 from modescope.bench.steps.building import build
 from modescope.bench.steps.evidence import mode_effect
-from modescope.bench.steps.evidence.mode_effect import Observed
 from modescope.bench.steps.phases import ONE_CALL
 from modescope.bench.steps.subject import Built
 from tests.helpers.probe_models import (
@@ -21,6 +20,7 @@ from tests.helpers.probe_models import (
     Inside,
     inside,
     model,
+    observed,
     preset,
     tells,
     variant,
@@ -79,7 +79,7 @@ def check(asked: Variant) -> None:
     assert graphs == (asked.mode.compile != "none")
     autocast = NAMES[asked.dtype] if asked.mode.autocast else "none"
     weight = "float32" if asked.mode.autocast else NAMES[asked.dtype]
-    assert mode_effect.observe(made, Cpu()) == Observed(asked.mode.grad, autocast, weight)
+    assert mode_effect.observe(made, Cpu()) == observed(asked.mode.grad, autocast, weight)
 
 
 @pytest.mark.parametrize(

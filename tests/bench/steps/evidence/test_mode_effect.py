@@ -19,7 +19,6 @@ from modescope.bench.steps.evidence.mode_effect import (
     Facts,
     GraphBreaks,
     ModeEffect,
-    Observed,
     Site,
 )
 from modescope.bench.steps.phases import ONE_CALL
@@ -29,6 +28,7 @@ from tests.helpers.probe_models import (
     Remembers,
     counts,
     model,
+    observed,
     remembers,
     tells,
     variant,
@@ -56,10 +56,10 @@ def facts(asked: Variant, **changes: Any) -> Facts:
         variant=asked,
         fullgraph=True,
         device_type="cuda",
-        observed=Observed(
-            grad=asked.mode.grad,
-            autocast=dtype if has_autocast else "none",
-            weight_dtype="float32" if has_autocast else dtype,
+        observed=observed(
+            asked.mode.grad,
+            dtype if has_autocast else "none",
+            "float32" if has_autocast else dtype,
         ),
         compiled=replace(COMPILED, autotuned=3) if asked.mode.compiles else NOTHING,
         breaks=UNBROKEN,
@@ -87,12 +87,12 @@ IN_EFFECT = {
     "breaks allowed": facts(COMPILE, compiled=replace(COMPILED, graphs=3), fullgraph=False),
     "no graphs to skip": facts(COMPILE, compiled=replace(COMPILED, graph_skips=1)),
     "no weights": facts(
-        CAST, built_dtypes=frozenset(), observed=Observed("enabled", "none", "none")
+        CAST, built_dtypes=frozenset(), observed=observed("enabled", "none", "none")
     ),
     "other dtypes stay": facts(
         CAST,
         built_dtypes=frozenset({"float32", "float64"}),
-        observed=Observed("enabled", "none", "bfloat16, float64"),
+        observed=observed("enabled", "none", "bfloat16, float64"),
     ),
 }
 
@@ -102,8 +102,8 @@ def test_a_mode_in_effect_has_no_doubt(name: str) -> None:
     assert mode_effect.effect(IN_EFFECT[name]).in_effect
 
 
-def seen(asked: Variant, *observed: str) -> Facts:
-    return facts(asked, observed=Observed(*observed))
+def seen(asked: Variant, grad: str, autocast: str, weight_dtype: str) -> Facts:
+    return facts(asked, observed=observed(grad, autocast, weight_dtype))
 
 
 ONE_WRONG = {
@@ -186,7 +186,7 @@ def test_the_timed_step_and_its_own_weights_are_observed() -> None:
         return made.target(*made.subject.inputs.args)
 
     seen = mode_effect.observe(replace(made, live=bare, step=bare), Cpu())
-    assert seen == Observed("enabled", "none", "float32")
+    assert seen == observed("enabled", "none", "float32")
     made.subject.module.double()
     made.subject.inputs.args[0].data = made.subject.inputs.args[0].double()
     assert mode_effect.observe(made, Cpu()).weight_dtype == "float64"
