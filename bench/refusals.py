@@ -110,9 +110,23 @@ OF_PHASE: dict[str, tuple[tuple[Rule, ...], tuple[Rule, ...]]] = {
 """Further rules of a phase: those for a case and its baseline, and those for the case alone."""
 
 MIXED_TF32 = (
-    "tf32 is set for the whole process, so a baseline in {baseline} cannot run beside a case in "
-    "{dtype}; leave out baseline.dtype, and measure eager in both dtypes to compare them"
+    "tf32 is set for the whole process and would be switched between this case in {dtype} and its "
+    "baseline in {baseline}, but {why}; leave out baseline.dtype, and measure mode=tf32/eager, "
+    "which links both"
 )
+
+WHY_NOT_MIXED: tuple[tuple[Callable[[Case], bool], str], ...] = (
+    (lambda case: case.compiles, "compiled code is compiled again when it changes"),
+    (
+        lambda case: any(each.mode.graph for each in (case.variant, case.baseline) if each),
+        "a captured graph keeps what was set at its capture, which nothing shows later",
+    ),
+    (
+        lambda case: getattr(case.options, "sizes_json", None) is not None,
+        "calls that vary are timed as one pass, in which nothing can be set",
+    ),
+)
+"""Conditions under which tf32 cannot be switched between case and baseline, with the reasons."""
 
 SAME_KERNELS = (
     "there are no CUDA graphs on {device}, so this would measure the kernels of mode={other} "
@@ -129,10 +143,9 @@ def refusal(case: Case, device: DeviceFacts) -> str | None:
     reason = _reason((*RULES, *of_both), case, case.baseline, device, of="baseline.")
     if reason:
         return f"the baseline {case.baseline.mode.name}: {reason}"
+    why = next((why for holds, why in WHY_NOT_MIXED if case.alternates and holds(case)), None)
     dtype, baseline = case.variant.dtype, case.baseline.dtype
-    if dtype != baseline and "tf32" in (dtype, baseline):
-        return MIXED_TF32.format(baseline=baseline, dtype=dtype)
-    return None
+    return why and MIXED_TF32.format(baseline=baseline, dtype=dtype, why=why)
 
 
 def _reason(

@@ -13,7 +13,7 @@ import torch
 from modescope.bench.devices.devices import Hardware, Series, Step, bare_call, prepare_like
 from modescope.bench.records.cases import Mode, PhaseOptions, Variant
 from modescope.bench.records.errors import UsageError
-from modescope.bench.steps import arguments, backends
+from modescope.bench.steps import arguments, backends, fp32_products
 from modescope.bench.steps.checks import Check
 from modescope.bench.steps.output_check import prepare_check
 from modescope.bench.steps.subject import Built, Inputs, State, Subject
@@ -30,9 +30,6 @@ GRAD: dict[str, Callable[[], AbstractContextManager[Any]] | None] = {
     "no_grad": torch.no_grad,
     "inference_mode": torch.inference_mode,
 }
-
-MATMUL_PRECISION = {"tf32": "high"}
-"""`torch.set_float32_matmul_precision` per dtype; "highest" for all others."""
 
 UNGRAPHABLE = (
     "train.capture=forward_backward: make_graphed_callables takes only tensors by position, not "
@@ -129,6 +126,8 @@ def build(
         call = arguments.call_of(own, target)
         called = phase.forward(bare_call(call), own.inputs)
         forward = prepare_like(_enter_contexts(called, variant, device.type), call)
+        if own.alternates:
+            forward = fp32_products.switched(forward, variant.dtype)
         live, step, state = phase.steps(own.module, forward, variant, device, start)
         return Built(own, target, live, step, state, graphed)
 

@@ -80,6 +80,7 @@ class Subject:
     put_back: tuple[str, ...] = ()  # settings of torch that building it had changed
     order: tuple[str, ...] = ()  # of calls that vary (`mixed_calls`): the names of their sizes
     order_of_baseline: tuple[str, ...] = ()  # which is called without padding
+    alternates: bool = False  # whether each call sets how fp32 is multiplied (`fp32_products`)
 
     @cached_property
     def parts(self) -> dict[str, Subject]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from types import FrameType
 from typing import Any
 from unittest import mock
@@ -13,7 +13,7 @@ import torch
 
 from modescope.bench.devices.devices import Hardware, Step
 from modescope.bench.records.cases import Mode, Variant, canonical_json
-from modescope.bench.steps import backends, compiler
+from modescope.bench.steps import backends, compiler, fp32_products
 from modescope.bench.steps.backends import Compiled
 from modescope.bench.steps.modes import DTYPES, weight_dtype
 from modescope.bench.steps.subject import Built
@@ -41,6 +41,10 @@ DOUBTS: tuple[tuple[Callable[[Facts], bool], str], ...] = (
     (
         lambda f: f.observed.weight_dtype != f.expected.weight_dtype,
         "weights were {f.observed.weight_dtype} instead of {f.expected.weight_dtype}",
+    ),
+    (
+        lambda f: f.observed.products not in (None, f.expected.products),
+        "fp32 was multiplied in {f.observed.products} instead of {f.expected.products}",
     ),
     (
         lambda f: f.variant.dtype != "fp32" and not f.has_fp32,
@@ -94,11 +98,16 @@ def breaks_summary(sites: Sequence[Site]) -> str:
 
 @dataclass(frozen=True)
 class Observed:
-    """Gradient mode, autocast and dtypes of weights in effect when a step called the model."""
+    """Gradient mode, autocast and dtypes of weights in effect when a step called the model.
+
+    `products` says how fp32 was multiplied (`fp32_products.used`), as the model left it. It is None
+    if that is unknown, and for a variant not in tf32 whose process has no other one in tf32.
+    """
 
     grad: str
     autocast: str  # dtype, or "none"
     weight_dtype: str  # all floating ones, such as "bfloat16, float64"; "none" without weights
+    products: str | None = None
 
 
 def read_compiled() -> Compiled:
@@ -130,20 +139,27 @@ def recompile_reasons() -> Callable[[], list[str]]:
     return lambda: compilation.recompile_reasons(since())
 
 
-def observe(built: Built, device: Hardware) -> Observed:
+def observe(built: Built, variant: Variant, device: Hardware) -> Observed:
     """Calls `built.live` once; returns torch's state at the moment when it calls the module.
+
+    `variant` is that of `built`.
 
     The state is read just before compiled code, if any, is entered. If the timed step is a replay,
     `live` is the call that was captured. Restores what the call changes.
     """
     observed: list[Observed] = []
+    reads_products = built.subject.alternates or variant.dtype == "tf32"
     kind = type(built.target)
     call = kind.__call__
 
     def watched(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
-        if module is built.target:
-            observed.append(_state(built.subject.module, device.type))
-        return call(module, *args, **kwargs)
+        if module is not built.target:
+            return call(module, *args, **kwargs)
+        observed.append(_state(built.subject.module, device.type))
+        result = call(module, *args, **kwargs)
+        if reads_products:
+            observed[0] = replace(observed[0], products=fp32_products.used())
+        return result
 
     # not a hook, which a ScriptModule refuses
     with mock.patch.object(kind, "__call__", watched), built.keep_state():
@@ -258,7 +274,8 @@ class Facts:
         autocast = _name(DTYPES[self.variant.dtype]) if self.mode.autocast else "none"
         cast = _name(weight_dtype(self.variant))
         weights = (cast if each == "float32" else each for each in self.built_dtypes)
-        return Observed(self.mode.grad, autocast, _list(weights))
+        products = fp32_products.of(self.variant.dtype)
+        return Observed(self.mode.grad, autocast, _list(weights), products)
 
 
 @dataclass(frozen=True)
