@@ -17,6 +17,14 @@ the message."""
 TF32_CAPABILITY = (8, 0)
 """First compute capability with TF32 tensor cores (NVIDIA Ampere)."""
 
+TF32_NEEDS = "an NVIDIA GPU of compute capability 8.0 or newer"
+
+
+def has_tf32(device: DeviceFacts) -> bool:
+    """Whether `device` multiplies fp32 numbers in tf32 if asked to."""
+    return device.capability is not None and device.capability >= TF32_CAPABILITY
+
+
 RULES: tuple[Rule, ...] = (
     (
         lambda variant, options, device: variant.mode.graph and device.type != "cuda",
@@ -42,12 +50,8 @@ RULES: tuple[Rule, ...] = (
         "without autocast",
     ),
     (
-        lambda variant, options, device: (
-            variant.dtype == "tf32"
-            and (device.capability is None or device.capability < TF32_CAPABILITY)
-        ),
-        "tf32 needs an NVIDIA GPU of compute capability 8.0 or newer, and this runs on {device}; "
-        "use {of}dtype=fp32",
+        lambda variant, options, device: variant.dtype == "tf32" and not has_tf32(device),
+        f"tf32 needs {TF32_NEEDS}, and this runs on {{device}}; use {{of}}dtype=fp32",
     ),
 )
 """Rules for every phase; they hold for a case and for its baseline."""
