@@ -11,7 +11,7 @@ case of both rows' intervals, widened by BETWEEN_PROCESSES.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -90,11 +90,36 @@ def ratio(row: Row, other: Row) -> Estimate | None:
         return estimates.quotient(estimates.ONE, two)
     if one is None or two is None:
         return None
-    worst_case = estimates.quotient(one, two)
+    return _across(row, other, estimates.quotient(one, two), changes.negative)
+
+
+def chain(row: Row, link: Row) -> Estimate | None:
+    """Returns the speedup of `row` over the baseline of `link`, whose mode is that of `row`.
+
+    Both rows have the same work and machine. None if a speedup is unknown or if either row has a
+    smoke budget. `analysis.derive.chained` says which rows are linked, and why this interval.
+    """
+    one, two = _speedup(row), _speedup(link)
+    if phrases.is_smoke(row) or phrases.is_smoke(link) or one is None or two is None:
+        return None
+    return _across(row, link, estimates.product(one, two), lambda mean: mean)
+
+
+def _across(
+    row: Row, other: Row, worst_case: Estimate | None, enter: Callable[[Change], Change]
+) -> Estimate | None:
+    """Returns what was computed from the speedups of two rows, with the interval of the module.
+
+    `worst_case` is the result with its worst-case interval. `enter` returns what the logarithm of
+    the other row's speedup adds to that of the result.
+    """
     if processes(row, other) < LEAST_PROCESSES:
         return estimates.product(worst_case, _WIDENING)
-    without_interval = one.low is None or two.low is None
-    return worst_case if without_interval else _over_processes(row, other)
+    if worst_case is None or worst_case.low is None:
+        return worst_case
+    change = changes.total(_mean(row), enter(_mean(other)))
+    value, low, high = (math.exp(each) for each in (change.value, change.low, change.high))
+    return Estimate(value, low, high)
 
 
 def processes(row: Row, other: Row) -> int:
@@ -104,12 +129,6 @@ def processes(row: Row, other: Row) -> int:
 
 def _speedup(row: Row) -> Estimate | None:
     return None if row["speedup"] is None else estimates.stored_ratio(row, "speedup")
-
-
-def _over_processes(row: Row, other: Row) -> Estimate:
-    change = changes.total(_mean(row), changes.negative(_mean(other)))
-    value, low, high = (math.exp(each) for each in (change.value, change.low, change.high))
-    return Estimate(value, low, high)
 
 
 def _mean(row: Row) -> Change:
@@ -190,7 +209,9 @@ def in_place_of_the_baseline(rows: pd.DataFrame) -> pd.DataFrame:
     """
     shown = rows[rows["against_mode"].notna()]
     calls = shown["against_break_even_calls"]
-    return _in_place(shown).assign(break_even_calls=calls, speedup_same_grad=float("nan"))
+    return _in_place(shown).assign(
+        break_even_calls=calls, speedup_same_grad=math.nan, chained_speedup=math.nan
+    )
 
 
 def _in_place(rows: pd.DataFrame) -> pd.DataFrame:
