@@ -7,15 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 from modescope.bench.records.cases import OPTIMIZERS, Case, Variant
-from modescope.bench.records.environment import DeviceFacts
+from modescope.bench.records.environment import TF32_CAPABILITY, DeviceFacts
 from modescope.bench.steps import backends
 
 Rule = tuple[Callable[[Variant, Any, DeviceFacts], bool], str]
 """A condition for refusing a case (of the variant, the options of its phase, and the device), and
 the message."""
-
-TF32_CAPABILITY = (8, 0)
-"""First compute capability with TF32 tensor cores (NVIDIA Ampere)."""
 
 TF32_NEEDS = "an NVIDIA GPU of compute capability 8.0 or newer"
 

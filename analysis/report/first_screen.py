@@ -33,7 +33,7 @@ from modescope.analysis.derive.flags import banner
 from modescope.analysis.derive.mix import mix_of
 from modescope.analysis.derive.select import FAMILY, SECTION, values_of
 from modescope.analysis.figures.registry import Picture
-from modescope.analysis.format import numbers, phrases
+from modescope.analysis.format import numbers, phrases, style
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.recommend.advice import Advice, Precision, fold
 from modescope.analysis.recommend.constraints import Wishes
@@ -93,8 +93,8 @@ def answer_cards(study: Study, chapters: Sequence[Chapter]) -> dict[str, Any]:
     """Returns the template variables of the first screen.
 
     `chapters` provide the pictures of the Cards. `works` is a list of the first MOST_WORKS Cards,
-    and `others` of the rest, which the page folds. `wishes` names the user's constraints, and
-    `banner` is a warning on the whole study.
+    and `others` of the rest, which the page folds. `wishes` names the user's constraints, `banner`
+    is a warning on the whole study, and `chained` says whether a mode in tf32 is linked to fp32.
     """
     pictures = {
         chapter.family: picture
@@ -111,6 +111,7 @@ def answer_cards(study: Study, chapters: Sequence[Chapter]) -> dict[str, Any]:
         "others": cards[MOST_WORKS:],
         "wishes": _wishes(study.answers[0].wishes) if study.answers else "",
         "banner": banner(list(study.by_id.values())),
+        "chained": bool(study.rows["chained_speedup"].notna().any()),
     }
 
 
@@ -128,13 +129,34 @@ def _card(study: Study, advice: Advice, picture: Picture | None) -> Card:
     mine = [row for row in study.by_id.values() if values_of(row, SECTION) in sections]
     dtype = advice.recommendations[0].question.dtype
     preferred = [row for row in mine if row["dtype"] == dtype]
-    left_out = [*_left_out(mine)]
-    if not any(map(is_compiled, preferred)):
-        left_out.append(Reason("Not measured", f"torch.compile in {dtype}."))
+    left_out = [*_left_out(mine), *_not_measured(preferred, advice.recommendations)]
     first, *others = advice.precisions
     compiles = _compiles(preferred) if len(sections) == 1 else ()
     blocks = [_block(study, first, True, compiles), *(_block(study, one) for one in others)]
     return Card(advice, blocks, left_out, picture)
+
+
+def _not_measured(preferred: Sequence[Row], answers: Sequence[Recommendation]) -> Iterator[Reason]:
+    """Yields a Reason that names what might be faster than the first answer and has no row.
+
+    `preferred` has the rows at the precision of that answer, `answers` are those at all precisions.
+    """
+    first = answers[0].question
+    kinds = (
+        ("torch.compile", not any(map(is_compiled, preferred))),
+        ("CUDA graphs", phrases.on_cuda(asdict(first)) and not any(map(_replays, preferred))),
+    )
+    missing = [kind for kind, is_missing in kinds if is_missing]
+    parts = (
+        f"{phrases.listed(missing)} in {first.dtype}" if missing else "",
+        "any mode in tf32" if any(one.tf32_off for one in answers) else "",
+    )
+    if any(parts):
+        yield Reason("Not measured", f"{'; '.join(filter(None, parts))}.")
+
+
+def _replays(row: Row) -> bool:
+    return style.family(row) in (style.CUDA_GRAPH, style.COMPILE_GRAPHS)
 
 
 def _block(

@@ -12,6 +12,7 @@ import pytest
 
 from modescope.analysis.derive import against, chained
 from modescope.analysis.derive.select import ordered
+from modescope.analysis.figures import theme
 from modescope.analysis.format import cells, phrases
 from modescope.bench.records.results import Record
 from modescope.bench.stats import estimates
@@ -105,6 +106,21 @@ def test_rows_are_sorted_and_drawn_over_the_common_baseline(tmp_path: Path) -> N
         True, False, False, True
     ]  # fmt: skip
     assert chained.in_place(phrases.as_rows(table)[1]) == phrases.as_rows(table)[1]
+
+
+def test_a_figure_has_one_panel_in_tf32_over_fp32(tmp_path: Path) -> None:
+    linked = [mode(), mode("no_grad", 1.01), link(), record("compile")]
+    for number, (records, titles) in enumerate(
+        (
+            (linked, {"fp32 against eager fp32": 1, "tf32 against eager fp32": 3}),
+            (linked[:2], {"tf32 against eager tf32": 2}),
+        )
+    ):
+        section = ordered(rows_of(tmp_path / str(number), *records))
+        drawn = theme.panels("Speedup", theme.charted(section), cells.speedup, against=True)
+        assert {each.title.removeprefix("Speedup, "): len(each.rows) for each in drawn} == titles
+        marked = [text for each in drawn for text in each.numbers if text.endswith("chained")]
+        assert len(marked) == (2 if len(titles) > 1 else 0)
 
 
 TRIALS = 2000

@@ -13,6 +13,7 @@ from modescope.bench.devices.devices import Prepared, bare_call
 from modescope.bench.records.cases import Case, Model, Training, Variant
 from modescope.bench.records.results import Findings
 from modescope.bench.steps import fp32_products
+from modescope.bench.steps.evidence import mode_effect
 from tests.helpers import unusual_models
 from tests.helpers.probe_models import (
     BASELINE,
@@ -102,6 +103,17 @@ def test_a_model_that_multiplies_in_fp32_by_itself_is_not_in_effect_in_tf32() ->
     found = run(case(Model(f"custom:{target}", target), TF32, BASELINE))
     assert found.in_effect is False
     assert "instead of tf32" in str(found.in_effect_note)
+
+
+def test_a_change_makes_compiled_code_compile_again() -> None:
+    """This is why what compiles is refused beside another precision; also on a CPU."""
+    compiled = torch.compile(lambda x: x @ x, backend="eager", fullgraph=True)
+    counted = mode_effect.count_compilations()
+    for dtype in ("fp32", "fp32", "tf32", "fp32", "tf32"):
+        fp32_products.use(dtype)
+        compiled(torch.ones(2, 2))
+    assert counted() == 2
+    torch.compiler.reset()
 
 
 def test_what_the_switches_say() -> None:
