@@ -85,9 +85,9 @@ def test_the_link_and_rows_of_other_precisions_have_none(tmp_path: Path) -> None
     others = [record("compile", speedup=9.0, dtype="bf16"), record("compile")]
     (rows,) = studies_of(tmp_path, [[mode(), link(), *others]])
     rows.sort(key=lambda row: (row["baseline_dtype"] != "tf32", row["dtype"] != "tf32"))
-    linked, *others = rows
-    assert linked["link_run_id"] == others[0]["run_id"]
-    assert [row["link_run_id"] for row in others] == [None] * 3
+    linked, *unlinked = rows
+    assert linked["link_run_id"] == unlinked[0]["run_id"]
+    assert [row["link_run_id"] for row in unlinked] == [None] * 3
     assert linked["speedup"] == pytest.approx(1.4, rel=1e-3)  # the paired one stays
 
 
@@ -159,7 +159,7 @@ def test_intervals_of_chains_are_right_at_least_as_often_as_they_say(
         assert two
         made = against.chain(_row("a", one), _row("b", two))
         assert made
-        covered += made.low <= 7.0 <= made.high  # type: ignore[operator]
+        covered += made.low <= 7.0 <= made.high
         low, high = _by_squares(one, two)
         squares += low <= 7.0 <= high
     assert covered / TRIALS >= 0.99
