@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -33,11 +32,12 @@ from modescope.analysis.derive.flags import banner
 from modescope.analysis.derive.mix import mix_of
 from modescope.analysis.derive.select import FAMILY, SECTION, values_of
 from modescope.analysis.figures.registry import Picture
-from modescope.analysis.format import numbers, phrases, style
+from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.recommend.advice import Advice, Precision, fold
 from modescope.analysis.recommend.constraints import Wishes
 from modescope.analysis.recommend.types import MODE, Recommendation
+from modescope.analysis.report.absences import Reason, not_measured, why_left_out
 from modescope.analysis.report.chapters import Chapter
 from modescope.analysis.report.study import Study
 from modescope.bench.stats.estimates import Estimate, verdict
@@ -49,17 +49,6 @@ MAINLY = 0.5
 The added time is what the mode takes longer than the recommended one.
 """
 DIFFERENCES = (DECISIVE, LOSS, PART, REST)
-
-MOST_LETTERS = 120  # of a reason
-_CLAUSE = re.compile(r";| \(|, (?:and|so|which) ")
-
-
-@dataclass(frozen=True)
-class Reason:
-    """A sentence under an answer, with a label such as Why, Why not compile or Not run here."""
-
-    label: str
-    text: str
 
 
 @dataclass(frozen=True)
@@ -129,34 +118,11 @@ def _card(study: Study, advice: Advice, picture: Picture | None) -> Card:
     mine = [row for row in study.by_id.values() if values_of(row, SECTION) in sections]
     dtype = advice.recommendations[0].question.dtype
     preferred = [row for row in mine if row["dtype"] == dtype]
-    left_out = [*_left_out(mine), *_not_measured(preferred, advice.recommendations)]
+    left_out = [*why_left_out(mine), *not_measured(preferred, advice.recommendations)]
     first, *others = advice.precisions
     compiles = _compiles(preferred) if len(sections) == 1 else ()
     blocks = [_block(study, first, True, compiles), *(_block(study, one) for one in others)]
     return Card(advice, blocks, left_out, picture)
-
-
-def _not_measured(preferred: Sequence[Row], answers: Sequence[Recommendation]) -> Iterator[Reason]:
-    """Yields a Reason that names what might be faster than the first answer and has no row.
-
-    `preferred` has the rows at the precision of that answer, `answers` are those at all precisions.
-    """
-    first = answers[0].question
-    kinds = (
-        ("torch.compile", not any(map(is_compiled, preferred))),
-        ("CUDA graphs", phrases.on_cuda(asdict(first)) and not any(map(_replays, preferred))),
-    )
-    missing = [kind for kind, is_missing in kinds if is_missing]
-    parts = (
-        f"{phrases.listed(missing)} in {first.dtype}" if missing else "",
-        "any mode in tf32" if any(one.tf32_off for one in answers) else "",
-    )
-    if any(parts):
-        yield Reason("Not measured", f"{'; '.join(filter(None, parts))}.")
-
-
-def _replays(row: Row) -> bool:
-    return style.family(row) in (style.CUDA_GRAPH, style.COMPILE_GRAPHS)
 
 
 def _block(
@@ -331,31 +297,6 @@ def _compiles(rows: Iterable[Row]) -> Iterator[Reason]:
         texts.append(text)
     if texts:
         yield Reason(f"Calls that compile, of {calls}", f"{'; '.join(texts)}.")
-
-
-def _left_out(rows: Iterable[Row]) -> Iterator[Reason]:
-    by_label = phrases.grouped(
-        (label, (_CLAUSE.split(why, maxsplit=1)[0].strip()[:MOST_LETTERS], row))
-        for row in rows
-        for label, why in _why_not_counted(row)
-    )
-    for label, members in by_label.items():
-        texts = [
-            f"{phrases.listed(list(dict.fromkeys(map(phrases.mode, same))))} ({reason})"
-            for reason, same in phrases.grouped(members).items()
-        ]
-        yield Reason(label, f"{'; '.join(texts)}.")
-
-
-def _why_not_counted(row: Row) -> Iterator[tuple[str, str]]:
-    if row["status"] in ("skipped", "failed"):
-        yield "Not run here" if row["status"] == "skipped" else "Failed", phrases.reason(row)
-    elif row["status"] != "ok":
-        yield "Failed", phrases.status_and_reason(row)
-    elif phrases.not_in_effect(row):
-        yield "Not in effect", row["in_effect_note"] or "for an unknown reason"
-    elif why := phrases.why_left_out(row):
-        yield "Not counted", why
 
 
 def _recommended(answer: Recommendation) -> Row | None:
