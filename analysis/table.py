@@ -11,7 +11,7 @@ import pandas as pd
 from modescope.analysis import cli, nodes, where
 from modescope.analysis.causes.finding import most_important
 from modescope.analysis.changes import LEAST_PROCESSES
-from modescope.analysis.derive import chained
+from modescope.analysis.derive import over_fp32
 from modescope.analysis.derive.against import (
     BETWEEN_PROCESSES,
     COLUMNS,
@@ -78,7 +78,7 @@ def table_lines(frame: pd.DataFrame) -> list[str]:
             result += _with_reason(row, _join(cells, columns, widths), alone=len(every) == 1)
     for note, mark in marks.items():
         result += textwrap.wrap(f"{mark} {note}", WIDTH, subsequent_indent="  ")
-    for note in (chained.legend(every), legend(every), banner(every)):
+    for note in (over_fp32.legend(every), legend(every), banner(every)):
         result += textwrap.wrap(note, WIDTH, subsequent_indent="  ")
     return result
 
@@ -242,6 +242,8 @@ def _how_compared(shown: pd.DataFrame, wanted: str) -> str:
         f"speedups are against {wanted}, which was measured in processes of its own: each is the "
         "row's speedup over the baseline ÷ that of the other row"
     )
+    if shown["against_is_chained"].eq(True).any():
+        text += ", where of a row in tf32 beside others the chained speedup counts"
     if not (shown["against_processes"] < LEAST_PROCESSES).any():
         return text
     return (

@@ -26,7 +26,7 @@ from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import text_to_path
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
-from modescope.analysis.derive import chained
+from modescope.analysis.derive import over_fp32
 from modescope.analysis.derive.select import GROUP, split_rows, trusted
 from modescope.analysis.format import phrases, style
 from modescope.analysis.format.columns import Column, Table, naming, table_of
@@ -115,7 +115,7 @@ def charted(section: pd.DataFrame) -> list[Row]:
 
     Modes in tf32 that are linked to fp32 are shown over that, by their chained speedups.
     """
-    rows = map(chained.in_place, phrases.as_rows(trusted(section)))
+    rows = map(over_fp32.in_place, phrases.as_rows(trusted(section)))
     return sorted(rows, key=lambda row: (row["dtype"] != row["baseline_dtype"], style.order(row)))
 
 

@@ -16,7 +16,7 @@ MANY_ROUNDS = 0.1
 def speedup(row: Row) -> str:
     """Returns the speedup with its interval, `1.23× [1.21, 1.25]`, or without: `1.23×`.
 
-    A chained one (`derive.chained.in_place`) is followed by that word.
+    A chained one (`derive.over_fp32.in_place`) is followed by that word.
     """
     text = numbers.factor_interval(
         *(shown_value(row, name) for name in estimate_columns("speedup"))

@@ -10,8 +10,8 @@ from dataclasses import asdict, astuple, dataclass, replace
 from itertools import groupby
 from typing import Any
 
-from modescope.analysis.derive.chained import COMMON, LINKED
 from modescope.analysis.derive.flags import Figure
+from modescope.analysis.derive.over_fp32 import COMMON, LINKED
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.recommend import types

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from modescope.analysis.derive.chained import COMMON, LINKED
+from modescope.analysis.derive.over_fp32 import COMMON, LINKED
 from modescope.analysis.format import phrases
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.recommend.types import MODE, Recommendation

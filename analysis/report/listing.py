@@ -9,7 +9,7 @@ from itertools import chain
 from typing import Any
 
 from modescope.analysis.causes import finding
-from modescope.analysis.derive import chained
+from modescope.analysis.derive import over_fp32
 from modescope.analysis.derive.flags import FLAGS, legend
 from modescope.analysis.format import cells, columns, numbers, phrases
 from modescope.analysis.format.columns import (
@@ -71,7 +71,7 @@ def listing(study: Study) -> dict[str, Any]:
     return {
         "columns": shown,
         "shared": _shared(rows),
-        "legend": "; ".join(filter(None, (legend(rows), chained.legend(rows)))),
+        "legend": "; ".join(filter(None, (legend(rows), over_fp32.legend(rows)))),
     }
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from modescope.analysis.derive import against, chained
+from modescope.analysis.derive import against, over_fp32
 from modescope.analysis.derive.select import ordered
 from modescope.analysis.figures import theme
 from modescope.analysis.format import cells, phrases
@@ -97,15 +97,50 @@ def test_rows_are_sorted_and_drawn_over_the_common_baseline(tmp_path: Path) -> N
     named = table["mode"] + " " + table["dtype"]
     assert named.tolist() == ["compile tf32", "compile bf16", "eager tf32", "no_grad tf32"]
     first = phrases.as_rows(table)[0]
-    shown = chained.in_place(first)
+    shown = over_fp32.in_place(first)
     assert phrases.contest(shown) == "tf32 against eager fp32"
     assert (shown["speedup"], shown["verdict"]) == (first["chained_speedup"], "faster")
     assert cells.speedup(shown).endswith(" chained")
     assert not cells.speedup(first).endswith("chained")
-    assert [bool(chained.legend([row])) for row in phrases.as_rows(table)] == [
+    assert [bool(over_fp32.legend([row])) for row in phrases.as_rows(table)] == [
         True, False, False, True
     ]  # fmt: skip
-    assert chained.in_place(phrases.as_rows(table)[1]) == phrases.as_rows(table)[1]
+    assert over_fp32.in_place(phrases.as_rows(table)[1]) == phrases.as_rows(table)[1]
+
+
+def test_against_a_mode_chained_speedups_count_only_between_tf32_and_others(
+    tmp_path: Path,
+) -> None:
+    bf16 = record("inference_mode", speedup=10.0, dtype="bf16")
+    rows = rows_of(tmp_path, bf16, link(), mode(), mode("no_grad", 0.7), record("compile"))
+
+    def ratios(wanted: str) -> dict[str, tuple[float, bool]]:
+        compared = phrases.as_rows(against.against(rows, wanted))
+        return {
+            phrases.variant(row): (row["against_speedup"], row["against_is_chained"])
+            for row in compared
+            if row["against_mode"] is not None
+        }
+
+    def of(value: float, is_chained: bool) -> tuple[Any, bool]:
+        return pytest.approx(value, rel=1e-3), is_chained
+
+    assert ratios("inference_mode bf16") == {
+        "inference_mode bf16": of(1.0, False),
+        "eager tf32": of(0.5, False),  # it has a paired speedup over eager in fp32
+        "compile tf32": of(0.7, True),
+        "no_grad tf32": of(0.35, True),
+        "compile fp32": of(0.125, False),
+    }
+    assert ratios("no_grad tf32") == {
+        "inference_mode bf16": of(10 / 3.5, True),
+        "eager tf32": of(5 / 3.5, True),
+        "compile tf32": of(2.0, False),  # both over eager in tf32
+        "no_grad tf32": of(1.0, False),
+        "compile fp32": of(1.25 / 3.5, True),
+    }
+    assert ratios("eager fp32")["compile tf32"] == of(7.0, True)
+    assert ratios("eager tf32")["compile tf32"] == of(1.4, False)
 
 
 def test_a_figure_has_one_panel_in_tf32_over_fp32(tmp_path: Path) -> None:
