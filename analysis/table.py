@@ -11,6 +11,7 @@ import pandas as pd
 from modescope.analysis import cli, nodes, where
 from modescope.analysis.causes.finding import most_important
 from modescope.analysis.changes import LEAST_PROCESSES
+from modescope.analysis.derive import over_fp32
 from modescope.analysis.derive.against import (
     BETWEEN_PROCESSES,
     COLUMNS,
@@ -19,7 +20,14 @@ from modescope.analysis.derive.against import (
 )
 from modescope.analysis.derive.flags import banner, legend
 from modescope.analysis.derive.registry import CONTRACT, DERIVED, derive
-from modescope.analysis.derive.select import ADDED, SECTION, latest, ordered, split_rows
+from modescope.analysis.derive.select import (
+    ADDED,
+    SECTION,
+    latest,
+    ordered,
+    over_common_baseline,
+    split_rows,
+)
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.cells import graph_breaks
 from modescope.analysis.format.columns import AGAINST, Column, distinguishing, measured
@@ -70,7 +78,7 @@ def table_lines(frame: pd.DataFrame) -> list[str]:
             result += _with_reason(row, _join(cells, columns, widths), alone=len(every) == 1)
     for note, mark in marks.items():
         result += textwrap.wrap(f"{mark} {note}", WIDTH, subsequent_indent="  ")
-    for note in (legend(every), banner(every)):
+    for note in (over_fp32.legend(every), legend(every), banner(every)):
         result += textwrap.wrap(note, WIDTH, subsequent_indent="  ")
     return result
 
@@ -234,6 +242,8 @@ def _how_compared(shown: pd.DataFrame, wanted: str) -> str:
         f"speedups are against {wanted}, which was measured in processes of its own: each is the "
         "row's speedup over the baseline ÷ that of the other row"
     )
+    if shown["against_is_chained"].eq(True).any():
+        text += ", where of a row in tf32 beside others the chained speedup counts"
     if not (shown["against_processes"] < LEAST_PROCESSES).any():
         return text
     return (
@@ -251,7 +261,7 @@ def summary(rows: pd.DataFrame, folder: Folder) -> str:
     """
     important = rows.assign(
         _rank=rows["status"].map({"ok": 1, "skipped": 2}).fillna(0),
-        _speedup=phrases.shown_value(rows, "speedup"),
+        _speedup=over_common_baseline(rows),
     )
     important = important.sort_values(["_rank", "_speedup"], ascending=[True, False], kind="stable")
     shown = text(important.head(MOST_ROWS))

@@ -7,15 +7,20 @@ from dataclasses import replace
 from typing import Any
 
 from modescope.bench.records.cases import OPTIMIZERS, Case, Variant
-from modescope.bench.records.environment import DeviceFacts
+from modescope.bench.records.environment import TF32_CAPABILITY, DeviceFacts
 from modescope.bench.steps import backends
 
 Rule = tuple[Callable[[Variant, Any, DeviceFacts], bool], str]
 """A condition for refusing a case (of the variant, the options of its phase, and the device), and
 the message."""
 
-TF32_CAPABILITY = (8, 0)
-"""First compute capability with TF32 tensor cores (NVIDIA Ampere)."""
+TF32_NEEDS = "an NVIDIA GPU of compute capability 8.0 or newer"
+
+
+def has_tf32(device: DeviceFacts) -> bool:
+    """Whether `device` multiplies fp32 numbers in tf32 if asked to."""
+    return device.capability is not None and device.capability >= TF32_CAPABILITY
+
 
 RULES: tuple[Rule, ...] = (
     (
@@ -49,12 +54,8 @@ RULES: tuple[Rule, ...] = (
         "without autocast",
     ),
     (
-        lambda variant, options, device: (
-            variant.dtype == "tf32"
-            and (device.capability is None or device.capability < TF32_CAPABILITY)
-        ),
-        "tf32 needs an NVIDIA GPU of compute capability 8.0 or newer, and this runs on {device}; "
-        "use {of}dtype=fp32",
+        lambda variant, options, device: variant.dtype == "tf32" and not has_tf32(device),
+        f"tf32 needs {TF32_NEEDS}, and this runs on {{device}}; use {{of}}dtype=fp32",
     ),
 )
 """Rules for every phase; they hold for a case and for its baseline."""
@@ -117,9 +118,23 @@ OF_PHASE: dict[str, tuple[tuple[Rule, ...], tuple[Rule, ...]]] = {
 """Further rules of a phase: those for a case and its baseline, and those for the case alone."""
 
 MIXED_TF32 = (
-    "tf32 is set for the whole process, so a baseline in {baseline} cannot run beside a case in "
-    "{dtype}; leave out baseline.dtype, and measure eager in both dtypes to compare them"
+    "tf32 is set for the whole process and would be switched between this case in {dtype} and its "
+    "baseline in {baseline}, but {why}; leave out baseline.dtype, and measure mode=tf32/eager, "
+    "which links both"
 )
+
+WHY_NOT_MIXED: tuple[tuple[Callable[[Case], bool], str], ...] = (
+    (lambda case: case.compiles, "compiled code is compiled again when it changes"),
+    (
+        lambda case: any(each.mode.graph for each in (case.variant, case.baseline) if each),
+        "a captured graph keeps what was set at its capture, which nothing shows later",
+    ),
+    (
+        lambda case: getattr(case.options, "sizes_json", None) is not None,
+        "calls that vary are timed as one pass, in which nothing can be set",
+    ),
+)
+"""Conditions under which tf32 cannot be switched between case and baseline, with the reasons."""
 
 SAME_KERNELS = (
     "there are no CUDA graphs on {device}, so this would measure the kernels of mode={other} "
@@ -136,10 +151,9 @@ def refusal(case: Case, device: DeviceFacts) -> str | None:
     reason = _reason((*RULES, *of_both), case, case.baseline, device, of="baseline.")
     if reason:
         return f"the baseline {case.baseline.mode.name}: {reason}"
+    why = next((why for holds, why in WHY_NOT_MIXED if case.alternates and holds(case)), None)
     dtype, baseline = case.variant.dtype, case.baseline.dtype
-    if dtype != baseline and "tf32" in (dtype, baseline):
-        return MIXED_TF32.format(baseline=baseline, dtype=dtype)
-    return None
+    return why and MIXED_TF32.format(baseline=baseline, dtype=dtype, why=why)
 
 
 def _reason(

@@ -5,13 +5,14 @@ same baseline, so the quotient of these is the speedup of the first row over the
 the same code differ between processes by more than their intervals, which describe one process. If
 both rows have LEAST_PROCESSES processes or more, the ratio has Welch's interval over processes
 (`analysis.changes`). With fewer, the spread between processes is unknown: the interval is the worst
-case of both rows' intervals, widened by BETWEEN_PROCESSES.
+case of both rows' intervals, widened by BETWEEN_PROCESSES. It is so, too, if one row is in tf32 and
+the other is not: the former then stands over eager in fp32 by its chained speedup.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ import pandas as pd
 
 from modescope.analysis import changes
 from modescope.analysis.changes import LEAST_PROCESSES, Change
+from modescope.analysis.derive import over_fp32
 from modescope.analysis.derive.formulas import baseline_first_s, break_even_calls
 from modescope.analysis.derive.select import (
     OPTIONS,
@@ -65,6 +67,8 @@ COLUMNS = {
     "against_break_even_calls": "as break_even_calls, with that row in place of the baseline",
     "against_processes": "processes behind against_speedup, of the row with fewer; null if both "
     "were timed in the same rounds",
+    "against_is_chained": "whether one of the two speedups is chained_speedup, because one row is "
+    "in tf32 and the other is not; null if there is no other row",
 }
 """The columns that `against` adds."""
 
@@ -90,11 +94,36 @@ def ratio(row: Row, other: Row) -> Estimate | None:
         return estimates.quotient(estimates.ONE, two)
     if one is None or two is None:
         return None
-    worst_case = estimates.quotient(one, two)
-    if processes(row, other) < LEAST_PROCESSES:
+    return _across(row, other, estimates.quotient(one, two), changes.negative)
+
+
+def chain(row: Row, link: Row) -> Estimate | None:
+    """Returns the speedup of `row` over the baseline of `link`, whose mode is that of `row`.
+
+    Both rows have the same work and machine. None if a speedup is unknown or if either row has a
+    smoke budget. `analysis.derive.chained` says which rows are linked, and why this interval.
+    """
+    one, two = _speedup(row), _speedup(link)
+    if phrases.is_smoke(row) or phrases.is_smoke(link) or one is None or two is None:
+        return None
+    return _across(row, link, estimates.product(one, two), lambda mean: mean)
+
+
+def _across(
+    row: Row, other: Row, worst_case: Estimate | None, enter: Callable[[Change], Change]
+) -> Estimate | None:
+    """Returns what was computed from the speedups of two rows, with the interval of the module.
+
+    `worst_case` is the result with its worst-case interval. `enter` returns what the logarithm of
+    the other row's speedup adds to that of the result.
+    """
+    if processes(row, other) < LEAST_PROCESSES or _is_chained(row, other):
         return estimates.product(worst_case, _WIDENING)
-    without_interval = one.low is None or two.low is None
-    return worst_case if without_interval else _over_processes(row, other)
+    if worst_case is None or worst_case.low is None:
+        return worst_case
+    change = changes.total(_mean(row), enter(_mean(other)))
+    value, low, high = (math.exp(each) for each in (change.value, change.low, change.high))
+    return Estimate(value, low, high)
 
 
 def processes(row: Row, other: Row) -> int:
@@ -104,12 +133,6 @@ def processes(row: Row, other: Row) -> int:
 
 def _speedup(row: Row) -> Estimate | None:
     return None if row["speedup"] is None else estimates.stored_ratio(row, "speedup")
-
-
-def _over_processes(row: Row, other: Row) -> Estimate:
-    change = changes.total(_mean(row), changes.negative(_mean(other)))
-    value, low, high = (math.exp(each) for each in (change.value, change.low, change.high))
-    return Estimate(value, low, high)
 
 
 def _mean(row: Row) -> Change:
@@ -156,12 +179,13 @@ def against(rows: pd.DataFrame, wanted: str) -> pd.DataFrame:
     result that counts, or if several rows remain.
     """
     every = phrases.as_rows(rows)
-    groups = phrases.grouped((values_of(row, SAME_BASELINE), row) for row in every)
-    usable = {key: _usable(members, wanted) for key, members in groups.items()}
-    others = [_reference(row, usable[values_of(row, SAME_BASELINE)], wanted) for row in every]
+    paired = list(zip(every, _references(every, wanted), strict=True))
+    over = [over_fp32.in_place(row) for row in every]  # what is compared if nothing paired can be
+    chained = zip(over, _references(over, wanted), strict=True)
+    compared = [one if one[1] else other for one, other in zip(paired, chained, strict=True)]
+    others = [other for _, other in compared]
     if not any(others):
         raise UsageError(f"--against {wanted}: {_why_none(every, wanted)}")
-    compared = list(zip(every, others, strict=True))
     ratios = [ratio(row, other) if other else None for row, other in compared]
 
     def column(values: Iterable[Any], dtype: str = "float64") -> pd.Series:
@@ -175,11 +199,23 @@ def against(rows: pd.DataFrame, wanted: str) -> pd.DataFrame:
         against_speedup_ci_high=column(one and one.high for one in ratios),
         against_verdict=column(map(estimates.verdict, ratios), "object"),
         against_processes=column(_processes(row, other) for row, other in compared),
+        against_is_chained=column((_is_chained(*pair) for pair in compared), "object"),
     )
     first_s = column(other and other["first_call_s"] for other in others)
     replaced = _in_place(result).assign(baseline_first_call_s=first_s, baseline_latency_s=math.nan)
     calls = break_even_calls(replaced)
     return result.assign(against_break_even_calls=calls)
+
+
+def _references(rows: Sequence[Row], wanted: str) -> list[Row | None]:
+    groups = phrases.grouped((values_of(row, SAME_BASELINE), row) for row in rows)
+    usable = {key: _usable(members, wanted) for key, members in groups.items()}
+    return [_reference(row, usable[values_of(row, SAME_BASELINE)], wanted) for row in rows]
+
+
+def _is_chained(row: Row, other: Row | None) -> bool | None:
+    """Whether the speedup of `row` or of `other` is a chained one; None without `other`."""
+    return None if other is None else any(each.get("is_chained", False) for each in (row, other))
 
 
 def in_place_of_the_baseline(rows: pd.DataFrame) -> pd.DataFrame:
@@ -190,7 +226,9 @@ def in_place_of_the_baseline(rows: pd.DataFrame) -> pd.DataFrame:
     """
     shown = rows[rows["against_mode"].notna()]
     calls = shown["against_break_even_calls"]
-    return _in_place(shown).assign(break_even_calls=calls, speedup_same_grad=float("nan"))
+    return _in_place(shown).assign(
+        break_even_calls=calls, speedup_same_grad=math.nan, chained_speedup=math.nan
+    )
 
 
 def _in_place(rows: pd.DataFrame) -> pd.DataFrame:

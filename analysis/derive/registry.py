@@ -19,6 +19,7 @@ import pandas as pd
 from modescope.analysis.causes import finding
 from modescope.analysis.derive import (
     against,
+    chained,
     flags,
     formulas,
     fusion,
@@ -132,6 +133,14 @@ METRICS = (
            "faster or slower: the interval of speedup lies beyond ±1 %; equivalent: inside; else"
            " inconclusive, as on CUDA if the host was slow (slow_pace); null without an interval",
            formulas.verdict),
+    Metric("link_run_id", "neither",
+           "of a mode in tf32 against a mode in tf32: run_id of the row of that mode in tf32 "
+           "against the same mode in fp32, which links both; null without one that can be trusted",
+           chained.link_run_id),
+    _estimate("chained_speedup", "higher",
+              "speedup × that of the link: over the baseline's mode in fp32, from two processes; "
+              "its interval as that of against_speedup",
+              chained.chained_speedup),
     Metric("mde", "neither",
            "smallest true change (0.02: 2 %) whose interval would exclude 1 in 80 % of such "
            "runs; null for several processes",

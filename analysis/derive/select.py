@@ -276,14 +276,20 @@ def trusted(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def ordered(rows: pd.DataFrame) -> pd.DataFrame:
-    """Returns `rows` sorted by section, and within a section the fastest first.
+    """Returns derived `rows` sorted by section, and within a section the fastest first.
 
     Rows without a speedup, which include smoke runs, come last.
     """
     keys = [*SECTION, "_speedup", "dtype", "mode"]
-    shown = rows.assign(_speedup=shown_value(rows, "speedup"))
+    shown = rows.assign(_speedup=over_common_baseline(rows))
     rising = [key != "_speedup" for key in keys]
     return shown.sort_values(keys, ascending=rising, ignore_index=True).drop(columns="_speedup")
+
+
+def over_common_baseline(rows: pd.DataFrame) -> pd.Series:
+    """Returns the speedups by which rows of a section are sorted: chained ones where known."""
+    speedups: pd.Series = rows["chained_speedup"].fillna(shown_value(rows, "speedup"))
+    return speedups
 
 
 def distinguishing_options(rows: pd.DataFrame) -> pd.Series:

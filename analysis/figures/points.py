@@ -84,9 +84,10 @@ def pairs(section: pd.DataFrame) -> list[Pair]:
 
     Rows whose fusion gain (time of plain eager's work ÷ time of the row's) is unknown are left out.
     """
-    references = references_of(phrases.as_rows(trusted(section)))
+    every = {row["run_id"]: row for row in phrases.as_rows(trusted(section))}
+    references = references_of(every.values())
     return [
-        Pair(row, references[work_of(row)], stored_ratio(row, "fusion_gain"))
+        Pair(row, references[work_of(every[row["run_id"]])], stored_ratio(row, "fusion_gain"))
         for row in theme.charted(section)
         if row["fusion_gain"] is not None
     ]

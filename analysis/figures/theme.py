@@ -26,6 +26,7 @@ from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import text_to_path
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
+from modescope.analysis.derive import over_fp32
 from modescope.analysis.derive.select import GROUP, split_rows, trusted
 from modescope.analysis.format import phrases, style
 from modescope.analysis.format.columns import Column, Table, naming, table_of
@@ -110,8 +111,11 @@ def look() -> AbstractContextManager[None]:
 
 
 def charted(section: pd.DataFrame) -> list[Row]:
-    """The rows of `section` that figures show, sorted: the baseline's precision comes first."""
-    rows = phrases.as_rows(trusted(section))
+    """The rows of `section` that figures show, sorted: the baseline's precision comes first.
+
+    Modes in tf32 that are linked to fp32 are shown over that, by their chained speedups.
+    """
+    rows = map(over_fp32.in_place, phrases.as_rows(trusted(section)))
     return sorted(rows, key=lambda row: (row["dtype"] != row["baseline_dtype"], style.order(row)))
 
 

@@ -14,10 +14,14 @@ MANY_ROUNDS = 0.1
 
 
 def speedup(row: Row) -> str:
-    """Returns the speedup with its interval, `1.23× [1.21, 1.25]`, or without: `1.23×`."""
-    return numbers.factor_interval(
+    """Returns the speedup with its interval, `1.23× [1.21, 1.25]`, or without: `1.23×`.
+
+    A chained one (`derive.over_fp32.in_place`) is followed by that word.
+    """
+    text = numbers.factor_interval(
         *(shown_value(row, name) for name in estimate_columns("speedup"))
     )
+    return f"{text} chained" if row.get("is_chained") else text
 
 
 def gain(row: Row, name: str) -> str:

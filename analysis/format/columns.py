@@ -68,6 +68,8 @@ MODE = Column("mode", phrases.mode)
 DTYPE = Column("dtype", lambda row: row["dtype"])
 NAMING = (MODE, DTYPE)
 SPEEDUP = Column("speedup [95 %]", cells.speedup, key="speedup")
+CHAINED = Column("chained [95 %]", partial(cells.gain, name="chained_speedup"), optional=True,
+                 key="chained_speedup")  # fmt: skip
 SAME_GRAD = _factor("same grad", "speedup_same_grad", spare=2)
 VERDICT = Column("verdict", lambda row: row["verdict"] or numbers.UNKNOWN)
 FIRST_CALL = Column("first call", cells.first_call, ">", spare=8, key="first_call_s")
@@ -96,6 +98,7 @@ _HOST = Column("host", cells.host_of_cuda, ">", optional=True, spare=7, key="hos
 MEASURED = (
     _approximate(_clock("latency"), "latency"),
     SPEEDUP,
+    CHAINED,
     SAME_GRAD,
     VERDICT,
     THREADS_GAIN,
@@ -116,6 +119,7 @@ MEASURED = (
 # names the compiler cache elsewhere.
 REPORTED = (
     SPEEDUP,
+    CHAINED,
     SAME_GRAD,
     THREADS_GAIN,
     Column("latency [95 %]", cells.latency, key="latency_paired_s"),

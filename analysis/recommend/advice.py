@@ -11,6 +11,7 @@ from itertools import groupby
 from typing import Any
 
 from modescope.analysis.derive.flags import Figure
+from modescope.analysis.derive.over_fp32 import COMMON, LINKED
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.recommend import types
@@ -36,6 +37,17 @@ DOUBTS = {
     "slow_pace": "the machine was slow",
 }
 """What a flag says of a mode's speedup, in a clause; a flag not in here is shown by its name."""
+
+TF32_OFF = " with tf32 off"
+"""Follows the name of a baseline in fp32 on a GPU where nothing in tf32 was measured."""
+
+LINK = (
+    f"Chained: by way of {{mode}} {LINKED}, which is {{link}} as fast as {{mode}} {COMMON}; each "
+    "of the two ratios was timed in rounds of its own process."
+)
+ROUNDS_FACTORS = (
+    "With tf32, factors of matrix products are rounded to 10 bits, so results differ from fp32's."
+)
 
 DISTURBED = "too disturbed to answer: stop other programs, and measure again"
 
@@ -127,7 +139,7 @@ def fold(answers: Sequence[Recommendation]) -> tuple[Advice, ...]:
     baseline's precision.
     """
     places = len({(a.question.environment, a.question.device, a.question.threads) for a in answers})
-    by_contest = phrases.grouped((astuple(replace(a.question, shape="")), a) for a in answers)
+    by_contest = phrases.grouped((_contest(a.question), a) for a in answers)
     works = phrases.grouped(
         (_work(others, part[0].question, places > 1), _precision(size, part))
         for members in by_contest.values()
@@ -136,6 +148,15 @@ def fold(answers: Sequence[Recommendation]) -> tuple[Advice, ...]:
     return tuple(
         Advice(work, tuple(sorted(members, key=_preference))) for work, members in works.items()
     )
+
+
+def _contest(question: Question) -> tuple[object, ...]:
+    """Returns what answers share that are merged along a size.
+
+    Those in tf32 may be over eager in tf32 at some sizes, and over eager in fp32 at others.
+    """
+    over = None if question.dtype == LINKED else question.baseline_dtype
+    return astuple(replace(question, shape="", baseline_dtype=over))
 
 
 def _work(others: str, question: Question, placed: bool) -> str:
@@ -147,10 +168,16 @@ def _work(others: str, question: Question, placed: bool) -> str:
 def _preference(precision: Precision) -> tuple[bool, bool, float, bool]:
     answers = precision.recommendations
     is_none = all(one.outcome == types.NOTHING for one in answers)
-    gains = [low(one.gain) for one in _modes(answers)]
+    gains = [_gain_over_common_baseline(one) for one in _modes(answers)]
     question = answers[0].question
     is_warm, is_other = question.compile_cache != "cold", question.dtype != question.baseline_dtype
     return is_none, is_warm, -max(gains, default=1.0), is_other
+
+
+def _gain_over_common_baseline(one: Choice) -> float:
+    """The lower end of a mode's gain; in tf32 over the baseline in fp32, if it is linked to it."""
+    chained = one.chained
+    return low(one.gain) * (low(chained) / low(one.speedup) if chained else 1.0)
 
 
 def _series(
@@ -210,7 +237,8 @@ def _spans(size: str, answers: Sequence[Recommendation]) -> Iterator[Span]:
         doubted = bool(phrases.unchecked(choice.row) if choice else one.baseline_unchecked)
         disputed = one.disputed.run_id if one.disputed else None
         outcome = one.outcome, choice and choice.mode, one.is_disturbed
-        return *outcome, doubted, one.baseline_fits, disputed
+        related = one.question.baseline_dtype, one.link is None, one.within is None, one.tf32_off
+        return *outcome, doubted, one.baseline_fits, disputed, *related
 
     sizes = [json.loads(answer.question.shape)[size] for answer in answers]
     for _, run in groupby(zip(sizes, answers, strict=True), key=alike):
@@ -236,6 +264,9 @@ def _mode(same: Sequence[Recommendation]) -> str:
     chosen, first = _modes(same), same[0]
     baseline = _baseline(first.question)
     over = f"{_factors([one.speedup for one in chosen])} over {baseline}"
+    over += TF32_OFF if first.tf32_off else ""
+    if chained := [one.chained for one in chosen if one.chained]:
+        over += f", {_factors(chained)} chained over {first.question.baseline_mode} {COMMON}"
     if first.baseline_fits is False:
         over += ", which exceeds the memory limit"
     parts = (chosen[0].name, over, _pays(chosen, first.wishes.calls), _error(chosen, baseline))
@@ -314,6 +345,14 @@ def remarks(answer: Recommendation) -> Iterator[str]:
             f"For {choice.mode} {limited}: its ratio holds for calls that alternate with those of "
             f"{_baseline(answer.question)}."
         )
+    if answer.link:
+        mode = answer.question.baseline_mode
+        yield LINK.format(mode=mode, link=numbers.ratio(answer.link))
+    if outcome == MODE and answer.question.dtype == LINKED:
+        yield ROUNDS_FACTORS
+    if answer.within:
+        kept, text = _kept(answer.within), clause([answer.within])
+        yield f"Against {kept} in {LINKED}: {text.removeprefix(f'{kept}: ')}."
     for one in answer.refused:
         if one.kind == "slow_host":
             yield f"{one.mode}: the host ran at {one.host_slower} times its usual time: undecided."

@@ -14,6 +14,7 @@ from modescope.analysis.format import phrases
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.recommend import types
 from modescope.analysis.recommend.constraints import ANYTHING, Wishes
+from modescope.analysis.recommend.tf32 import relate
 from modescope.analysis.recommend.ties import cheapest
 from modescope.analysis.recommend.types import (
     Choice,
@@ -82,12 +83,18 @@ def recommend(table: pd.DataFrame, wishes: Wishes = ANYTHING) -> tuple[Recommend
     simplicity decide. With `wishes.calls`, the first call is spread over that many further calls
     (`gain`). Rows that are not known to fit into `wishes.memory_limit_bytes` are left out. If a
     second process of the chosen mode or of the next best contradicts the first process, the answer
-    is undecided.
+    is undecided. How answers in tf32 relate to eager in fp32 is in `analysis.recommend.tf32`.
     """
     return tuple(
-        _confirmed(_answer(rows, _baseline(section, rows[0]), wishes))
+        answer
         for section in split_rows(phrases.as_rows(table), SECTION)
-        for rows in split_rows(section, QUESTION)
+        for answer in relate(
+            section,
+            [
+                _confirmed(_answer(rows, _baseline(section, rows[0]), wishes))
+                for rows in split_rows(section, QUESTION)
+            ],
+        )
     )
 
 

@@ -62,6 +62,12 @@ class Choice:
     row: Row = field(repr=False, compare=False)  # all of its derived columns
 
     @property
+    def chained(self) -> Estimate | None:
+        """The speedup of a mode in tf32 over the baseline's mode in fp32; None if not linked."""
+        found = estimates.stored_ratio(self.row, "chained_speedup")
+        return None if found.value is None or found.low is None else found
+
+    @property
     def latency(self) -> Estimate:
         """The time of a call in seconds: the baseline's latency ÷ the paired speedup."""
         return estimates.stored_duration(self.row, "latency_paired")
@@ -132,6 +138,9 @@ class Recommendation:
     baseline_unchecked: str  # why the baseline's results could not be judged
     rival: Choice | None  # the best other mode, neither tied nor slower than the baseline
     disputed: Choice | None = None  # the mode whose processes contradict each other
+    link: Estimate | None = None  # the baseline in tf32 over the same in fp32, if a row links both
+    within: Recommendation | None = None  # if only the link is faster: the answer over eager tf32
+    tf32_off: bool = False  # the baseline is in fp32 without tf32, which the GPU has and no row
 
     @property
     def detectable(self) -> float | None:

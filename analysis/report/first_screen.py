@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -38,6 +37,7 @@ from modescope.analysis.format.phrases import Row
 from modescope.analysis.recommend.advice import Advice, Precision, fold
 from modescope.analysis.recommend.constraints import Wishes
 from modescope.analysis.recommend.types import MODE, Recommendation
+from modescope.analysis.report.absences import Reason, not_measured, why_left_out
 from modescope.analysis.report.chapters import Chapter
 from modescope.analysis.report.study import Study
 from modescope.bench.stats.estimates import Estimate, verdict
@@ -49,17 +49,6 @@ MAINLY = 0.5
 The added time is what the mode takes longer than the recommended one.
 """
 DIFFERENCES = (DECISIVE, LOSS, PART, REST)
-
-MOST_LETTERS = 120  # of a reason
-_CLAUSE = re.compile(r";| \(|, (?:and|so|which) ")
-
-
-@dataclass(frozen=True)
-class Reason:
-    """A sentence under an answer, with a label such as Why, Why not compile or Not run here."""
-
-    label: str
-    text: str
 
 
 @dataclass(frozen=True)
@@ -93,8 +82,8 @@ def answer_cards(study: Study, chapters: Sequence[Chapter]) -> dict[str, Any]:
     """Returns the template variables of the first screen.
 
     `chapters` provide the pictures of the Cards. `works` is a list of the first MOST_WORKS Cards,
-    and `others` of the rest, which the page folds. `wishes` names the user's constraints, and
-    `banner` is a warning on the whole study.
+    and `others` of the rest, which the page folds. `wishes` names the user's constraints, `banner`
+    is a warning on the whole study, and `chained` says whether a mode in tf32 is linked to fp32.
     """
     pictures = {
         chapter.family: picture
@@ -111,6 +100,7 @@ def answer_cards(study: Study, chapters: Sequence[Chapter]) -> dict[str, Any]:
         "others": cards[MOST_WORKS:],
         "wishes": _wishes(study.answers[0].wishes) if study.answers else "",
         "banner": banner(list(study.by_id.values())),
+        "chained": bool(study.rows["chained_speedup"].notna().any()),
     }
 
 
@@ -128,9 +118,7 @@ def _card(study: Study, advice: Advice, picture: Picture | None) -> Card:
     mine = [row for row in study.by_id.values() if values_of(row, SECTION) in sections]
     dtype = advice.recommendations[0].question.dtype
     preferred = [row for row in mine if row["dtype"] == dtype]
-    left_out = [*_left_out(mine)]
-    if not any(map(is_compiled, preferred)):
-        left_out.append(Reason("Not measured", f"torch.compile in {dtype}."))
+    left_out = [*why_left_out(mine), *not_measured(preferred, advice.recommendations)]
     first, *others = advice.precisions
     compiles = _compiles(preferred) if len(sections) == 1 else ()
     blocks = [_block(study, first, True, compiles), *(_block(study, one) for one in others)]
@@ -309,31 +297,6 @@ def _compiles(rows: Iterable[Row]) -> Iterator[Reason]:
         texts.append(text)
     if texts:
         yield Reason(f"Calls that compile, of {calls}", f"{'; '.join(texts)}.")
-
-
-def _left_out(rows: Iterable[Row]) -> Iterator[Reason]:
-    by_label = phrases.grouped(
-        (label, (_CLAUSE.split(why, maxsplit=1)[0].strip()[:MOST_LETTERS], row))
-        for row in rows
-        for label, why in _why_not_counted(row)
-    )
-    for label, members in by_label.items():
-        texts = [
-            f"{phrases.listed(list(dict.fromkeys(map(phrases.mode, same))))} ({reason})"
-            for reason, same in phrases.grouped(members).items()
-        ]
-        yield Reason(label, f"{'; '.join(texts)}.")
-
-
-def _why_not_counted(row: Row) -> Iterator[tuple[str, str]]:
-    if row["status"] in ("skipped", "failed"):
-        yield "Not run here" if row["status"] == "skipped" else "Failed", phrases.reason(row)
-    elif row["status"] != "ok":
-        yield "Failed", phrases.status_and_reason(row)
-    elif phrases.not_in_effect(row):
-        yield "Not in effect", row["in_effect_note"] or "for an unknown reason"
-    elif why := phrases.why_left_out(row):
-        yield "Not counted", why
 
 
 def _recommended(answer: Recommendation) -> Row | None:

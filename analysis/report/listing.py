@@ -9,6 +9,7 @@ from itertools import chain
 from typing import Any
 
 from modescope.analysis.causes import finding
+from modescope.analysis.derive import over_fp32
 from modescope.analysis.derive.flags import FLAGS, legend
 from modescope.analysis.format import cells, columns, numbers, phrases
 from modescope.analysis.format.columns import (
@@ -67,7 +68,11 @@ def listing(study: Study) -> dict[str, Any]:
         further=wanted(columns.FURTHER, rows),
         filters=_varying(by_work, rows),
     )
-    return {"columns": shown, "shared": _shared(rows), "legend": legend(rows)}
+    return {
+        "columns": shown,
+        "shared": _shared(rows),
+        "legend": "; ".join(filter(None, (legend(rows), over_fp32.legend(rows)))),
+    }
 
 
 def _varying(candidates: Iterable[Column], rows: Sequence[Row]) -> list[Column]:

@@ -18,7 +18,7 @@ from modescope.bench.records import files
 from modescope.bench.records.cases import short_hash
 from modescope.bench.stats import diagnostics
 from modescope.bench.stats.roofline import Ceilings
-from modescope.bench.steps import modes
+from modescope.bench.steps import fp32_products, modes
 from modescope.bench.timing import contention
 from modescope.bench.timing.timers import device_time, latency
 
@@ -121,7 +121,7 @@ def _read(device: Hardware, moved_bytes: int) -> Step:
 @contextmanager
 def _precision(dtype: str) -> Iterator[None]:
     before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision(modes.MATMUL_PRECISION.get(dtype, "highest"))
+    torch.set_float32_matmul_precision(fp32_products.MATMUL_PRECISION.get(dtype, "highest"))
     try:
         yield
     finally:

@@ -128,7 +128,7 @@ def enter(
         compiled=compiled,
         cold=plan.compile_cache == "cold",
         symbolic_sizes=code_watch.symbolic_sizes if code_watch else None,
-        observed=mode_effect.observe(built, device),
+        observed=mode_effect.observe(built, variant, device),
         built_dtypes=mode_effect.weight_dtypes(subject.module),
         has_fp32=any(each.dtype is torch.float32 for each in subject.tensors()),
         breaks=_usable(breaks_watch.breaks if breaks_watch else None, compiled, variant),

@@ -31,7 +31,7 @@ from modescope.bench.steps import (
     axes,
     compiler,
     copies,
-    modes,
+    fp32_products,
     module_state,
     plain_call,
     torch_settings,
@@ -114,10 +114,7 @@ def _measure(progress: Progress, case: Case, plan: Plan, run_id: str | None) -> 
 def set_up_torch(case: Case, plan: Plan) -> None:
     """Sets all global settings of torch on which a measurement depends."""
     torch.set_num_threads(case.threads)
-    torch.set_float32_matmul_precision(modes.MATMUL_PRECISION.get(case.variant.dtype, "highest"))
-    torch.backends.cudnn.allow_tf32 = (
-        case.variant.dtype == "tf32"
-    )  # convolutions have their own switch
+    fp32_products.use(case.variant.dtype)
     torch.manual_seed(plan.seed)
     phase_of(case.options).apply_settings()
 
@@ -171,6 +168,9 @@ def _time(
     """
     progress("reference")
     phase, settings = phase_of(case.options), torch_settings.read()
+    if case.alternates:  # the steps change these themselves
+        settings |= dict.fromkeys(fp32_products.SETTINGS)
+    precision = torch.get_float32_matmul_precision()
     drawn = plain_call.build_drawn(case, device)
     subject = drawn.subject
     put_back, compiled = subject.put_back, mode_effect.read_compiled()
@@ -198,7 +198,6 @@ def _time(
         check = phase.check(subject, device, plan.seed)
     if work and not work.operators and check.seen.depends:
         raise Ended("failed", steady_work.REMEMBERED, findings)
-    precision = torch.get_float32_matmul_precision()
     findings = replace(
         findings,
         matmul_precision=precision,

@@ -206,6 +206,12 @@ class Case:
         return any(each.mode.compiles for each in (self.variant, self.baseline) if each)
 
     @property
+    def alternates(self) -> bool:
+        """Whether only one of variant and baseline is in tf32, which is set for the process."""
+        dtypes = {each.dtype for each in (self.variant, self.baseline) if each}
+        return "tf32" in dtypes and len(dtypes) > 1
+
+    @property
     def shape(self) -> dict[str, int]:
         """The resolved sizes by name."""
         sizes: dict[str, int] = json.loads(self.shape_json)

@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from modescope.bench.records.columns import column, nullable
 from modescope.bench.records.cpu import instructions_text, told_name
 
+TF32_CAPABILITY = (8, 0)
+"""First compute capability with TF32 tensor cores (NVIDIA Ampere)."""
+
 
 @dataclass(frozen=True)
 class DeviceFacts:

@@ -13,7 +13,7 @@ from modescope.bench.devices.devices import Hardware, Series, Step, bare_call, p
 from modescope.bench.records import files
 from modescope.bench.records.cases import Mode, PhaseOptions, Variant
 from modescope.bench.records.errors import UsageError
-from modescope.bench.steps import arguments, axes, backends
+from modescope.bench.steps import arguments, axes, backends, fp32_products
 from modescope.bench.steps.backends import BuildContext
 from modescope.bench.steps.checks import Check
 from modescope.bench.steps.output_check import prepare_check
@@ -26,8 +26,6 @@ DTYPES = {
     "fp16": torch.float16,
 }
 
-MATMUL_PRECISION = {"tf32": "high"}
-"""`torch.set_float32_matmul_precision` per dtype; "highest" for all others."""
 
 UNGRAPHABLE = (
     "train.capture=forward_backward: make_graphed_callables takes only tensors by position, not "
@@ -138,6 +136,8 @@ def build(
         inputs = own.given if own.graphs_on else own.inputs
         called = phase.forward(bare_call(call), inputs)
         forward = prepare_like(_enter_contexts(called, variant, device.type), call)
+        if own.alternates:
+            forward = fp32_products.switched(forward, variant.dtype)
         live, step, state = phase.steps(own.module, forward, variant, device, start)
         return Built(own, target, live, arguments.fill_first(step, own), state, graphed)
 

@@ -77,7 +77,7 @@ def build_drawn(case: Case, device: Hardware) -> Drawn:
         other = build(case.model, {**case.largest_shape, **(sizes or {})}).inputs
         return other.map(lambda tensor: tensor.to(device.torch_device))
 
-    subject = replace(first, rebuild=rebuild)
+    subject = replace(first, rebuild=rebuild, alternates=case.alternates)
     why_not = copies.why_not_copied(first.module) if is_slow else "not tried"
     if why_not:  # so the builder has to be called again, whatever that takes
         second, other = _build_again(again, first.module)

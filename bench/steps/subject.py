@@ -81,6 +81,7 @@ class Subject:
     order: tuple[str, ...] = ()  # of calls that vary (`mixed_calls`): the names of their sizes
     order_of_baseline: tuple[str, ...] = ()  # which is called without padding
     graphs_on: torch.device | None = None  # where calls are captured, so that inputs stay in place
+    alternates: bool = False  # whether each call sets how fp32 is multiplied (`fp32_products`)
 
     @cached_property
     def parts(self) -> dict[str, Subject]:

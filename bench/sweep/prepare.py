@@ -11,7 +11,7 @@ from modescope.bench.records.cases import Case, Model, PhaseOptions, Plan
 from modescope.bench.records.environment import Environment, Host
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.paths import runner
-from modescope.bench.refusals import refusal, same_kernels
+from modescope.bench.refusals import TF32_NEEDS, has_tf32, refusal, same_kernels
 from modescope.bench.resolve import Request, resolve
 from modescope.bench.settings import PHASE_SETTINGS
 from modescope.bench.sweep import isolation
@@ -85,6 +85,23 @@ def prepare_each(requests: Sequence[Request], chosen: Collection[int]) -> list[l
         if not jobs[position][0].refusal:
             modes[case.case_id] = case.variant.mode.name
     return [[_add_to_sweep(job, modes) for job in of_request] for of_request in jobs]
+
+
+def leave_out_tf32(jobs: Sequence[Job]) -> tuple[list[Job], str | None]:
+    """Returns the jobs of a sweep without those in tf32 on devices that have none.
+
+    The text says what was left out, or is None: a sweep with nothing else keeps them, so that each
+    gets a row with the reason.
+    """
+    kept = [
+        job
+        for job in jobs
+        if job.case.variant.dtype != "tf32" or has_tf32(host(job.case.device).device)
+    ]
+    left = len(jobs) - len(kept)
+    if not (left and kept):
+        return list(jobs), None
+    return kept, f"left out: {left} in tf32, which needs {TF32_NEEDS}"
 
 
 def check_study(plans: Iterable[Plan]) -> None:

@@ -31,7 +31,7 @@ from modescope.bench.sweep.attempt import (
     remove_abandoned_files,
 )
 from modescope.bench.sweep.fingerprint import untested_warning
-from modescope.bench.sweep.prepare import Job, prepare
+from modescope.bench.sweep.prepare import Job, leave_out_tf32, prepare
 from modescope.bench.sweep.progress_bar import advance, describe, progress_bar
 from modescope.bench.sweep.resume import find_earlier
 
@@ -95,7 +95,9 @@ def submit(requests: Sequence[Request]) -> Submission | None:
 
 def submit_here(requests: Sequence[Request]) -> Submission | None:
     """Measures the cases of `requests` on this machine: the engine `none` in ENGINES."""
-    jobs = prepare(requests)
+    jobs, left_out = prepare(requests), None
+    if requests[0].sweep:
+        jobs, left_out = leave_out_tf32(jobs)
     first = jobs[0]
     if not requests[0].sweep and first.refusal:
         raise UsageError(f"mode={first.case.variant.mode.name}: {first.refusal}")
@@ -109,6 +111,8 @@ def submit_here(requests: Sequence[Request]) -> Submission | None:
     where = " and ".join(dict.fromkeys(machines))
     torch = f"torch {first.environment.torch_version}"
     print(f"{what} on {where}, {torch} → {first.plan.study_folder}")
+    if left_out:
+        print(left_out)
     if requests[0].settings.dry_run:
         print("\n".join(["nothing was measured; the cases:", *(job.command for job in jobs)]))
         return None

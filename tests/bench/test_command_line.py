@@ -13,10 +13,11 @@ from omegaconf import OmegaConf
 from modescope.bench import command_line
 from modescope.bench.records.cases import Case
 from modescope.bench.records.errors import UsageError
+from modescope.bench.refusals import refusal as why_refused
 from modescope.bench.resolve import Request, resolve
 from tests.helpers import composing
 from tests.helpers.commands import Ask
-from tests.helpers.made_up_records import CPU
+from tests.helpers.made_up_records import CPU, H100
 from tests.helpers.paths import CONF
 
 Refusal = Callable[..., str]
@@ -138,14 +139,22 @@ def weights_in_bf16(cases: list[Case]) -> list[str]:
     return [each.mode.name for each in chosen if not each.mode.autocast]
 
 
-def test_modes_also_measures_weights_in_bf16_against_eager_in_fp32(ask_quickly: Ask) -> None:
+def test_modes_also_measures_bf16_against_eager_in_fp32_and_tf32_linked_to_it(
+    ask_quickly: Ask,
+) -> None:
     modes = OmegaConf.load(CONF / "experiment" / "modes.yaml").hydra.sweeper.params.mode
     found = cases(ask_quickly("model=pointwise", f"mode={modes}"))
     bf16 = ["eager", "inference_mode", "compile"]
     bf16 += ["reduce-overhead", "cuda-graph", "compile-cuda-graph"]
     assert weights_in_bf16(found) == bf16
-    assert {(case.baseline.mode.name, case.baseline.dtype) for case in found} == {("eager", "fp32")}
-    assert len(found) == 11 + len(bf16)
+    tf32 = [case for case in found if case.variant.dtype == "tf32"]
+    assert [case.variant.mode.name for case in tf32] == bf16  # the same modes
+    baselines = {(case.baseline.mode.name, case.baseline.dtype) for case in found}
+    assert baselines == {("eager", "fp32"), ("eager", "tf32")}
+    linked = [case.variant.mode.name for case in tf32 if case.baseline.dtype == "fp32"]
+    assert linked == ["eager"]
+    assert all(why_refused(case, H100) is None for case in tf32)
+    assert len(found) == 11 + len(bf16) + len(tf32)
     assert all(OmegaConf.load(each).hydra.mode == "MULTIRUN" for each in CONF.glob("experiment/*"))
 
 
@@ -155,6 +164,7 @@ def test_modes_also_measures_weights_in_bf16_against_eager_in_fp32(ask_quickly: 
         (["mode=bf16/eager,eager"], 2, ["eager"]),
         (["dtype=fp32", "mode=eager,bf16/eager,compile,bf16/compile"], 2, []),
         (["phase=train", "mode=bf16/compile"], 1, ["compile"]),
+        (["dtype=fp32", "mode=eager,tf32/eager,compile,tf32/compile"], 2, []),
     ],
 )
 def test_typed_settings_count_for_all_modes(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from modescope.bench.records.cases import Mode, Training, Variant
+from modescope.bench.records.cases import Inference, Mode, PhaseOptions, Training, Variant
 from modescope.bench.records.environment import DeviceFacts
 from modescope.bench.refusals import refusal, same_kernels
 from tests.helpers.made_up_records import AMP, COMPILE, CPU, EAGER, H100, V100, case
@@ -54,7 +54,7 @@ def test_combinations_that_are_refused(
     [
         ("bf16", Variant(EAGER, "fp32"), CPU, None),
         ("tf32", Variant(EAGER, "tf32"), H100, None),
-        ("tf32", Variant(EAGER, "fp32"), H100, "leave out baseline.dtype"),
+        ("tf32", Variant(EAGER, "fp32"), H100, "measure mode=tf32/eager"),
         ("fp32", Variant(EAGER, "tf32"), V100, "use baseline.dtype=fp32"),
         ("fp32", Variant(GRAPH, "fp32"), CPU, "use baseline.mode=compile"),
     ],
@@ -64,6 +64,35 @@ def test_a_baseline_can_be_refused(
 ) -> None:
     asked = case(variant=Variant(COMPILE, dtype), baseline=baseline)
     assert_refused(refusal(asked, device), remedy)
+
+
+NO_GRAD = replace(EAGER, name="no_grad", grad="no_grad")
+FP32 = Variant(EAGER, "fp32")
+
+
+@pytest.mark.parametrize(
+    ("asked", "baseline", "options", "reason"),
+    [
+        (EAGER, FP32, Inference(), None),
+        (NO_GRAD, FP32, Inference(), None),
+        (EAGER, FP32, Training(), None),
+        (EAGER, Variant(EAGER, "bf16"), Inference(), None),
+        (COMPILE, FP32, Inference(), "compiled again"),
+        (EAGER, Variant(COMPILE, "fp32"), Inference(), "compiled again"),
+        (GRAPH, FP32, Inference(), "captured graph"),
+        (EAGER, Variant(GRAPH, "fp32"), Inference(), "captured graph"),
+        (EAGER, FP32, Inference('{"seq":[2,3]}'), "one pass"),
+        (COMPILE, Variant(EAGER, "tf32"), Inference('{"seq":[2,3]}'), None),
+    ],
+)
+def test_tf32_beside_another_dtype_only_where_it_can_be_switched(
+    asked: Mode, baseline: Variant, options: PhaseOptions, reason: str | None
+) -> None:
+    mixed = case(variant=Variant(asked, "tf32"), baseline=baseline, options=options)
+    found = refusal(mixed, H100)
+    assert found is None if reason is None else reason in str(found)
+    swapped = replace(mixed, variant=baseline, baseline=mixed.variant)
+    assert (refusal(swapped, H100) is None) == (reason is None)
 
 
 TUNED = replace(REDUCED, name="max-autotune", compile="max-autotune")

@@ -15,7 +15,7 @@ from modescope.bench.case import ceilings, counting, memory
 from modescope.bench.devices.cuda_allocator import CudaAllocator
 from modescope.bench.devices.devices import Hardware
 from modescope.bench.stats.roofline import floor
-from modescope.bench.steps import modes
+from modescope.bench.steps import fp32_products, modes
 from modescope.bench.steps.phases import ONE_CALL
 from modescope.bench.steps.subject import Built, Inputs, Subject
 from modescope.bench.timing import timers
@@ -98,7 +98,7 @@ def test_a_snapshot_keeps_the_last_events(allocator: CudaAllocator, tmp_path: Pa
 def set_precision() -> Iterator[Callable[[str], None]]:
     before = torch.get_float32_matmul_precision()
     yield lambda dtype: torch.set_float32_matmul_precision(
-        modes.MATMUL_PRECISION.get(dtype, "highest")
+        fp32_products.MATMUL_PRECISION.get(dtype, "highest")
     )
     torch.set_float32_matmul_precision(before)
 

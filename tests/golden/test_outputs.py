@@ -112,6 +112,40 @@ def sizes() -> list[Record]:
     ]  # fmt: skip
 
 
+def tf32_on_cuda() -> list[Record]:
+    """Two works on a GPU in fp32, bf16 and tf32: in one a mode gains over eager tf32, in one none.
+
+    Eager in tf32 over eager in fp32 links the others, which are over eager in tf32. A third work
+    has no row in tf32, and a fourth has no link.
+    """
+    gpu: dict[str, Any] = {"device": "cuda", "device_name": "NVIDIA H100",
+                           "compute_capability": "9.0"}  # fmt: skip
+    tf32 = {**gpu, "dtype": "tf32", "baseline_dtype": "tf32", "error": 2.9e-4,
+            "baseline_error": 2.9e-4, "error_limit": 1e-3}  # fmt: skip
+    link = tf32 | {"baseline_dtype": "fp32", "baseline_error": 2.0e-7, "first_call_s": 0.002}
+    made: list[Record] = []
+    for batch, linked, graphed in (
+        (1, 5.1, 1.46),
+        (8, 5.1, 1.0),
+        (16, None, None),
+        (64, None, 1.2),
+    ):
+        at: dict[str, Any] = {"model": "mlp", "shape": f'{{"batch":{batch}}}', "batch": batch}
+        made += [
+            record("eager", 800e-6, 1.0, spread=0.002, **gpu, **at),
+            record("compile", 730e-6, 1.1, **gpu, **at),
+            record("inference_mode", 100e-6, 8.0, dtype="bf16", error=5.2e-3, **gpu, **at),
+        ]
+        if linked:
+            made.append(record("eager", 157e-6, linked, **link, **at))
+        if graphed:
+            made += [
+                record("inference_mode", 155e-6, 1.005, spread=0.002, **tf32, **at),
+                record("compile-cuda-graph", 157e-6 / graphed, graphed, **tf32, **at),
+            ]
+    return made
+
+
 def _numbered(records: Iterable[Record], side: str = "run") -> list[Record]:
     """The records with ids and times that do not depend on what was made before them."""
     return [
@@ -121,7 +155,12 @@ def _numbered(records: Iterable[Record], side: str = "run") -> list[Record]:
     ]  # fmt: skip
 
 
-MADE_UP = {"eleven-modes-on-cuda": eleven_modes, "odd-rows": odd_rows, "sizes": sizes}
+MADE_UP = {
+    "eleven-modes-on-cuda": eleven_modes,
+    "odd-rows": odd_rows,
+    "sizes": sizes,
+    "tf32-on-cuda": tf32_on_cuda,
+}
 
 
 @pytest.fixture(scope="module", autouse=True)

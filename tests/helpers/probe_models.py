@@ -520,6 +520,6 @@ def tabulates() -> Built:
     return Tabulates(), (torch.randn(2, WIDTH),)
 
 
-def observed(grad: str, autocast: str, weight_dtype: str) -> Observed:
+def observed(grad: str, autocast: str, weight_dtype: str, products: str | None = None) -> Observed:
     """What a call of the module saw."""
-    return Observed({"grad": grad, "autocast": autocast}, weight_dtype)
+    return Observed({"grad": grad, "autocast": autocast}, weight_dtype, products)

@@ -96,6 +96,22 @@ def sets_threads(always: bool) -> Built:
     return SetsThreads(always), inputs()
 
 
+class MultipliesInFp32(nn.Module):
+    """Switches tf32 off in every call."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x: Tensor) -> Tensor:
+        torch.set_float32_matmul_precision("highest")
+        return torch.as_tensor(self.linear(x))
+
+
+def multiplies_in_fp32() -> Built:
+    return MultipliesInFp32(), inputs()
+
+
 class Notes(Tanh):
     """Remembers the settings that its last call saw."""
 

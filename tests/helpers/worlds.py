@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from modescope.bench.records.cases import Case, Model, Plan
-from modescope.bench.records.environment import Environment, Host
+from modescope.bench.records.environment import DeviceFacts, Environment, Host
 from modescope.bench.records.results import Findings, Result
 from modescope.bench.sweep.isolation import ChildOutcome
 from tests.helpers.made_up_records import CPU, part
@@ -21,6 +21,7 @@ class World:
     """A made-up machine, and how each case ends on it."""
 
     torch_version: str = "2.13.0"
+    device: DeviceFacts = CPU
     model_file: Path | None = None
     status: str = "ok"
     reason: str | None = None
@@ -46,7 +47,7 @@ class World:
             model_source_id=None,
             cpu_cores=2,
         )
-        return Host(CPU, environment)
+        return Host(self.device, environment)
 
     def _model_source(self, model: Model, *others: Any) -> str:
         content = self.model_file.read_bytes() if self.model_file else b""

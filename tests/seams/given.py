@@ -79,7 +79,27 @@ COMPILED: dict[str, Any] = {
 
 NOTES = ("in_effect", "snapshot", "parts", "memory", "work", "profile", "setup_peak")
 
+TF32: dict[str, Any] = {
+    **MACHINE,
+    "dtype": "tf32",
+    "shape": '{"batch":9}',
+    "pace_rounds_s": (50 * US,) * 12,
+}
+
 ROWS: dict[str, Record] = {
+    "switched": record(
+        "compile",
+        run_id="switched",
+        case_id="switched",
+        baseline_dtype="tf32",
+        **(TF32 | paired(100, 1.3)),
+    ),
+    "linking": record(
+        "eager",
+        run_id="linking",
+        case_id="linking",
+        **(TF32 | paired(150, 4.0)),
+    ),
     "plain_cpu": record(
         "inference_mode",
         run_id="plain_cpu",

@@ -330,6 +330,7 @@ FUSED_FUSION = worst(FUSED_DEVICE_GAIN, PLAIN_FP32_DEVICE_GAIN)
 COMPILED_FUSION = times(worst(COMPILED_GAIN, CPU_GAIN),
                         worst(rest(CPU_DISPATCH), rest(COMPILED_DISPATCH)))  # fmt: skip
 SAME_GRAD_FUSED = worst(FUSED_GAIN, PLAIN_FP32_GAIN, PROCESSES)
+CHAINED = times(times(gained(1.3), gained(4.0)), (1.0, 1 / PROCESSES, PROCESSES))
 SAME_GRAD_COMPILED = worst(COMPILED_GAIN, CPU_GAIN, PROCESSES)
 
 
@@ -471,6 +472,8 @@ DERIVED: Rows = {
         "flags": ["slow_pace"], "environment": "A", "process_nodes": None,
         "cause": "compiled_code;fused_kernels;no_autograd;first_call;recompiles;graph_breaks",
     },
+    "switched": {"speedup": gained(1.3), "link_run_id": "linking", "chained_speedup": CHAINED},
+    "linking": {"speedup": gained(4.0), "link_run_id": None, "chained_speedup": NONE},
     "one_thread": {  # 2e6 FLOPs at 1e11/s, and 1 µs for its bytes
         "pace": 50 / 102, "pace_slowest": (80 + 4 * 0.55) / (80 + 4 * 10.45),
         "latency_at_full_pace_s": in_us(ONE_THREAD_AT_FULL_PACE), "threads_gain": NONE,
@@ -506,6 +509,7 @@ ANSWERS: dict[tuple[str, str], Any] = {
     ("bf16", '{"batch":6}'): ("mode", "plain", [], {"graph": "slow_host"}),
     ("fp32", '{"batch":5}'): ("nothing", None, [], {"wrong": "wrong"}),
     ("fp32", '{"batch":4,"seq":64}'): ("mode", "compiled", [], {CPU: "less"}),
+    ("tf32", '{"batch":9}'): ("mode", "switched", [], {}),
     ("fp16", '{"batch":4,"seq":64}'): ("baseline", None, [], {"trained": "slower"}),
 }  # fmt: skip
 """By dtype and shape: outcome, chosen run, tied runs, and the kind of refusal of the others."""

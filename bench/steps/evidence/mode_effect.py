@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from types import FrameType
 from typing import Any
 from unittest import mock
@@ -13,7 +13,7 @@ import torch
 
 from modescope.bench.devices.devices import Hardware, Step
 from modescope.bench.records.cases import Mode, Variant, canonical_json
-from modescope.bench.steps import axes, backends, compiler
+from modescope.bench.steps import axes, backends, compiler, fp32_products
 from modescope.bench.steps.backends import Compiled
 from modescope.bench.steps.modes import weight_dtype
 from modescope.bench.steps.subject import Built
@@ -33,6 +33,10 @@ DOUBTS: tuple[tuple[Callable[[Facts], bool], str], ...] = (
     (
         lambda f: f.observed.weight_dtype != f.weight_dtype,
         "weights were {f.observed.weight_dtype} instead of {f.weight_dtype}",
+    ),
+    (
+        lambda f: f.observed.products not in (None, f.products),
+        "fp32 was multiplied in {f.observed.products} instead of {f.products}",
     ),
     (
         lambda f: f.variant.dtype != "fp32" and not f.has_fp32,
@@ -86,10 +90,15 @@ def breaks_summary(sites: Sequence[Site]) -> str:
 
 @dataclass(frozen=True)
 class Observed:
-    """What was in effect when a step called the model: each axis, and dtypes of weights."""
+    """What was in effect when a step called the model: each axis, and dtypes of weights.
+
+    `products` says how fp32 was multiplied (`fp32_products.used`), as the model left it. It is None
+    if that is unknown, and for a variant not in tf32 whose process has no other one in tf32.
+    """
 
     axes: Mapping[str, str]  # the value by axis (`bench.steps.axes`)
     weight_dtype: str  # all floating ones, such as "bfloat16, float64"; "none" without weights
+    products: str | None = None
 
     @property
     def columns(self) -> dict[str, Any]:
@@ -132,20 +141,27 @@ def recompile_reasons() -> Callable[[], list[str]]:
     return lambda: compilation.recompile_reasons(since())
 
 
-def observe(built: Built, device: Hardware) -> Observed:
+def observe(built: Built, variant: Variant, device: Hardware) -> Observed:
     """Calls `built.live` once; returns torch's state at the moment when it calls the module.
+
+    `variant` is that of `built`.
 
     The state is read just before compiled code, if any, is entered. If the timed step is a replay,
     `live` is the call that was captured. Restores what the call changes.
     """
     observed: list[Observed] = []
+    reads_products = built.subject.alternates or variant.dtype == "tf32"
     kind = type(built.target)
     call = kind.__call__
 
     def watched(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
-        if module is built.target:
-            observed.append(_state(built.subject.module, device.type))
-        return call(module, *args, **kwargs)
+        if module is not built.target:
+            return call(module, *args, **kwargs)
+        observed.append(_state(built.subject.module, device.type))
+        result = call(module, *args, **kwargs)
+        if reads_products:
+            observed[0] = replace(observed[0], products=fp32_products.used())
+        return result
 
     # not a hook, which a ScriptModule refuses
     with mock.patch.object(kind, "__call__", watched), built.keep_state():
@@ -253,6 +269,11 @@ class Facts:
         """The dtypes of weights that the mode demands, as in `Observed`."""
         cast = _name(weight_dtype(self.variant))
         return _list(cast if each == "float32" else each for each in self.built_dtypes)
+
+    @property
+    def products(self) -> str:
+        """How the variant asks fp32 to be multiplied."""
+        return fp32_products.of(self.variant.dtype)
 
 
 @dataclass(frozen=True)

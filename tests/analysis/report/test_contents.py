@@ -116,3 +116,37 @@ def test_what_differs_between_comparable_rows(
 ) -> None:
     found = environments(derived(save(records, tmp_path)))
     assert [fact["name"] for fact in found["facts"] if fact["differs"]] == differing
+
+
+GPU: dict[str, Any] = {"device": "cuda", "device_name": "NVIDIA H100", "compute_capability": "9.0"}
+
+
+@pytest.mark.parametrize(
+    ("more", "missing"),
+    [
+        ([], "torch.compile and CUDA graphs in bf16; any mode in tf32."),
+        (["compile"], "CUDA graphs in bf16; any mode in tf32."),
+        (["amp-compile", "cuda-graph"], "any mode in tf32."),
+        (["reduce-overhead", "tf32"], None),
+    ],
+)
+def test_an_answer_says_what_might_be_faster_and_was_not_measured(
+    tmp_path: Path, more: Sequence[str], missing: str | None
+) -> None:
+    bf16 = [
+        record(mode, speedup=1.5, dtype="bf16", **GPU)
+        for mode in ("inference_mode", *more)
+        if mode != "tf32"
+    ]
+    tf32 = [record("compile", dtype="tf32", baseline_dtype="tf32", **GPU)] if "tf32" in more else []
+    whole = shown(tmp_path, record("eager", speedup=1.0, spread=0.002, **GPU), *bf16, *tf32)
+    (card,) = answer_cards(whole, [])["works"]
+    said = [line.text for line in card.left_out if line.label == "Not measured"]
+    assert said == ([] if missing is None else [missing])
+
+
+def test_a_row_of_a_slow_host_on_a_gpu_is_in_a_report(tmp_path: Path) -> None:
+    slow = record("compile", flags=("slow_pace",), **GPU)
+    whole = shown(tmp_path, record("eager", speedup=1.0, **GPU), slow)
+    (card,) = answer_cards(whole, [])["works"]
+    assert "Not counted" in [line.label for line in card.left_out]

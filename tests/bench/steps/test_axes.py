@@ -76,7 +76,7 @@ def built(asked: Variant) -> Built:
 
 
 def doubts(asked: Variant, made: Built) -> list[str]:
-    return axes.doubts(asked, mode_effect.observe(made, Cpu()).axes)
+    return axes.doubts(asked, mode_effect.observe(made, asked, Cpu()).axes)
 
 
 @pytest.mark.parametrize("values", [{}, {"volume": "loud"}, {"layout": "tall"}])
@@ -86,7 +86,7 @@ def test_what_is_asked_for_is_in_effect_in_each_call_and_left_behind(
     asked = of(**values)
     made = built(asked)
     assert doubts(asked, made) == []
-    seen = mode_effect.observe(made, Cpu())
+    seen = mode_effect.observe(made, asked, Cpu())
     assert {n: seen.axes[n] for n in ("volume", "layout")} == {
         "volume": "quiet", "layout": "plain", **values
     }  # fmt: skip

@@ -71,7 +71,7 @@ def test_a_further_backend_is_one_entry(monkeypatch: pytest.MonkeyPatch) -> None
     assert list(context.make_folder().iterdir()) == []
     output: Any = made.step()
     assert output[0] == "called"
-    assert mode_effect.observe(made, Cpu()) == observed("enabled", "none", "float32")
+    assert mode_effect.observe(made, asked, Cpu()) == observed("enabled", "none", "float32")
     assert lines(asked).splitlines()[-2:] == [
         "model = third(model, True)",
         "output = model(*inputs)",

@@ -79,7 +79,7 @@ def check(asked: Variant) -> None:
     assert graphs == (asked.mode.compile != "none")
     autocast = NAMES[asked.dtype] if asked.mode.autocast else "none"
     weight = "float32" if asked.mode.autocast else NAMES[asked.dtype]
-    assert mode_effect.observe(made, Cpu()) == observed(asked.mode.grad, autocast, weight)
+    assert mode_effect.observe(made, asked, Cpu()) == observed(asked.mode.grad, autocast, weight)
 
 
 @pytest.mark.parametrize(

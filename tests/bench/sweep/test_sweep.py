@@ -18,6 +18,7 @@ from modescope.bench import run as running
 from modescope.bench.sweep import isolation, others, prepare, sweep
 from tests.helpers import composing
 from tests.helpers.commands import Answer, Cli, last_of_each, rows, rows_in
+from tests.helpers.made_up_records import CPU, H100
 from tests.helpers.worlds import World
 
 SWEEP = ["-m", "budget=smoke", "model=pointwise", "shape=small", "mode=eager,no_grad"]
@@ -134,6 +135,26 @@ def test_what_repeats_a_case_on_a_cpu_is_skipped_in_a_sweep_and_measured_alone(
     assert "the kernels of mode=compile again" in skipped["reason"]
     command("-m", *pair, "mode=reduce-overhead")
     assert [case.variant.mode.name for case, _ in world.measured] == ["reduce-overhead"]
+
+
+def test_tf32_on_a_cpu_is_one_line_beside_others_and_a_row_alone(
+    run: Cli, world: World, results: Path
+) -> None:
+    few = ["-m", "budget=smoke", "model=pointwise", "shape=small"]
+    said = run(*few, "mode=eager,tf32/eager,tf32/compile").out.splitlines()
+    assert [line for line in said if "in tf32" in line] == [
+        "left out: 2 in tf32, which needs an NVIDIA GPU of compute capability 8.0 or newer"
+    ]
+    assert [row["dtype"] for row in rows(results)] == ["fp32"]
+    assert "left out" not in run(*few, "mode=tf32/compile").out
+    world.device = H100
+    listed = run(*few, "mode=eager,tf32/eager", "dry_run=true").out
+    assert ("left out" in listed, "mode=tf32/eager" in listed) == (False, True)
+    world.device = CPU
+    assert {row["dtype"]: row["status"] for row in rows(results)} == {
+        "fp32": "ok",
+        "tf32": "skipped",
+    }
 
 
 @pytest.mark.parametrize(

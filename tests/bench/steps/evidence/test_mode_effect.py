@@ -51,7 +51,9 @@ def _fresh_compiler() -> Iterator[None]:
 def facts(asked: Variant, **changes: Any) -> Facts:
     """The facts of a mode in effect on a GPU, but for the changes."""
     has_autocast = asked.mode.autocast
-    dtype = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}[asked.dtype]
+    dtype = {"fp32": "float32", "tf32": "float32", "bf16": "bfloat16", "fp16": "float16"}[
+        asked.dtype
+    ]
     usual = Facts(
         variant=asked,
         fullgraph=True,
@@ -70,7 +72,7 @@ def facts(asked: Variant, **changes: Any) -> Facts:
     return replace(usual, **changes)
 
 
-AMP, CAST = variant("bf16", autocast=True), variant("bf16")
+AMP, CAST, TF32 = variant("bf16", autocast=True), variant("bf16"), variant("tf32")
 COMPILE, REDUCED = variant(compile="default"), variant(compile="reduce-overhead")
 TUNED, GRAPH = variant(compile="max-autotune-no-cudagraphs"), variant(graph=True)
 DYNAMIC = variant(compile="default", dynamic=True)
@@ -79,6 +81,8 @@ IN_EFFECT = {
     "eager": facts(variant()),
     "cast": facts(variant("fp16", grad="inference_mode")),
     "amp": facts(AMP),
+    "tf32": facts(TF32, observed=observed("enabled", "none", "float32", "tf32")),
+    "products unknown": facts(TF32),
     "reduce-overhead": facts(REDUCED),
     "max-autotune": facts(variant(compile="max-autotune")),
     "dynamic": facts(DYNAMIC),
@@ -102,8 +106,10 @@ def test_a_mode_in_effect_has_no_doubt(name: str) -> None:
     assert mode_effect.effect(IN_EFFECT[name]).in_effect
 
 
-def seen(asked: Variant, grad: str, autocast: str, weight_dtype: str) -> Facts:
-    return facts(asked, observed=observed(grad, autocast, weight_dtype))
+def seen(
+    asked: Variant, grad: str, autocast: str, weight_dtype: str, products: str | None = None
+) -> Facts:
+    return facts(asked, observed=observed(grad, autocast, weight_dtype, products))
 
 
 ONE_WRONG = {
@@ -121,6 +127,8 @@ ONE_WRONG = {
     "autotuning had nothing to choose": facts(TUNED, compiled=COMPILED),
     "no size is symbolic": facts(DYNAMIC, symbolic_sizes=0),
     "bf16 changes no other": facts(AMP, has_fp32=False),
+    "multiplied in fp32 instead of tf32": seen(TF32, "enabled", "none", "float32", "fp32"),
+    "multiplied in tf32 instead of fp32": seen(variant(), "enabled", "none", "float32", "tf32"),
     "weights were bfloat16 instead of bfloat16, float64": facts(
         CAST, built_dtypes=frozenset({"float32", "float64"})
     ),
@@ -185,12 +193,14 @@ def test_the_timed_step_and_its_own_weights_are_observed() -> None:
     def bare() -> object:
         return made.target(*made.subject.inputs.args)
 
-    seen = mode_effect.observe(replace(made, live=bare, step=bare), Cpu())
+    seen = mode_effect.observe(replace(made, live=bare, step=bare), variant(), Cpu())
     assert seen == observed("enabled", "none", "float32")
     made.subject.module.double()
     made.subject.inputs.args[0].data = made.subject.inputs.args[0].double()
-    assert mode_effect.observe(made, Cpu()).weight_dtype == "float64"
-    assert mode_effect.observe(built(variant(), weightless), Cpu()).weight_dtype == "none"
+    assert mode_effect.observe(made, variant(), Cpu()).weight_dtype == "float64"
+    assert (
+        mode_effect.observe(built(variant(), weightless), variant(), Cpu()).weight_dtype == "none"
+    )
 
 
 @pytest.mark.parametrize("compile_mode", ["none", pytest.param("default", marks=COMPILES)])
@@ -198,7 +208,7 @@ def test_observing_changes_nothing_and_causes_no_recompilation(compile_mode: str
     made = built(variant(compile=compile_mode), of=counts)
     made.step()
     before = mode_effect.read_compiled()
-    mode_effect.observe(made, Cpu())
+    mode_effect.observe(made, variant(compile=compile_mode), Cpu())
     assert made.subject.module.get_buffer("calls") == 2
     made.step()
     assert mode_effect.read_compiled().since(before) == NOTHING

@@ -1,0 +1,75 @@
+"""Says which modes have no result that counts, which were not measured, and why.
+
+It stands below the answers on the first screen of a report, whose sentences are `Reason`s.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+
+from modescope.analysis.causes.outcome import is_compiled
+from modescope.analysis.format import phrases, style
+from modescope.analysis.format.phrases import Row
+from modescope.analysis.recommend.types import Recommendation
+
+MOST_LETTERS = 120  # of a reason
+_CLAUSE = re.compile(r";| \(|, (?:and|so|which) ")
+
+
+@dataclass(frozen=True)
+class Reason:
+    """A sentence under an answer, with a label such as Why, Why not compile or Not run here."""
+
+    label: str
+    text: str
+
+
+def why_left_out(rows: Iterable[Row]) -> Iterator[Reason]:
+    """Yields a Reason for each way in which some of `rows` lack a result that counts."""
+    by_label = phrases.grouped(
+        (label, (_CLAUSE.split(why, maxsplit=1)[0].strip()[:MOST_LETTERS], row))
+        for row in rows
+        for label, why in _why_not_counted(row)
+    )
+    for label, members in by_label.items():
+        texts = [
+            f"{phrases.listed(list(dict.fromkeys(map(phrases.mode, same))))} ({reason})"
+            for reason, same in phrases.grouped(members).items()
+        ]
+        yield Reason(label, f"{'; '.join(texts)}.")
+
+
+def _why_not_counted(row: Row) -> Iterator[tuple[str, str]]:
+    if row["status"] in ("skipped", "failed"):
+        yield "Not run here" if row["status"] == "skipped" else "Failed", phrases.reason(row)
+    elif row["status"] != "ok":
+        yield "Failed", phrases.status_and_reason(row)
+    elif phrases.not_in_effect(row):
+        yield "Not in effect", row["in_effect_note"] or "for an unknown reason"
+    elif why := phrases.why_left_out(row):
+        yield "Not counted", why
+
+
+def not_measured(preferred: Sequence[Row], answers: Sequence[Recommendation]) -> Iterator[Reason]:
+    """Yields a Reason that names what might be faster than the first answer and has no row.
+
+    `preferred` has the rows at the precision of that answer, `answers` are those at all precisions.
+    """
+    first = answers[0].question
+    kinds = (
+        ("torch.compile", not any(map(is_compiled, preferred))),
+        ("CUDA graphs", phrases.on_cuda(asdict(first)) and not any(map(_replays, preferred))),
+    )
+    missing = [kind for kind, is_missing in kinds if is_missing]
+    parts = (
+        f"{phrases.listed(missing)} in {first.dtype}" if missing else "",
+        "any mode in tf32" if any(one.tf32_off for one in answers) else "",
+    )
+    if any(parts):
+        yield Reason("Not measured", f"{'; '.join(filter(None, parts))}.")
+
+
+def _replays(row: Row) -> bool:
+    return style.family(row) in (style.CUDA_GRAPH, style.COMPILE_GRAPHS)
