@@ -9,7 +9,7 @@ import re
 
 from modescope.analysis.causes import evidence
 from modescope.analysis.causes.outcome import is_no_gain
-from modescope.analysis.causes.types import DECISIVE, PART, Cause, Context, Evidence
+from modescope.analysis.causes.types import DECISIVE, LIMIT, PART, Cause, Context, Evidence
 from modescope.analysis.derive.mix import mix_of
 from modescope.analysis.format import cells, numbers, phrases
 from modescope.analysis.format.phrases import Row
@@ -145,7 +145,7 @@ CAUSES = (
         "Pad inputs to few sizes, or use mode=compile, which records no graph.",
     ),
     Cause(
-        PART, device_is_the_limit,
+        LIMIT, device_is_the_limit,
         "{saved}the device works for {share} of a call.",
         "{remedy}",
     ),

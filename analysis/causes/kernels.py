@@ -23,8 +23,8 @@ from modescope.analysis.causes.overhead import LEAST
 from modescope.analysis.causes.types import (
     DECISIVE,
     GAIN,
+    LIMIT,
     LOSS,
-    PART,
     SETTING,
     Cause,
     Context,
@@ -223,7 +223,7 @@ CAUSES = (
         "Flush them to zero (torch.set_flush_denormal(True)) and measure again.",
     ),
     Cause(
-        PART, unchanged_kernels,
+        LIMIT, unchanged_kernels,
         "{share} of a call is kernels that it does not change ({names}); if all else took no time, "
         "its speedup would be {most}.",
         "{remedy}",
@@ -239,7 +239,7 @@ CAUSES = (
         "{remedy} this part of the model uncompiled.",
     ),
     Cause(
-        PART, near_floor,
+        LIMIT, near_floor,
         "{limit} takes {fraction} of the kernels' time, so a call in {dtype} can be at most {most} "
         "as fast.",
         "{remedy}",

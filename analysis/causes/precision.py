@@ -10,7 +10,7 @@ import re
 from modescope.analysis.causes import evidence
 from modescope.analysis.causes.evidence import Kernel, kernels
 from modescope.analysis.causes.outcome import is_compared, is_faster, is_slower
-from modescope.analysis.causes.types import GAIN, LOSS, PART, Cause, Context, Evidence
+from modescope.analysis.causes.types import GAIN, LIMIT, LOSS, PART, Cause, Context, Evidence
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.phrases import Row
 from modescope.bench.records.cpu import BF16, FP16
@@ -246,7 +246,7 @@ CAUSES = (
         f"{TIMES}.",
     ),
     Cause(
-        PART, no_tensor_cores,
+        LIMIT, no_tensor_cores,
         "{share} of the kernels' time is products without tensor cores ({name}).",
         "{remedy}",
     ),
