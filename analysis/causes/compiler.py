@@ -9,6 +9,8 @@ A rule returns evidence if what its docstring says holds for the row of the cont
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Sequence
 
 from modescope.analysis.causes import evidence
 from modescope.analysis.causes.outcome import is_compared, is_compiled, long_first_call
@@ -17,6 +19,7 @@ from modescope.analysis.derive import profile
 from modescope.analysis.derive.mix import mix_of
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.phrases import Row
+from modescope.bench.records.errors import is_of_a_size
 
 LEAST_PADDING = 1.05
 LEAST_FALLBACKS = 0.1  # of a call: operators that Inductor leaves to eager are named above it
@@ -25,6 +28,9 @@ TIMES = 2.0  # the peak of a steady call
 _MOST_NUMBERS = 6  # of calls that compile, named
 _MOST_PHASES = 3
 FOR_SIZES = "Compile once for all sizes (mode=compile-dynamic), or pad to fewer sizes (calls.pad)."
+PAD = "Pad to fewer sizes (calls.pad)."
+OWN_WARNINGS = re.compile(r"No valid triton configs|TypedStorage is deprecated|No CUDA runtime")
+"""Warnings of torch about its own work: autotuning drops what the device cannot run."""
 
 
 def eager_fallback(context: Context) -> Evidence | None:
@@ -36,12 +42,11 @@ def eager_fallback(context: Context) -> Evidence | None:
     if mix is None or mix.gave_up_at is None or not mix.eager or not is_compiled(context.row):
         return None
     reasons = [one.reason for one in mix.compiles if one.reason]
-    by_size = bool(reasons) and "size mismatch" in reasons[-1]
     figures = {
         "at": f"{mix.gave_up_at}", "eager": f"{len(mix.eager)}", "calls": f"{len(mix.calls)}",
         "times": numbers.counted(len(mix.compiles), "compilation", "compilations"),
         "why": f": {reasons[-1]}" if reasons else "",
-        "remedy": FOR_SIZES if by_size else "Keep constant what the reason names.",
+        "remedy": _for_changes(context, reasons[-1:]),
     }  # fmt: skip
     return Evidence(mix.eager_share, figures)
 
@@ -86,8 +91,17 @@ def recompiles(context: Context) -> Evidence | None:
         "times": numbers.counted(timed or len(reasons), "time", "times"),
         "when": " while calls were timed" if timed else "",
         "why": f": {evidence.first_and_count(reasons)}" if reasons else "",
+        "remedy": _for_changes(context, reasons),
     }
     return Evidence(1.0 if timed else None, figures)
+
+
+def _for_changes(context: Context, reasons: Sequence[str]) -> str:
+    """Returns the remedy for compiling again and again, for these reasons of torch."""
+    if not reasons or not all(map(is_of_a_size, reasons)):
+        return "Keep constant what the reason names."
+    once = evidence.unrefuted(context, "compile-dynamic")
+    return FOR_SIZES if once else PAD
 
 
 def graph_breaks(context: Context) -> Evidence | None:
@@ -196,8 +210,9 @@ def memory_of_compiling(context: Context) -> Evidence | None:
 
 
 def torch_warning(context: Context) -> Evidence | None:
-    """Torch printed a warning during the run."""
-    warnings = evidence.texts(context.row, "torch_warnings")
+    """Torch printed a warning during the run that concerns the program, not torch's own work."""
+    every = evidence.texts(context.row, "torch_warnings")
+    warnings = [one for one in every if not OWN_WARNINGS.search(one)]
     return Evidence(None, {"warning": evidence.first_and_count(warnings)}) if warnings else None
 
 
@@ -222,7 +237,7 @@ CAUSES = (
     Cause(
         PART, recompiles,
         "torch compiled again {times}{when}{why}.",
-        "Keep constant what the reason names, or compile for sizes that change (dynamic=True).",
+        "{remedy}",
     ),
     Cause(
         PART, graph_breaks,

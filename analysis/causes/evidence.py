@@ -40,6 +40,7 @@ _PRODUCT = re.compile(
     r"^aten::(?:addmm|mm|bmm|baddbmm|linear|convolution|mkldnn_\w+|_scaled_dot_product\w*)$"
     r"|gemm|gemv|nvjet|cutlass|xmma|fmha|flash|splitKreduce|^triton_tem_"
 )
+_INPUT_COPY = re.compile(r"multi_tensor_apply_kernel.*Copy|Memcpy DtoD")
 _LONGEST_NAME = 40  # characters; names of C++ templates have hundreds
 _MOST_NAMED = 2
 
@@ -61,12 +62,17 @@ class Kernel:
         return _GENERATED.search(self.name) is not None
 
     @property
+    def is_template(self) -> bool:
+        """Whether the kernel is a Triton template, which autotuning chose for a product."""
+        return self.name.startswith("triton_tem_")
+
+    @property
     def is_product(self) -> bool:
         """Whether the kernel computes matrix products, convolutions or attention.
 
         Of the kernels that Inductor generated, only Triton templates do.
         """
-        is_fused = self.is_generated and not self.name.startswith("triton_tem_")
+        is_fused = self.is_generated and not self.is_template
         return not is_fused and _PRODUCT.search(self.name) is not None
 
 
@@ -93,6 +99,22 @@ def _parse_kernels(text: str) -> tuple[Kernel, ...]:
 def seconds(of: Iterable[Kernel]) -> float:
     """The summed time of the kernels in `of`, in seconds."""
     return sum(one.seconds for one in of)
+
+
+def only_in(row: Row, other: Row | None) -> list[Kernel]:
+    """The kernels of `row` that `other` does not have, by their names."""
+    names = {one.name for one in kernels(other)}
+    return [one for one in kernels(row) if one.name not in names]
+
+
+def input_copies(row: Row, plain: Row | None) -> list[Kernel]:
+    """The kernels that copy a call's inputs into a CUDA graph's buffers, which eager does not have.
+
+    Empty for training, where an optimizer runs kernels of the same names.
+    """
+    if row["phase"] != "inference" or not row["graph_launches"]:
+        return []
+    return [one for one in only_in(row, plain) if _INPUT_COPY.search(one.name)]
 
 
 def share_of_call(row: Row, part_s: float | None) -> float | None:

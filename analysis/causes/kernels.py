@@ -6,7 +6,6 @@ A rule returns evidence if what its docstring says holds for the row of the cont
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
 
 from modescope.analysis.causes import evidence
@@ -45,9 +44,7 @@ from modescope.bench.stats.estimates import (
 HALF = 0.5  # of a call: kernels that remain are named if they take more
 NEAR = 0.7  # of a call's work: the floor is named if it takes more
 MOST = 3  # places of subnormal numbers that are named
-_COPY = re.compile(r"multi_tensor_apply|Memcpy")
-"""Copies of inputs into the memory of a graph, which no compiler generated."""
-
+ATEN_ONLY = "torch._inductor.config.max_autotune_gemm_backends = 'ATEN'"
 SLOWER = 1.1  # generated kernels ÷ those they replace, by the profile
 
 
@@ -109,17 +106,16 @@ def slower_kernels(context: Context) -> Evidence | None:
     saved = evidence.change(row, plain) if is_fusing and is_slower(row) else None
     if saved is None or plain is None or ends(saved.work)[1] > -LEAST:
         return None
-    new = [one for one in _only_in(row, plain) if not _COPY.search(one.name)]
+    copies = evidence.input_copies(row, plain)
+    new = [one for one in evidence.only_in(row, plain) if one not in copies]
     slower = evidence.pace_ratio(row, plain)
-    old_s = evidence.seconds(_only_in(plain, row))
+    old_s = evidence.seconds(evidence.only_in(plain, row))
     if not new or slower is None or evidence.seconds(new) / slower < SLOWER * old_s:
         return None
     new_text, old_text = evidence.durations(evidence.seconds(new) / slower, old_s)
-    tuned = row["compile_mode"].startswith("max-autotune")  # with graphs or without: same kernels
-    left = evidence.unrefuted(context, "compile" if tuned else "max-autotune-no-cudagraphs")
     figures = {
         "new": new_text, "old": old_text, "names": evidence.heaviest_names(new, row),
-        "remedy": "".join(f"Try mode={mode}, or leave" for mode in left) or "Leave",
+        "remedy": _other_kernels(context, new),
     }  # fmt: skip
     own = product(evidence.negative(saved.work), stored_ratio(row, "speedup"))
     assert own is not None
@@ -173,9 +169,18 @@ def _unchanged(row: Row, plain: Row | None) -> list[Kernel]:
     return [one for one in mine if one.name in names]
 
 
-def _only_in(row: Row, other: Row) -> Sequence[Kernel]:
-    names = {one.name for one in kernels(other)}
-    return [one for one in kernels(row) if one.name not in names]
+def _other_kernels(context: Context, new: Sequence[Kernel]) -> str:
+    """Returns the remedy for generated kernels that are slower than those they replace.
+
+    Modes that tune run the same kernels, with CUDA graphs or without.
+    """
+    tuned = context.row["compile_mode"].startswith("max-autotune")
+    left = evidence.unrefuted(context, "compile" if tuned else "max-autotune-no-cudagraphs")
+    if any(one.is_template for one in new):
+        use = "".join(f"Use mode={mode}, or let" for mode in left) or "Let"
+        return f"{use} autotuning choose from ATen's products only ({ATEN_ONLY})."
+    leave = "".join(f"Try mode={mode}, or leave" for mode in left) or "Leave"
+    return f"{leave} this part of the model uncompiled."
 
 
 def _fewer(context: Context) -> str:
@@ -236,7 +241,7 @@ CAUSES = (
     Cause(
         LOSS, slower_kernels,
         "generated kernels take {new}, and the eager kernels that they replace {old} ({names}).",
-        "{remedy} this part of the model uncompiled.",
+        "{remedy}",
     ),
     Cause(
         LIMIT, near_floor,

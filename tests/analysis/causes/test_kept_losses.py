@@ -59,6 +59,16 @@ def test_a_small_loss_of_a_gpu_is_named_by_its_overhead(
     assert "do not wait for each other" in found["more_overhead"].sentence
 
 
+@pytest.mark.parametrize(("mode", "copied_s"), [("reduce-overhead", 14.9e-6),
+                                                ("max-autotune", 14.7e-6)])  # fmt: skip
+def test_a_copy_of_inputs_has_a_cause_of_its_own(mode: str, copied_s: float) -> None:
+    row, found = of_mode("nvidia-h100/bf16", "mlp", mode, "bf16")
+    share = pytest.approx(copied_s / row["latency_s"], rel=0.01)
+    assert found["input_copies"].share == share
+    assert f"{copied_s * 1e6:.1f} µs of the" in found["input_copies"].sentence
+    assert "multi_tensor" not in "".join(one.sentence for one in found.values())
+
+
 def test_calls_that_lose_in_a_row_too_are_not_said_to_lose_nothing() -> None:
     """Of the MLP in bf16 the host is the limit, whether a program waits or not."""
     for mode in ("compile", "reduce-overhead", "max-autotune"):

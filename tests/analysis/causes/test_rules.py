@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +89,38 @@ def test_two_reasons_to_compile_again_are_not_two_sizes_more(tmp_path: Path) -> 
     found = _of(tmp_path, one, recompile_reasons=reasons)
     assert [*found][:2] == ["graph_per_size", "bound_by_overhead"]
     assert "several so far" in found["graph_per_size"].sentence
+
+
+SIZE = "tensor 'x' size mismatch at index 1. expected 16, actual 182"
+
+
+@pytest.mark.parametrize(
+    ("reasons", "is_size"),
+    [
+        ([SIZE], True),
+        (["L['x'].size()[1] == 16"], True),
+        (["a global changed"], False),
+        ([SIZE, "a global changed"], False),
+        ([], False),
+    ],
+)
+@pytest.mark.parametrize("dynamic", [None, 0.9, 0.7])
+def test_sizes_that_change_are_compiled_once_or_padded(
+    tmp_path: Path, reasons: list[str], is_size: bool, dynamic: float | None
+) -> None:
+    """Once, unless the study shows that it is no faster."""
+    speedups = [0.8] if dynamic is None else [dynamic, 0.8]
+    records = [
+        record("compile", speedup=one, spread=0.002, recompiles=2, case_id=str(at))
+        for at, one in enumerate(speedups)
+    ]
+    *others, row = rows_of(records, tmp_path)
+    rows = [*({**one, "mode": "compile-dynamic"} for one in others), row]
+    found = of_last(rows, recompile_reasons=json.dumps(reasons))
+    (remedy,) = (one.remedy for one in found if one.code == "recompiles")
+    assert ("calls.pad" in remedy) is is_size
+    assert ("mode=compile-dynamic" in remedy) is (is_size and dynamic != 0.7)
+    assert ("Keep constant" in remedy) is not is_size
 
 
 @pytest.mark.parametrize(
