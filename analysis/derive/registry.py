@@ -204,15 +204,15 @@ METRICS = (
     _hidden("_fusion", fusion.pairs),
     _estimate("fusion_gain", "higher",
               "work of plain eager with the same grad axis and dtype ÷ this row's, each relative "
-              "to its own baseline; null if either row cannot be trusted, and for plain eager. Its "
-              "interval is the worst case of both rows' intervals",
+              "to its own baseline; null if either row cannot be trusted, and for plain eager, "
+              "captured or not. Its interval is the worst case of both rows' intervals",
               fusion.fusion_gain),
     Metric("fusion_speedup", "higher",
            "speedup over that plain eager if only its work changed",
            fusion.fusion_speedup),
     Metric("launch_gain", "higher",
-           "speedup_same_grad ÷ fusion_speedup: gain by fewer launches and less dispatch; null "
-           "at another dtype than the baseline's",
+           "speedup_same_grad ÷ fusion_speedup: gain by fewer launches and less dispatch (of plain "
+           "eager in a CUDA graph all of it); null at another dtype than the baseline's",
            fusion.launch_gain),
     Metric("bytes_saved", "higher",
            "eager_bytes - bytes_accessed; null if nothing was compiled",
