@@ -101,6 +101,26 @@ def seconds(of: Iterable[Kernel]) -> float:
     return sum(one.seconds for one in of)
 
 
+def fewer_kernels(row: Row, before: Row) -> str:
+    """Says how many kernels became how many; empty if unknown, or if there are not fewer.
+
+    On a CPU Inductor puts several loops into one function, fused or not, so its kernels are called
+    what they are.
+    """
+    if phrases.on_cuda(row):
+        return became(row, before, "kernels", "kernels")
+    fewer = became(row, before, "kernels", "operators")
+    return f"{fewer} operators and generated functions" if fewer else ""
+
+
+def became(row: Row, before: Row, column: str, what: str) -> str:
+    """Says how many of `what` became how many, if they are fewer: `40 operators became 10`."""
+    then, now = before[column], row[column]
+    if then is None or now is None or now >= then:
+        return ""
+    return f"{numbers.count(then)} {what} became {numbers.count(now)}"
+
+
 def only_in(row: Row, other: Row | None) -> list[Kernel]:
     """The kernels of `row` that `other` does not have, by their names."""
     names = {one.name for one in kernels(other)}

@@ -88,10 +88,11 @@ def fused_kernels(context: Context) -> Evidence | None:
     if saved is None or ends(saved.work)[0] < LEAST:
         return None
     share, least = evidence.claim(saved.work, row, context.plain)
+    fewer = "" if context.plain is None else evidence.fewer_kernels(row, context.plain)
     figures = {
         "share": f"{least}{numbers.share(share, 1)}",
         "generated": numbers.count(row["generated_kernels"]),
-        "count": _fewer(context),
+        "count": f"; {fewer}" if fewer else "",
     }
     return Evidence(share, figures)
 
@@ -181,14 +182,6 @@ def _other_kernels(context: Context, new: Sequence[Kernel]) -> str:
         return f"{use} autotuning choose from ATen's products only ({ATEN_ONLY})."
     leave = "".join(f"Try mode={mode}, or leave" for mode in left) or "Leave"
     return f"{leave} this part of the model uncompiled."
-
-
-def _fewer(context: Context) -> str:
-    before = None if context.plain is None else context.plain["kernels"]
-    after = context.row["kernels"]
-    if before is None or after is None or after >= before:
-        return ""
-    return f"; {numbers.count(before)} kernels became {numbers.count(after)}"
 
 
 def threads(context: Context) -> Evidence | None:

@@ -235,19 +235,18 @@ def _how(row: Row, before: Row) -> str:
     saved = evidence.change(row, before)
     parts = []
     if saved is not None and ends(saved.overhead)[0] >= LEAST:
-        parts.append(f"less overhead{_became('operators', row, before, 'ops_dispatched')}")
+        parts.append(f"less overhead{_fewer_operators(row, before)}")
     if saved is not None and ends(saved.work)[0] >= LEAST:
-        parts.append(f"cheaper kernels{_became('kernels', row, before, 'kernels')}")
+        fewer = evidence.fewer_kernels(row, before)
+        parts.append(f"cheaper kernels ({fewer})" if fewer else "cheaper kernels")
     if parts:
         return f", by {phrases.listed(parts)}"
     return ""
 
 
-def _became(what: str, row: Row, before: Row, column: str) -> str:
-    then, now = before[column], row[column]
-    if then is None or now is None or now >= then:
-        return ""
-    return f" ({numbers.count(then)} {what} became {numbers.count(now)})"
+def _fewer_operators(row: Row, before: Row) -> str:
+    fewer = evidence.became(row, before, "ops_dispatched", "operators")
+    return f" ({fewer})" if fewer else ""
 
 
 def _is_plain_itself(row: Row) -> bool:
@@ -256,7 +255,7 @@ def _is_plain_itself(row: Row) -> bool:
 
 def _operators(context: Context) -> str:
     plain = context.plain
-    return "" if plain is None else _became("operators", context.row, plain, "ops_dispatched")
+    return "" if plain is None else _fewer_operators(context.row, plain)
 
 
 def _remedy(context: Context) -> str:
