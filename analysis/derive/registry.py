@@ -181,7 +181,8 @@ METRICS = (
         for clock in ("host", "device", "pipelined", "dispatch", *STEP_PARTS)
     ),
     Metric("launch_s", "lower",
-           "host_s - dispatch_s, at least 0; null on a CPU",
+           "host_s - dispatch_s, at least 0: launching, and what an empty batch does not need, "
+           "such as a library's choice of a kernel and allocation; null on a CPU",
            split.launch_s),
     Metric("work_s", "lower",
            "device_s, on a CPU latency_paired_s × (1 - dispatch_share), at least 0",

@@ -439,8 +439,8 @@ class WorkCounts:
     """The work of one call: operations and bytes."""
 
     flops: int | None = nullable(
-        "of matrix products, convolutions and attention; a multiply-add is two; recomputation "
-        "counts again"
+        "of matrix products, convolutions and attention (causal: what is not masked); a "
+        "multiply-add is two; recomputation counts again"
     )
     least_bytes: int | None = nullable(
         "weights and inputs read once, outputs written once; in training trained weights and "

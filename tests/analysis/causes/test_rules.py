@@ -349,3 +349,22 @@ def test_of_a_wide_interval_a_remedy_names_no_middle(tmp_path: Path) -> None:
     left_on = findings([{**other, **WIDE}, {**eager, "speedup_ci_high": 1.02}])[-1]
     (sentence,) = (one.sentence for one in left_on if one.code == "grad_left_on")
     assert "is at least 1.2" in sentence
+
+
+@pytest.mark.parametrize(
+    ("other", "what"),
+    [
+        ("aten::gelu", "matrix products"),
+        ("aten::_scaled_dot_product_flash_attention", "matrix products and attention"),
+        ("aten::convolution", "matrix products and convolutions"),
+    ],
+)
+def test_what_counts_as_a_product_is_named(tmp_path: Path, other: str, what: str) -> None:
+    both = [((name, 4, 300e-6), (name, 4, 900e-6)) for name in ("aten::mm", other)]
+    same: dict[str, Any] = {"cpu_instructions": NATIVE}
+    found = _of(
+        tmp_path,
+        record("inference_mode", 1e-3, 1.0, **profiled(1e-3, *(a for a, _ in both)), **same),
+        record("amp", 2.5e-3, 0.4, **profiled(2.5e-3, *(b for _, b in both)), **same),
+    )
+    assert found["slower_products"].sentence.startswith(f"{what} (aten::mm) take")
