@@ -346,8 +346,9 @@ def less_work(context: Context) -> str:
     first = max(same, key=lambda one: one["speedup_ci_low"], default=None)
     last_resort = FASTER_DEVICE
     if first is not None and first["speedup_ci_low"] > row["speedup_ci_high"]:
-        ratio = first["speedup"] / row["speedup"]
-        last_resort = f"{phrases.variant(first)} is {ratio:.2f}× as fast."
+        ratio = quotient(stored_ratio(first, "speedup"), stored_ratio(row, "speedup"))
+        assert ratio is not None
+        last_resort = f"{phrases.variant(first)} is {numbers.middle(ratio)} as fast."
     elif not phrases.on_cuda(row):
         last_resort = "Only less work, more threads or a faster device help."
     if row["dtype"] not in ("fp32", "tf32"):

@@ -36,6 +36,7 @@ from modescope.bench.stats.estimates import (
     Estimate,
     ends,
     exactly,
+    is_wide,
     product,
     quotient,
     stored_ratio,
@@ -136,10 +137,12 @@ def near_floor(context: Context) -> Evidence | None:
     if longest_s is None or row["floor_s"] < NEAR * longest_s or row["bound_by"] != "work":
         return None
     fraction = min(1.0, row["roofline_fraction"])
+    is_sure = not is_wide(stored_ratio(row, "speedup"))
+    latency_s = row["latency_paired_s" if is_sure else "latency_paired_ci_high_s"]
     return Evidence(
-        row["floor_s"] / row["latency_paired_s"],
+        row["floor_s"] / latency_s,
         {"fraction": numbers.share(fraction, 1), "limit": _LIMITS[row["floor_bound"]],
-         "dtype": row["dtype"], "most": numbers.factor(row["latency_paired_s"] / row["floor_s"]),
+         "dtype": row["dtype"], "most": numbers.factor(latency_s / row["floor_s"]),
          "remedy": evidence.less_work(context)},
     )  # fmt: skip
 

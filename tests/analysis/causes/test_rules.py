@@ -351,6 +351,27 @@ def test_of_a_wide_interval_a_remedy_names_no_middle(tmp_path: Path) -> None:
     assert "is at least 1.2" in sentence
 
 
+def test_of_a_wide_interval_a_limit_is_that_of_its_end(tmp_path: Path) -> None:
+    floor: dict[str, Any] = {
+        "least_bytes": 900_000, "flops": 1, "ceiling_bytes_per_s": 1e10,
+        "ceiling_flops_per_s": 1e12,
+    }  # fmt: skip
+    rows = rows_of([record("no_grad", 1e-4, 1.0, **cpu_clocks(1e-4, 1e-6), **floor)], tmp_path)
+    for low, limit in ((0.99, "1.11×"), (0.6, "1.22×")):
+        found = of_last(rows, speedup_ci_low=low, latency_paired_ci_high_s=110e-6)
+        (sentence,) = (one.sentence for one in found if one.code == "near_floor")
+        assert f"can be at most {limit}" in sentence
+
+
+def test_of_a_wide_interval_another_mode_is_told_by_an_end(tmp_path: Path) -> None:
+    profile = profiled(100e-6, ("aten::addmm", 4, 80e-6), cpu_instructions=None)
+    records = [record("compile", speedup=2.0), record("no_grad", speedup=1.0, **profile)]
+    other, row = rows_of(records, tmp_path)
+    rows = [{**other, "speedup_ci_low": 1.2, "speedup_ci_high": 2.4}, row]
+    (remedy,) = (one.remedy for one in of_last(rows) if one.code == "unchanged_kernels")
+    assert remedy.startswith("compile fp32 is at least 1.1")
+
+
 @pytest.mark.parametrize(
     ("other", "what"),
     [
