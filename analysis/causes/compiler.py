@@ -10,16 +10,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
 
-from modescope.analysis.causes import evidence
+from modescope.analysis.causes import evidence, remedies
 from modescope.analysis.causes.outcome import is_compared, is_compiled, long_first_call
 from modescope.analysis.causes.types import COST, HINT, LOSS, PART, Cause, Context, Evidence
 from modescope.analysis.derive import profile
 from modescope.analysis.derive.mix import mix_of
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.phrases import Row
-from modescope.bench.records.errors import is_of_a_size
 
 LEAST_PADDING = 1.05
 LEAST_FALLBACKS = 0.1  # of a call: operators that Inductor leaves to eager are named above it
@@ -27,8 +25,6 @@ LEAST_BYTES = 32 * 2**20  # above plain eager's first call; loading the compiler
 TIMES = 2.0  # the peak of a steady call
 _MOST_NUMBERS = 6  # of calls that compile, named
 _MOST_PHASES = 3
-FOR_SIZES = "Compile once for all sizes (mode=compile-dynamic), or pad to fewer sizes (calls.pad)."
-PAD = "Pad to fewer sizes (calls.pad)."
 OWN_WARNINGS = re.compile(r"No valid triton configs|TypedStorage is deprecated|No CUDA runtime")
 """Warnings of torch about its own work: autotuning drops what the device cannot run."""
 
@@ -46,7 +42,7 @@ def eager_fallback(context: Context) -> Evidence | None:
         "at": f"{mix.gave_up_at}", "eager": f"{len(mix.eager)}", "calls": f"{len(mix.calls)}",
         "times": numbers.counted(len(mix.compiles), "compilation", "compilations"),
         "why": f": {reasons[-1]}" if reasons else "",
-        "remedy": _for_changes(context, reasons[-1:]),
+        "remedy": remedies.for_changes(context, reasons[-1:]),
     }  # fmt: skip
     return Evidence(mix.eager_share, figures)
 
@@ -91,17 +87,9 @@ def recompiles(context: Context) -> Evidence | None:
         "times": numbers.counted(timed or len(reasons), "time", "times"),
         "when": " while calls were timed" if timed else "",
         "why": f": {evidence.first_and_count(reasons)}" if reasons else "",
-        "remedy": _for_changes(context, reasons),
+        "remedy": remedies.for_changes(context, reasons),
     }
     return Evidence(1.0 if timed else None, figures)
-
-
-def _for_changes(context: Context, reasons: Sequence[str]) -> str:
-    """Returns the remedy for compiling again and again, for these reasons of torch."""
-    if not reasons or not all(map(is_of_a_size, reasons)):
-        return "Keep constant what the reason names."
-    once = evidence.unrefuted(context, "compile-dynamic")
-    return FOR_SIZES if once else PAD
 
 
 def graph_breaks(context: Context) -> Evidence | None:

@@ -10,12 +10,10 @@ from functools import lru_cache
 from typing import Any
 
 from modescope.analysis.causes.outcome import is_compiled
-from modescope.analysis.causes.types import Context
 from modescope.analysis.derive.flags import CONTENDED
 from modescope.analysis.derive.profile import DOUBTS
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.phrases import Row
-from modescope.bench.records.cpu import BF16
 from modescope.bench.stats.estimates import (
     ONE,
     Estimate,
@@ -29,8 +27,6 @@ from modescope.bench.stats.estimates import (
 )
 
 NOTHING = exactly(0.0)
-
-FASTER_DEVICE = "Only less work, or a faster device, helps."
 
 UNRELIABLE = {*DOUBTS, "split_disagrees"}
 """Flags of a profile that does not agree with the clocks; rules do not read such a profile."""
@@ -323,50 +319,6 @@ def _parts(row: Row, share: Estimate | None) -> tuple[Estimate | None, Estimate 
         return None
     length = quotient(ONE, stored_ratio(row, "speedup"))
     return product(length, share), product(length, difference(ONE, share))
-
-
-def unrefuted(context: Context, *modes: str) -> list[str]:
-    """Returns those of `modes`, which are alike, that the study does not show to be no remedy.
-
-    These are the ones measured as faster than the row at its dtype; all others than the row's own
-    if none was measured.
-    """
-    row = context.row
-    lows = {one["mode"]: one["speedup_ci_low"] for one in context.siblings
-            if one["dtype"] == row["dtype"] and one["mode"] in modes}  # fmt: skip
-    if lows:
-        return [mode for mode in modes if lows.get(mode, 0.0) > row["speedup_ci_high"]]
-    return [mode for mode in modes if mode != row["mode"]]
-
-
-def less_work(context: Context) -> str:
-    """Returns a sentence that advises how to make the kernels cheaper on this device."""
-    row = context.row
-    same = [one for one in context.siblings if one["dtype"] == row["dtype"]]
-    first = max(same, key=lambda one: one["speedup_ci_low"], default=None)
-    last_resort = FASTER_DEVICE
-    if first is not None and first["speedup_ci_low"] > row["speedup_ci_high"]:
-        ratio = quotient(stored_ratio(first, "speedup"), stored_ratio(row, "speedup"))
-        assert ratio is not None
-        last_resort = f"{phrases.variant(first)} is {numbers.middle(ratio)} as fast."
-    elif not phrases.on_cuda(row):
-        last_resort = "Only less work, more threads or a faster device help."
-    if row["dtype"] not in ("fp32", "tf32"):
-        return last_resort
-    lower = [one for one in context.siblings if one["dtype"] in ("bf16", "fp16")]
-    best = max(lower, key=lambda one: one["speedup_ci_low"], default=None)
-    if best is not None and best["speedup_ci_low"] > row["speedup_ci_high"]:
-        return f"Lower the precision: {phrases.variant(best)} is {_as_fast(best)} as fast."
-    sets = row["cpu_instructions"]
-    is_native = phrases.on_cuda(row) or (sets is not None and not BF16.isdisjoint(sets.split()))
-    keeps = bool(row.get("dtypes_kept"))  # floats that a lower precision would not change
-    if is_native and best is None and not keeps:
-        return "Try a lower precision (dtype=bf16)."
-    return last_resort
-
-
-def _as_fast(row: Row) -> str:
-    return numbers.middle(stored_ratio(row, "speedup"))
 
 
 def claim(share: Estimate, *rows: Row | None) -> tuple[float, str]:

@@ -7,16 +7,14 @@ from __future__ import annotations
 
 import re
 
-from modescope.analysis.causes import evidence
+from modescope.analysis.causes import evidence, remedies
 from modescope.analysis.causes.outcome import is_compared, is_no_gain
+from modescope.analysis.causes.remedies import CAPTURING
 from modescope.analysis.causes.types import DECISIVE, LIMIT, LOSS, PART, Cause, Context, Evidence
 from modescope.analysis.derive.mix import mix_of
 from modescope.analysis.format import cells, numbers, phrases
 from modescope.analysis.format.phrases import Row
 from modescope.bench.records.errors import is_of_a_size
-
-CAPTURING = ("reduce-overhead", "max-autotune")
-"""Modes of torch.compile that record CUDA graphs."""
 
 LEAST_COPIES = 0.03
 """The smallest share of the device's time at which copies of inputs are named."""
@@ -95,7 +93,7 @@ def input_copies(context: Context) -> Evidence | None:
     if not row["device_s"] or copied_s < LEAST_COPIES * row["device_s"]:
         return None
     copies, device = evidence.durations(copied_s, row["device_s"])
-    left = evidence.unrefuted(context, "compile-cuda-graph")
+    left = remedies.unrefuted(context, "compile-cuda-graph")
     own = ", or capture a graph that owns its inputs (mode=compile-cuda-graph)" if left else ""
     return Evidence(copied_s / row["latency_s"], {"copies": copies, "device": device, "own": own})
 
@@ -111,7 +109,7 @@ def device_is_the_limit(context: Context) -> Evidence | None:
     saved = "" if not before else f"{before:,.0f} launches of eager became {cells.launches(row)}, "
     figures = {
         "saved": f"{saved}but " if saved else "", "share": cells.share(row, "device_share"),
-        "remedy": evidence.less_work(context),
+        "remedy": remedies.less_work(context),
     }  # fmt: skip
     return Evidence(min(1.0, row["device_share"]), figures)
 

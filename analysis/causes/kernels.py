@@ -6,9 +6,8 @@ A rule returns evidence if what its docstring says holds for the row of the cont
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 
-from modescope.analysis.causes import evidence
+from modescope.analysis.causes import evidence, remedies
 from modescope.analysis.causes.evidence import Kernel, kernels
 from modescope.analysis.causes.outcome import (
     LITTLE,
@@ -45,7 +44,6 @@ from modescope.bench.stats.estimates import (
 HALF = 0.5  # of a call: kernels that remain are named if they take more
 NEAR = 0.7  # of a call's work: the floor is named if it takes more
 MOST = 3  # places of subnormal numbers that are named
-ATEN_ONLY = "torch._inductor.config.max_autotune_gemm_backends = 'ATEN'"
 SLOWER = 1.1  # generated kernels ÷ those they replace, by the profile
 
 
@@ -76,7 +74,7 @@ def unchanged_kernels(context: Context) -> Evidence | None:
     figures = {
         "share": numbers.share(share, 1), "names": evidence.heaviest_names(left, row),
         "most": numbers.middle(most),
-        "remedy": evidence.less_work(context),
+        "remedy": remedies.less_work(context),
     }  # fmt: skip
     return Evidence(share, figures)
 
@@ -117,7 +115,7 @@ def slower_kernels(context: Context) -> Evidence | None:
     new_text, old_text = evidence.durations(evidence.seconds(new) / slower, old_s)
     figures = {
         "new": new_text, "old": old_text, "names": evidence.heaviest_names(new, row),
-        "remedy": _other_kernels(context, new),
+        "remedy": remedies.other_kernels(context, new),
     }  # fmt: skip
     own = product(evidence.negative(saved.work), stored_ratio(row, "speedup"))
     assert own is not None
@@ -143,7 +141,7 @@ def near_floor(context: Context) -> Evidence | None:
         row["floor_s"] / latency_s,
         {"fraction": numbers.share(fraction, 1), "limit": _LIMITS[row["floor_bound"]],
          "dtype": row["dtype"], "most": numbers.factor(latency_s / row["floor_s"]),
-         "remedy": evidence.less_work(context)},
+         "remedy": remedies.less_work(context)},
     )  # fmt: skip
 
 
@@ -171,20 +169,6 @@ def _unchanged(row: Row, plain: Row | None) -> list[Kernel]:
         return mine
     names = {one.name for one in kernels(plain)}
     return [one for one in mine if one.name in names]
-
-
-def _other_kernels(context: Context, new: Sequence[Kernel]) -> str:
-    """Returns the remedy for generated kernels that are slower than those they replace.
-
-    Modes that tune run the same kernels, with CUDA graphs or without.
-    """
-    tuned = context.row["compile_mode"].startswith("max-autotune")
-    left = evidence.unrefuted(context, "compile" if tuned else "max-autotune-no-cudagraphs")
-    if any(one.is_template for one in new):
-        use = "".join(f"Use mode={mode}, or let" for mode in left) or "Let"
-        return f"{use} autotuning choose from ATen's products only ({ATEN_ONLY})."
-    leave = "".join(f"Try mode={mode}, or leave" for mode in left) or "Leave"
-    return f"{leave} this part of the model uncompiled."
 
 
 def threads(context: Context) -> Evidence | None:

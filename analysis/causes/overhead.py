@@ -5,8 +5,7 @@ A rule returns evidence if what its docstring says holds for the row of the cont
 
 from __future__ import annotations
 
-from modescope.analysis.causes import evidence
-from modescope.analysis.causes.graphs import CAPTURING
+from modescope.analysis.causes import evidence, remedies
 from modescope.analysis.causes.outcome import (
     LEAST_OF_A_LOSS,
     is_compared,
@@ -107,7 +106,7 @@ def more_overhead(context: Context) -> Evidence | None:
     figures = {
         "what": COMPILED if is_compiled(row) else "Python and the dispatcher",
         "added": f"{least}{numbers.duration(added_s)}", "profiled": _in_profile(row),
-        "unwaited": _unwaited(row), "remedy": _remedy(context),
+        "unwaited": _unwaited(row), "remedy": remedies.less_overhead(context),
     }  # fmt: skip
     return Evidence(share, figures)
 
@@ -124,7 +123,7 @@ def _adds(row: Row, saved: evidence.Change) -> bool:
     if not phrases.on_cuda(row) or not is_loss(row) or most >= 0:
         return False
     lost = 1 / row["speedup_ci_high"] - 1
-    return -ends(saved.work)[0] <= (1 - LEAST_OF_A_LOSS) * lost
+    return bool(-ends(saved.work)[0] <= (1 - LEAST_OF_A_LOSS) * lost)
 
 
 def _in_profile(row: Row) -> str:
@@ -157,7 +156,10 @@ def bound_by_overhead(context: Context) -> Evidence | None:
     if phrases.on_cuda(row):
         ratio = stored_ratio(row, "host_per_device")
         text = f"the host is busy {numbers.ratio(ratio)} as long as the GPU"
-        return Evidence(1 - min(1.0, 1 / ratio.value), {"bound": text, "remedy": _remedy(context)})
+        return Evidence(
+            1 - min(1.0, 1 / ratio.value),
+            {"bound": text, "remedy": remedies.less_overhead(context)},
+        )
     if row["dispatch_share"] is None:
         return None
     share = min(1.0, row["dispatch_share"])
@@ -165,7 +167,7 @@ def bound_by_overhead(context: Context) -> Evidence | None:
     count = row["ops_dispatched"]
     calls = "" if count is None else f" for {numbers.counted(count, 'operator', 'operators')}"
     text = f"{kind} {cells.share(row, 'dispatch_share')} of a call{calls}"
-    return Evidence(share, {"bound": text, "remedy": _remedy(context)})
+    return Evidence(share, {"bound": text, "remedy": remedies.less_overhead(context)})
 
 
 def guards(context: Context) -> Evidence | None:
@@ -256,25 +258,6 @@ def _is_plain_itself(row: Row) -> bool:
 def _operators(context: Context) -> str:
     plain = context.plain
     return "" if plain is None else _fewer_operators(context.row, plain)
-
-
-def _remedy(context: Context) -> str:
-    row, more_work = context.row, "give each call more work, such as a larger batch"
-    captures = row["graph"] or row["compile_mode"] in CAPTURING
-    graphs = ("compile-cuda-graph",) if captures else ("reduce-overhead", "cuda-graph")
-    left = evidence.unrefuted(context, *graphs) if phrases.on_cuda(row) and not row["graph"] else []
-    if left:
-        what = "the whole call" if captures else "CUDA graphs"
-        modes = " or ".join(f"mode={mode}" for mode in left)
-        return f"Capture {what} ({modes}), or {more_work}."
-    if is_compiled(row) or row["graph"]:
-        return f"{more_work[0].upper()}{more_work[1:]}; at this size eager may be the better mode."
-    if any(
-        one["compile_mode"] == "default" and one["dtype"] == row["dtype"]
-        for one in context.siblings
-    ):  # were it faster, it would be recommended
-        return f"{more_work[0].upper()}{more_work[1:]}."
-    return f"Compile it (mode=compile), or {more_work}."
 
 
 CAUSES = (

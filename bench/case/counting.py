@@ -63,13 +63,13 @@ def _attention(operator: Any) -> Callable[..., int]:
     formula = sdpa_backward_flop_count if query_at else sdpa_flop_count
 
     def flops(*args: Any, is_causal: bool = False, **_: Any) -> int:
-        whole = formula(*args[: query_at + 3])
+        whole: int = formula(*args[: query_at + 3])
         queries, keys = (args[query_at + n][-2] for n in (0, 1))
         if not (args[causal_at] if len(args) > causal_at else is_causal) or not queries * keys:
             return whole
         short = min(queries, keys)
         pairs = short * (short + 1) // 2 + (queries - short) * keys
-        return whole * pairs // (queries * keys)
+        return int(whole * pairs // (queries * keys))
 
     return flops
 
