@@ -9,8 +9,9 @@ A rule returns evidence if what its docstring says holds for the row of the cont
 from __future__ import annotations
 
 import json
+import re
 
-from modescope.analysis.causes import evidence
+from modescope.analysis.causes import evidence, remedies
 from modescope.analysis.causes.outcome import is_compared, is_compiled, long_first_call
 from modescope.analysis.causes.types import COST, HINT, LOSS, PART, Cause, Context, Evidence
 from modescope.analysis.derive import profile
@@ -24,7 +25,8 @@ LEAST_BYTES = 32 * 2**20  # above plain eager's first call; loading the compiler
 TIMES = 2.0  # the peak of a steady call
 _MOST_NUMBERS = 6  # of calls that compile, named
 _MOST_PHASES = 3
-FOR_SIZES = "Compile once for all sizes (mode=compile-dynamic), or pad to fewer sizes (calls.pad)."
+OWN_WARNINGS = re.compile(r"No valid triton configs|TypedStorage is deprecated|No CUDA runtime")
+"""Warnings of torch about its own work: autotuning drops what the device cannot run."""
 
 
 def eager_fallback(context: Context) -> Evidence | None:
@@ -36,12 +38,11 @@ def eager_fallback(context: Context) -> Evidence | None:
     if mix is None or mix.gave_up_at is None or not mix.eager or not is_compiled(context.row):
         return None
     reasons = [one.reason for one in mix.compiles if one.reason]
-    by_size = bool(reasons) and "size mismatch" in reasons[-1]
     figures = {
         "at": f"{mix.gave_up_at}", "eager": f"{len(mix.eager)}", "calls": f"{len(mix.calls)}",
         "times": numbers.counted(len(mix.compiles), "compilation", "compilations"),
         "why": f": {reasons[-1]}" if reasons else "",
-        "remedy": FOR_SIZES if by_size else "Keep constant what the reason names.",
+        "remedy": remedies.for_changes(context, reasons[-1:]),
     }  # fmt: skip
     return Evidence(mix.eager_share, figures)
 
@@ -86,6 +87,7 @@ def recompiles(context: Context) -> Evidence | None:
         "times": numbers.counted(timed or len(reasons), "time", "times"),
         "when": " while calls were timed" if timed else "",
         "why": f": {evidence.first_and_count(reasons)}" if reasons else "",
+        "remedy": remedies.for_changes(context, reasons),
     }
     return Evidence(1.0 if timed else None, figures)
 
@@ -196,8 +198,9 @@ def memory_of_compiling(context: Context) -> Evidence | None:
 
 
 def torch_warning(context: Context) -> Evidence | None:
-    """Torch printed a warning during the run."""
-    warnings = evidence.texts(context.row, "torch_warnings")
+    """Torch printed a warning during the run that concerns the program, not torch's own work."""
+    every = evidence.texts(context.row, "torch_warnings")
+    warnings = [one for one in every if not OWN_WARNINGS.search(one)]
     return Evidence(None, {"warning": evidence.first_and_count(warnings)}) if warnings else None
 
 
@@ -222,7 +225,7 @@ CAUSES = (
     Cause(
         PART, recompiles,
         "torch compiled again {times}{when}{why}.",
-        "Keep constant what the reason names, or compile for sizes that change (dynamic=True).",
+        "{remedy}",
     ),
     Cause(
         PART, graph_breaks,

@@ -10,12 +10,10 @@ from functools import lru_cache
 from typing import Any
 
 from modescope.analysis.causes.outcome import is_compiled
-from modescope.analysis.causes.types import Context
 from modescope.analysis.derive.flags import CONTENDED
 from modescope.analysis.derive.profile import DOUBTS
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.phrases import Row
-from modescope.bench.records.cpu import BF16
 from modescope.bench.stats.estimates import (
     ONE,
     Estimate,
@@ -30,8 +28,6 @@ from modescope.bench.stats.estimates import (
 
 NOTHING = exactly(0.0)
 
-FASTER_DEVICE = "Only less work, or a faster device, helps."
-
 UNRELIABLE = {*DOUBTS, "split_disagrees"}
 """Flags of a profile that does not agree with the clocks; rules do not read such a profile."""
 
@@ -40,6 +36,7 @@ _PRODUCT = re.compile(
     r"^aten::(?:addmm|mm|bmm|baddbmm|linear|convolution|mkldnn_\w+|_scaled_dot_product\w*)$"
     r"|gemm|gemv|nvjet|cutlass|xmma|fmha|flash|splitKreduce|^triton_tem_"
 )
+_INPUT_COPY = re.compile(r"multi_tensor_apply_kernel.*Copy|Memcpy DtoD")
 _LONGEST_NAME = 40  # characters; names of C++ templates have hundreds
 _MOST_NAMED = 2
 
@@ -61,12 +58,17 @@ class Kernel:
         return _GENERATED.search(self.name) is not None
 
     @property
+    def is_template(self) -> bool:
+        """Whether the kernel is a Triton template, which autotuning chose for a product."""
+        return self.name.startswith("triton_tem_")
+
+    @property
     def is_product(self) -> bool:
         """Whether the kernel computes matrix products, convolutions or attention.
 
         Of the kernels that Inductor generated, only Triton templates do.
         """
-        is_fused = self.is_generated and not self.name.startswith("triton_tem_")
+        is_fused = self.is_generated and not self.is_template
         return not is_fused and _PRODUCT.search(self.name) is not None
 
 
@@ -93,6 +95,42 @@ def _parse_kernels(text: str) -> tuple[Kernel, ...]:
 def seconds(of: Iterable[Kernel]) -> float:
     """The summed time of the kernels in `of`, in seconds."""
     return sum(one.seconds for one in of)
+
+
+def fewer_kernels(row: Row, before: Row) -> str:
+    """Says how many kernels became how many; empty if unknown, or if there are not fewer.
+
+    On a CPU Inductor puts several loops into one function, fused or not, so its kernels are called
+    what they are.
+    """
+    if phrases.on_cuda(row):
+        return became(row, before, "kernels", "kernels")
+    fewer = became(row, before, "kernels", "operators")
+    return f"{fewer} operators and generated functions" if fewer else ""
+
+
+def became(row: Row, before: Row, column: str, what: str) -> str:
+    """Says how many of `what` became how many, if they are fewer: `40 operators became 10`."""
+    then, now = before[column], row[column]
+    if then is None or now is None or now >= then:
+        return ""
+    return f"{numbers.count(then)} {what} became {numbers.count(now)}"
+
+
+def only_in(row: Row, other: Row | None) -> list[Kernel]:
+    """The kernels of `row` that `other` does not have, by their names."""
+    names = {one.name for one in kernels(other)}
+    return [one for one in kernels(row) if one.name not in names]
+
+
+def input_copies(row: Row, plain: Row | None) -> list[Kernel]:
+    """The kernels that copy a call's inputs into a CUDA graph's buffers, which eager does not have.
+
+    Empty for training, where an optimizer runs kernels of the same names.
+    """
+    if row["phase"] != "inference" or not row["graph_launches"]:
+        return []
+    return [one for one in only_in(row, plain) if _INPUT_COPY.search(one.name)]
 
 
 def share_of_call(row: Row, part_s: float | None) -> float | None:
@@ -281,49 +319,6 @@ def _parts(row: Row, share: Estimate | None) -> tuple[Estimate | None, Estimate 
         return None
     length = quotient(ONE, stored_ratio(row, "speedup"))
     return product(length, share), product(length, difference(ONE, share))
-
-
-def unrefuted(context: Context, *modes: str) -> list[str]:
-    """Returns those of `modes`, which are alike, that the study does not show to be no remedy.
-
-    These are the ones measured as faster than the row at its dtype; all others than the row's own
-    if none was measured.
-    """
-    row = context.row
-    lows = {one["mode"]: one["speedup_ci_low"] for one in context.siblings
-            if one["dtype"] == row["dtype"] and one["mode"] in modes}  # fmt: skip
-    if lows:
-        return [mode for mode in modes if lows.get(mode, 0.0) > row["speedup_ci_high"]]
-    return [mode for mode in modes if mode != row["mode"]]
-
-
-def less_work(context: Context) -> str:
-    """Returns a sentence that advises how to make the kernels cheaper on this device."""
-    row = context.row
-    same = [one for one in context.siblings if one["dtype"] == row["dtype"]]
-    first = max(same, key=lambda one: one["speedup_ci_low"], default=None)
-    last_resort = FASTER_DEVICE
-    if first is not None and first["speedup_ci_low"] > row["speedup_ci_high"]:
-        ratio = first["speedup"] / row["speedup"]
-        last_resort = f"{phrases.variant(first)} is {ratio:.2f}× as fast."
-    elif not phrases.on_cuda(row):
-        last_resort = "Only less work, more threads or a faster device help."
-    if row["dtype"] not in ("fp32", "tf32"):
-        return last_resort
-    lower = [one for one in context.siblings if one["dtype"] in ("bf16", "fp16")]
-    best = max(lower, key=lambda one: one["speedup_ci_low"], default=None)
-    if best is not None and best["speedup_ci_low"] > row["speedup_ci_high"]:
-        return f"Lower the precision: {phrases.variant(best)} is {_as_fast(best)} as fast."
-    sets = row["cpu_instructions"]
-    is_native = phrases.on_cuda(row) or (sets is not None and not BF16.isdisjoint(sets.split()))
-    keeps = bool(row.get("dtypes_kept"))  # floats that a lower precision would not change
-    if is_native and best is None and not keeps:
-        return "Try a lower precision (dtype=bf16)."
-    return last_resort
-
-
-def _as_fast(row: Row) -> str:
-    return numbers.middle(stored_ratio(row, "speedup"))
 
 
 def claim(share: Estimate, *rows: Row | None) -> tuple[float, str]:

@@ -9,10 +9,12 @@ import pandas as pd
 
 from modescope.analysis.causes import compiler, graphs, kernels, overhead, precision
 from modescope.analysis.causes.outcome import (
+    LEAST_OF_A_LOSS,
     comparison,
     is_compared,
     is_gain,
     is_loser,
+    is_loss,
     is_no_gain,
     lead,
 )
@@ -22,9 +24,11 @@ from modescope.analysis.causes.types import (
     EXPLAINING,
     GAIN,
     HINT,
+    LIMIT,
     LOSS,
     PART,
     REST,
+    SETTING,
     SMALL_GAIN,
     Cause,
     Context,
@@ -47,9 +51,6 @@ CAUSES = (
 
 A new cause is a rule and an entry of `CAUSES` in the file that fits; a new file joins this list.
 """
-
-LEAST_OF_A_LOSS = 0.75
-"""The causes of a slower call explain it if together they take this share of the added time."""
 
 OVERHEAD = ("more_overhead", "guards")
 """Causes that measure the same part of a call: only the largest share of them is added up."""
@@ -143,28 +144,37 @@ def _make_finding(row: Row, entry: Cause, evidence: Evidence, parts_explain: boo
     sentence, remedy = (
         template.format(**evidence.figures) for template in (entry.sentence, entry.remedy)
     )
-    kind = entry.kind
-    if kind in (LOSS, PART) and not parts_explain:
-        kind = REST
-    elif kind == GAIN and is_no_gain(row):
-        kind = SMALL_GAIN
+    kind = kind_of(row, entry.kind, parts_explain)
     text = " ".join(filter(None, (f"{_before(row, kind)} {sentence}", remedy)))
     return Finding(entry.code, kind, evidence.share, sentence, remedy, text)
+
+
+def kind_of(row: Row, kind: int, parts_explain: bool) -> int:
+    """Returns the kind of a finding about `row` whose entry has this kind.
+
+    `parts_explain`: whether the causes of the kinds LOSS and PART explain the row's speedup. A
+    LIMIT explains a call that gains little, and never one that is slower than its baseline.
+    """
+    if kind == LIMIT:
+        return SETTING if is_loss(row) else REST if is_gain(row) else PART
+    if kind in (LOSS, PART) and not parts_explain:
+        return REST
+    return SMALL_GAIN if kind == GAIN and is_no_gain(row) else kind
 
 
 def _parts_explain(row: Row, shares: Sequence[tuple[str, float | None]]) -> bool:
     """Whether the causes of the kinds LOSS and PART that apply to `row` explain its speedup.
 
     `shares` has the code of each such cause, and its share of a call (None: unknown). They explain
-    no gain, and a loss of more than a tenth only if together they take LEAST_OF_A_LOSS of the added
-    time, or if a share is unknown.
+    no gain, and a loss only if together they take LEAST_OF_A_LOSS of the most that the interval of
+    the speedup lets it be, or if a share is unknown.
     """
     known = [(code, share) for code, share in shares if share is not None]
-    if is_gain(row) or not is_loser(row) or len(known) < len(shares):
+    if is_gain(row) or not is_loss(row) or len(known) < len(shares):
         return not is_gain(row)
     overhead = max((share for code, share in known if code in OVERHEAD), default=0.0)
     others = math.fsum(share for code, share in known if code not in OVERHEAD)
-    loss: float = 1 - row["speedup"]
+    loss: float = 1 - row["speedup_ci_low"]
     return overhead + others >= LEAST_OF_A_LOSS * loss
 
 

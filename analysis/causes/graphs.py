@@ -7,21 +7,20 @@ from __future__ import annotations
 
 import re
 
-from modescope.analysis.causes import evidence
-from modescope.analysis.causes.outcome import is_no_gain
-from modescope.analysis.causes.types import DECISIVE, PART, Cause, Context, Evidence
+from modescope.analysis.causes import evidence, remedies
+from modescope.analysis.causes.outcome import is_compared, is_no_gain
+from modescope.analysis.causes.remedies import CAPTURING
+from modescope.analysis.causes.types import DECISIVE, LIMIT, LOSS, PART, Cause, Context, Evidence
 from modescope.analysis.derive.mix import mix_of
 from modescope.analysis.format import cells, numbers, phrases
 from modescope.analysis.format.phrases import Row
+from modescope.bench.records.errors import is_of_a_size
 
-CAPTURING = ("reduce-overhead", "max-autotune")
-"""Modes of torch.compile that record CUDA graphs."""
+LEAST_COPIES = 0.03
+"""The smallest share of the device's time at which copies of inputs are named."""
 
 _SIZES = re.compile(r"observed (\d+) distinct sizes")
 """Matches torch's warning (torch/_inductor/cudagraph_utils.py) that it records a graph per size."""
-
-_SIZE = "size mismatch"
-"""A part of torch's reason for compiling again when a tensor has another size."""
 
 
 def not_graphed(context: Context) -> Evidence | None:
@@ -73,7 +72,7 @@ def graph_per_size(context: Context) -> Evidence | None:
     observed = [int(one[1]) for one in warned if one is not None]
     if row["graph"] and (mix := mix_of(row)) is not None:
         observed.append(len({*map(str, mix.padded)}))
-    reasons = [one for one in evidence.texts(row, "recompile_reasons") if _SIZE in one]
+    reasons = [one for one in evidence.texts(row, "recompile_reasons") if is_of_a_size(one)]
     if not observed and not reasons:
         return None
     pool = row["graph_pool_bytes"]
@@ -83,6 +82,20 @@ def graph_per_size(context: Context) -> Evidence | None:
         "why": f" ({evidence.first_and_count(reasons)})" if reasons else "",
     }
     return Evidence(_waiting(row), figures)
+
+
+def input_copies(context: Context) -> Evidence | None:
+    """A compiled mode copies its inputs into a CUDA graph's buffers, 3 % of its device's time."""
+    row = context.row
+    if row["compile_mode"] not in CAPTURING or not row["graph_launches"] or not is_compared(row):
+        return None
+    copied_s = evidence.seconds(evidence.input_copies(row, context.plain))
+    if not row["device_s"] or copied_s < LEAST_COPIES * row["device_s"]:
+        return None
+    copies, device = evidence.durations(copied_s, row["device_s"])
+    left = remedies.unrefuted(context, "compile-cuda-graph")
+    own = ", or capture a graph that owns its inputs (mode=compile-cuda-graph)" if left else ""
+    return Evidence(copied_s / row["latency_s"], {"copies": copies, "device": device, "own": own})
 
 
 def device_is_the_limit(context: Context) -> Evidence | None:
@@ -96,7 +109,7 @@ def device_is_the_limit(context: Context) -> Evidence | None:
     saved = "" if not before else f"{before:,.0f} launches of eager became {cells.launches(row)}, "
     figures = {
         "saved": f"{saved}but " if saved else "", "share": cells.share(row, "device_share"),
-        "remedy": evidence.less_work(context),
+        "remedy": remedies.less_work(context),
     }  # fmt: skip
     return Evidence(min(1.0, row["device_share"]), figures)
 
@@ -145,7 +158,14 @@ CAUSES = (
         "Pad inputs to few sizes, or use mode=compile, which records no graph.",
     ),
     Cause(
-        PART, device_is_the_limit,
+        LOSS, input_copies,
+        "it copies its inputs into the graph's buffers, {copies} of the {device} that the device "
+        "works.",
+        "Pass inputs in the same tensors, marked by torch._dynamo.mark_static_address, which are "
+        "not copied{own}.",
+    ),
+    Cause(
+        LIMIT, device_is_the_limit,
         "{saved}the device works for {share} of a call.",
         "{remedy}",
     ),

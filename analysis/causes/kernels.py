@@ -6,10 +6,8 @@ A rule returns evidence if what its docstring says holds for the row of the cont
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Sequence
 
-from modescope.analysis.causes import evidence
+from modescope.analysis.causes import evidence, remedies
 from modescope.analysis.causes.evidence import Kernel, kernels
 from modescope.analysis.causes.outcome import (
     LITTLE,
@@ -23,8 +21,8 @@ from modescope.analysis.causes.overhead import LEAST
 from modescope.analysis.causes.types import (
     DECISIVE,
     GAIN,
+    LIMIT,
     LOSS,
-    PART,
     SETTING,
     Cause,
     Context,
@@ -37,6 +35,7 @@ from modescope.bench.stats.estimates import (
     Estimate,
     ends,
     exactly,
+    is_wide,
     product,
     quotient,
     stored_ratio,
@@ -45,9 +44,6 @@ from modescope.bench.stats.estimates import (
 HALF = 0.5  # of a call: kernels that remain are named if they take more
 NEAR = 0.7  # of a call's work: the floor is named if it takes more
 MOST = 3  # places of subnormal numbers that are named
-_COPY = re.compile(r"multi_tensor_apply|Memcpy")
-"""Copies of inputs into the memory of a graph, which no compiler generated."""
-
 SLOWER = 1.1  # generated kernels ÷ those they replace, by the profile
 
 
@@ -78,7 +74,7 @@ def unchanged_kernels(context: Context) -> Evidence | None:
     figures = {
         "share": numbers.share(share, 1), "names": evidence.heaviest_names(left, row),
         "most": numbers.middle(most),
-        "remedy": evidence.less_work(context),
+        "remedy": remedies.less_work(context),
     }  # fmt: skip
     return Evidence(share, figures)
 
@@ -91,10 +87,11 @@ def fused_kernels(context: Context) -> Evidence | None:
     if saved is None or ends(saved.work)[0] < LEAST:
         return None
     share, least = evidence.claim(saved.work, row, context.plain)
+    fewer = "" if context.plain is None else evidence.fewer_kernels(row, context.plain)
     figures = {
         "share": f"{least}{numbers.share(share, 1)}",
         "generated": numbers.count(row["generated_kernels"]),
-        "count": _fewer(context),
+        "count": f"; {fewer}" if fewer else "",
     }
     return Evidence(share, figures)
 
@@ -109,17 +106,16 @@ def slower_kernels(context: Context) -> Evidence | None:
     saved = evidence.change(row, plain) if is_fusing and is_slower(row) else None
     if saved is None or plain is None or ends(saved.work)[1] > -LEAST:
         return None
-    new = [one for one in _only_in(row, plain) if not _COPY.search(one.name)]
+    copies = evidence.input_copies(row, plain)
+    new = [one for one in evidence.only_in(row, plain) if one not in copies]
     slower = evidence.pace_ratio(row, plain)
-    old_s = evidence.seconds(_only_in(plain, row))
+    old_s = evidence.seconds(evidence.only_in(plain, row))
     if not new or slower is None or evidence.seconds(new) / slower < SLOWER * old_s:
         return None
     new_text, old_text = evidence.durations(evidence.seconds(new) / slower, old_s)
-    tuned = row["compile_mode"].startswith("max-autotune")  # with graphs or without: same kernels
-    left = evidence.unrefuted(context, "compile" if tuned else "max-autotune-no-cudagraphs")
     figures = {
         "new": new_text, "old": old_text, "names": evidence.heaviest_names(new, row),
-        "remedy": "".join(f"Try mode={mode}, or leave" for mode in left) or "Leave",
+        "remedy": remedies.other_kernels(context, new),
     }  # fmt: skip
     own = product(evidence.negative(saved.work), stored_ratio(row, "speedup"))
     assert own is not None
@@ -139,11 +135,13 @@ def near_floor(context: Context) -> Evidence | None:
     if longest_s is None or row["floor_s"] < NEAR * longest_s or row["bound_by"] != "work":
         return None
     fraction = min(1.0, row["roofline_fraction"])
+    is_sure = not is_wide(stored_ratio(row, "speedup"))
+    latency_s = row["latency_paired_s" if is_sure else "latency_paired_ci_high_s"]
     return Evidence(
-        row["floor_s"] / row["latency_paired_s"],
+        row["floor_s"] / latency_s,
         {"fraction": numbers.share(fraction, 1), "limit": _LIMITS[row["floor_bound"]],
-         "dtype": row["dtype"], "most": numbers.factor(row["latency_paired_s"] / row["floor_s"]),
-         "remedy": evidence.less_work(context)},
+         "dtype": row["dtype"], "most": numbers.factor(latency_s / row["floor_s"]),
+         "remedy": remedies.less_work(context)},
     )  # fmt: skip
 
 
@@ -171,19 +169,6 @@ def _unchanged(row: Row, plain: Row | None) -> list[Kernel]:
         return mine
     names = {one.name for one in kernels(plain)}
     return [one for one in mine if one.name in names]
-
-
-def _only_in(row: Row, other: Row) -> Sequence[Kernel]:
-    names = {one.name for one in kernels(other)}
-    return [one for one in kernels(row) if one.name not in names]
-
-
-def _fewer(context: Context) -> str:
-    before = None if context.plain is None else context.plain["kernels"]
-    after = context.row["kernels"]
-    if before is None or after is None or after >= before:
-        return ""
-    return f"; {numbers.count(before)} kernels became {numbers.count(after)}"
 
 
 def threads(context: Context) -> Evidence | None:
@@ -223,7 +208,7 @@ CAUSES = (
         "Flush them to zero (torch.set_flush_denormal(True)) and measure again.",
     ),
     Cause(
-        PART, unchanged_kernels,
+        LIMIT, unchanged_kernels,
         "{share} of a call is kernels that it does not change ({names}); if all else took no time, "
         "its speedup would be {most}.",
         "{remedy}",
@@ -236,10 +221,10 @@ CAUSES = (
     Cause(
         LOSS, slower_kernels,
         "generated kernels take {new}, and the eager kernels that they replace {old} ({names}).",
-        "{remedy} this part of the model uncompiled.",
+        "{remedy}",
     ),
     Cause(
-        PART, near_floor,
+        LIMIT, near_floor,
         "{limit} takes {fraction} of the kernels' time, so a call in {dtype} can be at most {most} "
         "as fast.",
         "{remedy}",

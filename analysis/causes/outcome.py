@@ -10,6 +10,9 @@ from modescope.bench.stats.estimates import ONE, Estimate, hull, is_wide, quotie
 
 UNDECIDED = "what was measured does not decide why"
 
+LEAST_OF_A_LOSS = 0.75
+"""The causes of a slower call explain it if together they take this share of the added time."""
+
 LITTLE = 0.1
 """A gain or a loss below a tenth is little: a reader then asks why the mode is not faster."""
 
@@ -45,6 +48,11 @@ def is_faster(row: Row) -> bool:
 def is_slower(row: Row) -> bool:
     """Whether the interval of the speedup lies below 1."""
     return is_compared(row) and bool(row["speedup_ci_high"] < 1)
+
+
+def is_loss(row: Row) -> bool:
+    """Whether the row's verdict is that it is slower: what limits a gain does not explain it."""
+    return is_compared(row) and bool(row["verdict"] == "slower")
 
 
 def is_no_gain(row: Row) -> bool:
@@ -116,8 +124,6 @@ def comparison(row: Row) -> str:
     if row["verdict"] == "faster":
         only = "only " if is_no_gain(row) else ""
         return f"{mode} is {only}{numbers.middle(ratio)} as fast as {against}"
-    if row["verdict"] == "slower" and is_no_gain(row):  # what limits a gain explains no loss
-        return f"{mode} gains nothing over {against}, {speedup}"
     if row["verdict"] == "slower":
         return f"{mode} takes {as_long(ratio)} as long as {against}"
     if row["verdict"] == "equivalent":
@@ -165,7 +171,7 @@ def range_of(ratios: Sequence[Estimate], inverted: bool = False) -> str:
 
 def outcome(row: Row) -> str:
     """Classifies a row as `slower`, `faster`, or else as LITTLE_OR_NOTHING."""
-    return "slower" if is_loser(row) else "faster" if is_gain(row) else LITTLE_OR_NOTHING
+    return "slower" if is_loss(row) else "faster" if is_gain(row) else LITTLE_OR_NOTHING
 
 
 def name(row: Row) -> str:

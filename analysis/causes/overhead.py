@@ -5,12 +5,13 @@ A rule returns evidence if what its docstring says holds for the row of the cont
 
 from __future__ import annotations
 
-from modescope.analysis.causes import evidence
-from modescope.analysis.causes.graphs import CAPTURING
+from modescope.analysis.causes import evidence, remedies
 from modescope.analysis.causes.outcome import (
+    LEAST_OF_A_LOSS,
     is_compared,
     is_compiled,
     is_faster,
+    is_loss,
     is_no_gain,
     is_same_precision,
     is_slower,
@@ -18,6 +19,7 @@ from modescope.analysis.causes.outcome import (
 from modescope.analysis.causes.types import (
     DECISIVE,
     GAIN,
+    LIMIT,
     LOSS,
     PART,
     Cause,
@@ -28,6 +30,7 @@ from modescope.analysis.derive import profile
 from modescope.analysis.format import cells, numbers, phrases
 from modescope.analysis.format.phrases import Row
 from modescope.bench.stats.estimates import (
+    MARGIN,
     ONE,
     difference,
     ends,
@@ -41,6 +44,8 @@ LEAST = 0.03
 
 LEAST_GUARDS = 0.05
 """The smallest share of a profiled call at which cache lookup and Python around it are named."""
+
+COMPILED = "cache lookup (guards), Python around the compiled code and launches"
 
 GRADS = ("no_grad", "inference_mode")
 
@@ -91,15 +96,56 @@ def more_overhead(context: Context) -> Evidence | None:
     """The mode loses to its baseline, and spends more time outside kernels than plain eager."""
     row = context.row
     saved = evidence.change(row, context.plain) if is_slower(row) else None
-    if saved is None or ends(saved.overhead)[1] > -LEAST:
+    if saved is None or not _adds(row, saved):
         return None
     added = evidence.negative(saved.overhead)
     own = product(added, stored_ratio(row, "speedup"))  # in parts of the row's own call
     assert own is not None
     share, least = evidence.claim(own, row, context.plain)
     added_s = evidence.claim(added, row, context.plain)[0] * row["baseline_latency_s"]
-    figures = {"least": least, **_what_adds(row, added_s), "remedy": _remedy(context)}
+    figures = {
+        "what": COMPILED if is_compiled(row) else "Python and the dispatcher",
+        "added": f"{least}{numbers.duration(added_s)}", "profiled": _in_profile(row),
+        "unwaited": _unwaited(row), "remedy": remedies.less_overhead(context),
+    }  # fmt: skip
     return Evidence(share, figures)
+
+
+def _adds(row: Row, saved: evidence.Change) -> bool:
+    """Whether `row`, which is slower, surely spends more time outside kernels.
+
+    On a GPU, where device time is measured apart, a loss counts as well that is smaller than LEAST,
+    if the device adds at most the part of it that need not be explained.
+    """
+    most = ends(saved.overhead)[1]
+    if most <= -LEAST:
+        return True
+    if not phrases.on_cuda(row) or not is_loss(row) or most >= 0:
+        return False
+    lost = 1 / row["speedup_ci_high"] - 1
+    return bool(-ends(saved.work)[0] <= (1 - LEAST_OF_A_LOSS) * lost)
+
+
+def _in_profile(row: Row) -> str:
+    call = profile.compiled_call(row) if is_compiled(row) else None
+    if call is None:
+        return ""
+    span, lookup, wrapper = evidence.durations(call.span_s, call.lookup_s, call.wrapper_s)
+    return f" (in a profiled call of {span}, lookup takes {lookup} and Python {wrapper})"
+
+
+def _unwaited(row: Row) -> str:
+    """Says that calls which do not wait for each other lose nothing, where clocks show it.
+
+    Their time (pipelined) is then at most the device time of the baseline, which is the least that
+    its own such calls can take.
+    """
+    gain, device_s = row["device_gain_ci_low"], row["device_ci_low_s"]
+    call_s = row["pipelined_ci_high_s"]
+    if None in (gain, device_s, call_s) or call_s > (1 + MARGIN) * gain * device_s:
+        return ""
+    each, mode = numbers.duration(row["pipelined_s"]), row["baseline_mode"]
+    return f"; calls that do not wait for each other, {each} each, take no longer than {mode}'s"
 
 
 def bound_by_overhead(context: Context) -> Evidence | None:
@@ -110,7 +156,10 @@ def bound_by_overhead(context: Context) -> Evidence | None:
     if phrases.on_cuda(row):
         ratio = stored_ratio(row, "host_per_device")
         text = f"the host is busy {numbers.ratio(ratio)} as long as the GPU"
-        return Evidence(1 - min(1.0, 1 / ratio.value), {"bound": text, "remedy": _remedy(context)})
+        return Evidence(
+            1 - min(1.0, 1 / ratio.value),
+            {"bound": text, "remedy": remedies.less_overhead(context)},
+        )
     if row["dispatch_share"] is None:
         return None
     share = min(1.0, row["dispatch_share"])
@@ -118,7 +167,7 @@ def bound_by_overhead(context: Context) -> Evidence | None:
     count = row["ops_dispatched"]
     calls = "" if count is None else f" for {numbers.counted(count, 'operator', 'operators')}"
     text = f"{kind} {cells.share(row, 'dispatch_share')} of a call{calls}"
-    return Evidence(share, {"bound": text, "remedy": _remedy(context)})
+    return Evidence(share, {"bound": text, "remedy": remedies.less_overhead(context)})
 
 
 def guards(context: Context) -> Evidence | None:
@@ -172,22 +221,6 @@ def grad_left_on(context: Context) -> Evidence | None:
     return Evidence(share, figures)
 
 
-def _what_adds(row: Row, added_s: float) -> dict[str, str]:
-    call = profile.compiled_call(row) if is_compiled(row) else None
-    if call is not None:
-        added, lookup, wrapper = evidence.durations(added_s, call.lookup_s, call.wrapper_s)
-        what = (
-            f"cache lookup (guards, {lookup}), Python around the compiled code ({wrapper}) "
-            "and launches"
-        )
-        return {"added": added, "what": what}
-    what = "cache lookup (guards), Python around the compiled code and launches"
-    return {
-        "added": numbers.duration(added_s),
-        "what": what if is_compiled(row) else "Python and the dispatcher",
-    }
-
-
 def _uncompiled(context: Context) -> Row | None:
     row = context.row
     if not is_compiled(row):
@@ -204,19 +237,18 @@ def _how(row: Row, before: Row) -> str:
     saved = evidence.change(row, before)
     parts = []
     if saved is not None and ends(saved.overhead)[0] >= LEAST:
-        parts.append(f"less overhead{_became('operators', row, before, 'ops_dispatched')}")
+        parts.append(f"less overhead{_fewer_operators(row, before)}")
     if saved is not None and ends(saved.work)[0] >= LEAST:
-        parts.append(f"cheaper kernels{_became('kernels', row, before, 'kernels')}")
+        fewer = evidence.fewer_kernels(row, before)
+        parts.append(f"cheaper kernels ({fewer})" if fewer else "cheaper kernels")
     if parts:
         return f", by {phrases.listed(parts)}"
     return ""
 
 
-def _became(what: str, row: Row, before: Row, column: str) -> str:
-    then, now = before[column], row[column]
-    if then is None or now is None or now >= then:
-        return ""
-    return f" ({numbers.count(then)} {what} became {numbers.count(now)})"
+def _fewer_operators(row: Row, before: Row) -> str:
+    fewer = evidence.became(row, before, "ops_dispatched", "operators")
+    return f" ({fewer})" if fewer else ""
 
 
 def _is_plain_itself(row: Row) -> bool:
@@ -225,26 +257,7 @@ def _is_plain_itself(row: Row) -> bool:
 
 def _operators(context: Context) -> str:
     plain = context.plain
-    return "" if plain is None else _became("operators", context.row, plain, "ops_dispatched")
-
-
-def _remedy(context: Context) -> str:
-    row, more_work = context.row, "give each call more work, such as a larger batch"
-    captures = row["graph"] or row["compile_mode"] in CAPTURING
-    graphs = ("compile-cuda-graph",) if captures else ("reduce-overhead", "cuda-graph")
-    left = evidence.unrefuted(context, *graphs) if phrases.on_cuda(row) and not row["graph"] else []
-    if left:
-        what = "the whole call" if captures else "CUDA graphs"
-        modes = " or ".join(f"mode={mode}" for mode in left)
-        return f"Capture {what} ({modes}), or {more_work}."
-    if is_compiled(row) or row["graph"]:
-        return f"{more_work[0].upper()}{more_work[1:]}; at this size eager may be the better mode."
-    if any(
-        one["compile_mode"] == "default" and one["dtype"] == row["dtype"]
-        for one in context.siblings
-    ):  # were it faster, it would be recommended
-        return f"{more_work[0].upper()}{more_work[1:]}."
-    return f"Compile it (mode=compile), or {more_work}."
+    return "" if plain is None else _fewer_operators(context.row, plain)
 
 
 CAUSES = (
@@ -254,7 +267,7 @@ CAUSES = (
         "Stop other programs and measure it again.",
     ),
     Cause(
-        PART, grad_left_on,
+        LIMIT, grad_left_on,
         "autograd is on, which inference does not need; without it ({mode}) the same call is "
         "{gain} as fast.",
         "Call the model under torch.{grad}() (mode={mode}).",
@@ -273,11 +286,11 @@ CAUSES = (
     ),
     Cause(
         LOSS, more_overhead,
-        "{what} add {least}{added} to a call, beyond eager's own overhead.",
+        "{what} add {added} to a call, beyond eager's own overhead{profiled}{unwaited}.",
         "{remedy}",
     ),
     Cause(
-        PART, bound_by_overhead,
+        LIMIT, bound_by_overhead,
         "{bound}, which this mode does not shorten enough.",
         "{remedy}",
     ),

@@ -10,14 +10,14 @@ import re
 from modescope.analysis.causes import evidence
 from modescope.analysis.causes.evidence import Kernel, kernels
 from modescope.analysis.causes.outcome import is_compared, is_faster, is_slower
-from modescope.analysis.causes.types import GAIN, LOSS, PART, Cause, Context, Evidence
+from modescope.analysis.causes.types import GAIN, LIMIT, LOSS, PART, Cause, Context, Evidence
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.phrases import Row
 from modescope.bench.records.cpu import BF16, FP16
 
 LEAST_CASTS = 0.1  # of a call: fewer casts are not named
 DIFFERS = 1.25  # ratio of the times of the same products in two profiles
-TIMES = "matrix products ({name}) take {after} in {dtype} and {before} in fp32"
+TIMES = "{what} ({name}) take {after} in {dtype} and {before} in fp32"
 MOST_SIMT = 0.3  # of the kernels' time: products without tensor cores are named above it
 LOW = {"bf16": BF16, "fp16": FP16}
 """Low precisions, and the instruction sets of a CPU that compute in them."""
@@ -33,6 +33,12 @@ _COPY = re.compile(r"direct_copy_kernel")
 """CUDA's copies of any kind: those that plain eager does not have are casts."""
 _SIMT = re.compile(r"sgemm|_simt_|ffma|f32f32_f32f32_f32|gemmSN", re.IGNORECASE)
 
+
+_ALSO = {
+    "convolutions": re.compile(r"conv|xmma_[fdw](?:prop|grad)_"),
+    "attention": re.compile(r"attention|sdpa|fmha|flash", re.IGNORECASE),
+}
+"""What counts as a product beside matrix products, by names of operators and kernels."""
 
 _TO_TENSOR_CORES = {
     True: "Use dtype=tf32 or dtype=bf16.",
@@ -117,9 +123,10 @@ def no_tensor_cores(context: Context) -> Evidence | None:
 class _Products:
     """Times of a row's matrix products and of plain eager's, at the same speed of the machine.
 
-    `before_s` is plain eager's time, `after_s` the row's, `ratio` after ÷ before, and `name` the
-    row's heaviest product. `added_share`: the time added, as a share of the row's call.
-    `saved_share`: the time saved, as a share of plain eager's call. Both are at least 0.
+    `before_s` is plain eager's time, `after_s` the row's, `ratio` after ÷ before, `name` the row's
+    heaviest product; `what` says which kinds they are. `added_share`: the time added, as a share of
+    the row's call. `saved_share`: the time saved, as a share of plain eager's call. Both are at
+    least 0.
     """
 
     def __init__(self, row: Row, plain: Row, mine: list[Kernel], theirs: list[Kernel], pace: float):
@@ -127,6 +134,8 @@ class _Products:
         self.after_s = evidence.seconds(mine) / pace
         self.ratio = self.after_s / self.before_s
         self.name = max(mine, key=lambda one: one.seconds).name
+        also = [what for what, name in _ALSO.items() if any(name.search(one.name) for one in mine)]
+        self.what = phrases.listed(["matrix products", *also])
         added = (self.after_s - self.before_s) * pace / row["profiled_span_s"]
         self.added_share = max(0.0, added)
         self.saved_share = max(0.0, (self.before_s - self.after_s) / plain["profiled_span_s"])
@@ -169,7 +178,9 @@ def _in_both(kernels: list[Kernel], others: list[Kernel]) -> list[Kernel]:
 def _times(row: Row, products: _Products) -> dict[str, str]:
     after, before = evidence.durations(products.after_s, products.before_s)
     name, dtype = evidence.shorten(products.name), row["dtype"]
-    return {"name": name, "dtype": dtype, "after": after, "before": before}
+    return {
+        "what": products.what, "name": name, "dtype": dtype, "after": after, "before": before
+    }  # fmt: skip
 
 
 def _missing_support(row: Row) -> str | None:
@@ -246,7 +257,7 @@ CAUSES = (
         f"{TIMES}.",
     ),
     Cause(
-        PART, no_tensor_cores,
+        LIMIT, no_tensor_cores,
         "{share} of the kernels' time is products without tensor cores ({name}).",
         "{remedy}",
     ),

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from modescope.analysis.format.phrases import Row
 
 # Kinds of causes, the first most important. Within a kind, the larger share comes first. SMALL_GAIN
-# and REST are no kinds of an entry: `finding` gives them by the row's speedup.
+# and REST are no kinds of an entry, and LIMIT is one of an entry only: `finding` gives the kind by
+# the row's speedup.
 DECISIVE = 0  # the mode did not do what its name says, or not with usual numbers: it comes first
 GAIN = 1  # what the mode saves of the baseline's call
 LOSS = 2  # what the mode adds to a call that is slower: before what the baseline's call has, too
@@ -18,6 +19,7 @@ SETTING = 5  # explains a call's time, but not its ratio to the baseline, which 
 COST = 6  # a cost beside the time of a call: first call, memory
 REST = 7  # a LOSS or a PART of a call that gains all the same, or too small for what the call loses
 HINT = 8  # a fact whose effect was not measured
+LIMIT = 9  # takes as much of the baseline's call: explains little gain as a PART does, but no loss
 
 EXPLAINING = (DECISIVE, GAIN, LOSS, PART, SMALL_GAIN)
 """The kinds that explain the speedup of a row; causes of other kinds are reported besides."""
@@ -59,7 +61,7 @@ class Cause:
     The sentence can follow a colon, so it begins with a small letter.
     """
 
-    kind: int  # DECISIVE, GAIN, LOSS, PART, SETTING, COST or HINT
+    kind: int  # DECISIVE, GAIN, LOSS, PART, LIMIT, SETTING, COST or HINT
     rule: Callable[[Context], Evidence | None]
     sentence: str  # a template for `str.format` with the evidence's figures
     remedy: str = ""  # what to do, as a template with the same figures
@@ -75,7 +77,7 @@ class Finding:
     """A cause that applies to a row, with its texts filled in.
 
     `code` and `share` are those of its Cause and its Evidence. `kind` is the Cause's kind, or
-    SMALL_GAIN or REST, depending on the row's speedup. `sentence` begins with a small letter.
+    depends on the row's speedup (`finding.kind_of`). `sentence` begins with a small letter.
     """
 
     code: str

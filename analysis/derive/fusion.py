@@ -71,8 +71,9 @@ class Pair:
 def pairs(rows: pd.DataFrame) -> pd.Series:
     """Returns for each row its Pair with plain eager; None if the fusion gain is unknown.
 
-    Both rows must be trusted, and on a CPU the intervals of both rows' work must exclude 0. The
-    interval of the gain is the worst case of the intervals of its inputs.
+    Both rows must be trusted, and on a CPU the intervals of both rows' work must exclude 0. Plain
+    eager in a CUDA graph has none, because it fuses nothing: a graph only shortens the pauses
+    between kernels. The interval of the gain is the worst case of the intervals of its inputs.
     """
     return per_row(rows, map(dict(_pairs(rows)).get, rows.index), "object")
 
@@ -94,9 +95,12 @@ def launch_gain(rows: pd.DataFrame) -> pd.Series:
     """Returns `speedup_same_grad` ÷ `fusion_speedup`: the gain by less launching and dispatch.
 
     Null if the dtype is not the baseline's, because the two speedups are then over different rows.
+    Of plain eager in a CUDA graph, which fuses nothing, it is all of the speedup.
     """
     same_reference = rows["dtype"] == rows["baseline_dtype"]
-    gain: pd.Series = rows["speedup_same_grad"] / rows["fusion_speedup"]
+    axes = phrases.as_rows(rows[list(PLAIN_EAGER)])
+    captured = per_row(rows, (row["graph"] and _fuses_nothing(row) for row in axes), "bool")
+    gain: pd.Series = rows["speedup_same_grad"] / rows["fusion_speedup"].mask(captured, 1.0)
     return gain.where(same_reference)
 
 
@@ -105,9 +109,14 @@ def _pairs(rows: pd.DataFrame) -> Iterator[tuple[Hashable, Pair]]:
     candidates = dict(zip(good.index, phrases.as_rows(good[list(_NEEDED)]), strict=True))
     references = references_of(candidates.values())
     for place, row in candidates.items():
-        reference = None if is_plain(row) else references.get(work_of(row))
+        reference = None if _fuses_nothing(row) else references.get(work_of(row))
         if reference is not None and (gain := _gain(row, reference)) is not None:
             yield place, Pair(row, reference, gain)
+
+
+def _fuses_nothing(row: Row) -> bool:
+    """Whether a row is plain eager, in a CUDA graph or not."""
+    return is_plain({**row, "graph": False})
 
 
 def references_of(rows: Iterable[Row]) -> dict[tuple[Hashable, ...], Row]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from modescope.analysis.derive.flags import FLAGS, Figure
+from modescope.analysis.derive.flags import FLAGS, LONGER, Figure
 from modescope.analysis.derive.formulas import values
 from modescope.analysis.derive.select import per_row
 from modescope.analysis.format import numbers, phrases, style
@@ -58,9 +58,11 @@ class CompiledCall:
 def compiled_call(row: Row) -> CompiledCall | None:
     """Returns the CompiledCall that a row's profile recorded.
 
-    None without compiled code or a profile, and if the parts take longer than the call, because
-    they are then from another call.
+    None without compiled code or a profile, if the parts take longer than the call, because they
+    are then from another call, and if the call took far longer than the timed ones (flag LONGER).
     """
+    if LONGER in phrases.flags(row):
+        return None
     span_s, lookup_s, wrapper_s = (
         row.get(name) for name in ("profiled_span_s", "guards_s", "compiled_wrapper_s")
     )
@@ -94,6 +96,7 @@ KINDS = (
 def heaviest(rows: Iterable[Row], kind: Kind) -> Iterator[tuple[str, ...]]:
     """Yields the lines of the table `kind`: the MOST heaviest entries of each mode."""
     for row in sorted((row for row in rows if row[kind.column]), key=style.order):
+        whole_s = None if LONGER in phrases.flags(row) else row[kind.whole]
         for one in json.loads(row[kind.column])[:MOST]:
             name = one["name"]
             yield (
@@ -101,7 +104,7 @@ def heaviest(rows: Iterable[Row], kind: Kind) -> Iterator[tuple[str, ...]]:
                 name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…",
                 f"{one['count']:.3g}",
                 numbers.duration(one["seconds"]),
-                _share(one["seconds"], row[kind.whole]),
+                _share(one["seconds"], whole_s),
             )
 
 

@@ -201,7 +201,8 @@ METRICS = (
         for clock in ("host", "device", "pipelined", "dispatch", *STEP_PARTS)
     ),
     Metric("launch_s", "lower",
-           "host_s - dispatch_s, at least 0; null on a CPU",
+           "host_s - dispatch_s, at least 0: launching, and what an empty batch does not need, "
+           "such as a library's choice of a kernel and allocation; null on a CPU",
            split.launch_s),
     Metric("work_s", "lower",
            "device_s, on a CPU latency_paired_s × (1 - dispatch_share), at least 0",
@@ -224,15 +225,15 @@ METRICS = (
     _hidden("_fusion", fusion.pairs),
     _estimate("fusion_gain", "higher",
               "work of plain eager with the same grad axis and dtype ÷ this row's, each relative "
-              "to its own baseline; null if either row cannot be trusted, and for plain eager. Its "
-              "interval is the worst case of both rows' intervals",
+              "to its own baseline; null if either row cannot be trusted, and for plain eager, "
+              "captured or not. Its interval is the worst case of both rows' intervals",
               fusion.fusion_gain),
     Metric("fusion_speedup", "higher",
            "speedup over that plain eager if only its work changed",
            fusion.fusion_speedup),
     Metric("launch_gain", "higher",
-           "speedup_same_grad ÷ fusion_speedup: gain by fewer launches and less dispatch; null "
-           "at another dtype than the baseline's",
+           "speedup_same_grad ÷ fusion_speedup: gain by fewer launches and less dispatch (of plain "
+           "eager in a CUDA graph all of it); null at another dtype than the baseline's",
            fusion.launch_gain),
     Metric("bytes_saved", "higher",
            "eager_bytes - bytes_accessed; null if nothing was compiled",

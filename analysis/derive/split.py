@@ -93,7 +93,11 @@ def clock_paired_s(clock: str) -> Formula:
 
 
 def launch_s(rows: pd.DataFrame) -> pd.Series:
-    """Returns the host's seconds in a call less those of dispatch: for launching; null on a CPU."""
+    """Returns the host's seconds in a call less those of dispatch; null on a CPU.
+
+    They go to launching, and to what an empty batch does not need: libraries that choose a kernel
+    (cuBLASLt), and allocation.
+    """
     return _part_s(rows["host_s"] - rows["dispatch_s"]).where(rows["_on_cuda"])
 
 

@@ -100,7 +100,7 @@ def _bars(axes: Axes, bars: Sequence[Parts], looks: Mapping[str, Look], scale: f
 # Overhead has a strong colour, work a pale one, waiting none.
 _OF_CALL = {
     "dispatch": Look("dispatch", _OVERHEAD),
-    "launch": Look("launching", _OVERHEAD, "////"),
+    "launch": Look("launching and libraries", _OVERHEAD, "////"),
     "host": Look("host, not split", _OVERHEAD, "||||"),
     "work": Look("work", _PALE),
     "wait": Look("waiting", None),
@@ -177,9 +177,9 @@ OVERHEAD = FigureKind(
     "overhead",
     "Where the time of a call goes",
     "bars of overhead and work, a row per mode",
-    "A bar is one call: its overhead (dispatch, and on a GPU launching) in a strong colour, then "
-    "on a CPU the work, on a GPU the time for which the host waits; there the thick line is how "
-    "long the device is busy meanwhile.",
+    "A bar is one call: its overhead (dispatch, and on a GPU launching with what libraries do "
+    "before it) in a strong colour, then on a CPU the work, on a GPU the time for which the host "
+    "waits; there the thick line is how long the device is busy meanwhile.",
     _draw_overhead,
     theme.charted_table("Parts of a call", (
         _clock("latency", "latency_paired_s"),
@@ -187,7 +187,7 @@ OVERHEAD = FigureKind(
         Column("dispatch share", partial(cells.share, name="dispatch_share")),
         Column("host", cells.host_of_cuda, optional=True),
         Column("device share", partial(cells.share, name="device_share"), optional=True),
-        _clock("launching", "launch_s"),
+        _clock("launching and libraries", "launch_s"),
         _clock("host waits", "host_wait_s"),
         _clock("work", "work_s"),
         Column("launches", cells.launches, optional=True),

@@ -12,7 +12,7 @@ from modescope.analysis.causes.outcome import (
     comparison,
     comparison_of,
     is_compiled,
-    is_loser,
+    is_loss,
     long_first_call,
     name,
     outcome,
@@ -218,15 +218,16 @@ def _cause(study: Study, row: Row, best: Row | None) -> Finding | None:
     """Why a row is slower than `best`, or no faster than the baseline; None if undecided.
 
     A cause that `best` shares explains no difference, nor does a cause that takes a small part of
-    the difference, nor `near_floor`, because all modes have the same floor.
+    the largest difference that the intervals allow, nor `near_floor`, because all modes have the
+    same floor.
     """
     found = study.causes.get(row["run_id"], ())
     if best is None:
         return found[0] if found and found[0].kind in EXPLAINING else None
-    least = MAINLY * (1 - row["speedup"] / best["speedup"])
+    least = MAINLY * (1 - row["speedup_ci_low"] / best["speedup_ci_high"])
     shared = {"near_floor", *(one.code for one in study.causes.get(best["run_id"], ()))}
     candidates = (one for one in found if one.kind in DIFFERENCES and one.code not in shared)
-    return next((one for one in candidates if is_loser(row) or (one.share or 0.0) >= least), None)
+    return next((one for one in candidates if is_loss(row) or (one.share or 0.0) >= least), None)
 
 
 def _expected_mode(others: Sequence[_OtherMode]) -> _OtherMode | None:
@@ -252,8 +253,8 @@ def _reason_of_group(group: Sequence[_OtherMode], asked: _OtherMode | None, size
     text = f"{size}: {compared}" if size else compared
     label = "" if asked is None else f"Why not {name(asked.row)}" if one.best else "Why"
     if one.cause is None:
-        is_loss = one.best is None and is_loser(one.row)
-        return Reason(label, f"{text}: {UNDECIDED}." if is_loss else f"{text}.")
+        undecided = f": {UNDECIDED}" if one.best is None and is_loss(one.row) else ""
+        return Reason(label, f"{text}{undecided}.")
     inside = f" in {name(one.row)}," if len(group) > 1 else ""
     remedy = f" {one.cause.remedy}" if one.best is None else ""
     return Reason(label, f"{text}:{inside} {one.cause.sentence}{remedy}".strip())

@@ -51,21 +51,45 @@ TAKES_A_SHAPE = re.compile(r"\w+_like|new_\w+").fullmatch
 
 Amounts = list[tuple[torch.Tensor, int]]  # how many bytes of each tensor
 
-MISSING_FORMULAS: dict[Any, Callable[..., int]] = {
-    aten._scaled_dot_product_flash_attention_for_cpu: (
-        lambda q, k, v, *_, **__: sdpa_flop_count(q, k, v)
-    ),
-    aten._scaled_dot_product_flash_attention_for_cpu_backward: (
-        lambda grad, q, k, v, *_, **__: sdpa_backward_flop_count(grad, q, k, v)
-    ),
+
+def _attention(operator: Any) -> Callable[..., int]:
+    """Returns a formula for the FLOPs of an attention operator, forward or backward.
+
+    Causal attention counts the pairs of a query and a key that it does not mask. Torch's own
+    formula counts all of them, twice as many, by which the work would exceed what a kernel does.
+    """
+    names = [each.name for each in operator.default._schema.arguments]
+    causal_at, query_at = names.index("is_causal"), names.index("query")
+    formula = sdpa_backward_flop_count if query_at else sdpa_flop_count
+
+    def flops(*args: Any, is_causal: bool = False, **_: Any) -> int:
+        whole: int = formula(*args[: query_at + 3])
+        queries, keys = (args[query_at + n][-2] for n in (0, 1))
+        if not (args[causal_at] if len(args) > causal_at else is_causal) or not queries * keys:
+            return whole
+        short = min(queries, keys)
+        pairs = short * (short + 1) // 2 + (queries - short) * keys
+        return int(whole * pairs // (queries * keys))
+
+    return flops
+
+
+FORMULAS: dict[Any, Callable[..., int]] = {
+    **{
+        operator: _attention(operator)
+        for kind in ("flash_attention_for_cpu", "flash_attention", "efficient_attention",
+                     "cudnn_attention")
+        for name in (kind, f"{kind}_backward")
+        if (operator := getattr(aten, f"_scaled_dot_product_{name}", None)) is not None
+    },
     aten.mv: lambda matrix, *_, **__: 2 * math.prod(matrix),
     aten.addmv: lambda bias, matrix, *_, **__: 2 * math.prod(matrix),
     aten.dot: lambda one, *_, **__: 2 * math.prod(one),
-}
-"""FLOPs from the arguments' shapes, for operators that torch's own counter counts as 0.
+}  # fmt: skip
+"""FLOPs from the arguments, for operators that torch's own counter counts as 0 or otherwise.
 
-Attention on a CPU (https://github.com/pytorch/pytorch/issues/195460) counts as on CUDA, causal or
-not: both products in full. Backward has five: one of these again, and two for gradients of each.
+Attention on a CPU (https://github.com/pytorch/pytorch/issues/195460) counts as on CUDA: forward has
+two products, backward five: one of these again, and two for gradients of each.
 """
 
 MATRIX_WORDS = frozenset(
@@ -214,7 +238,7 @@ def count(built: Built) -> WorkCounts:
     training step also writes the weights that have gradients and the optimizer's state. What
     activation checkpointing computes a second time counts twice.
     """
-    counter = FlopCounterMode(display=False, custom_mapping=MISSING_FORMULAS)
+    counter = FlopCounterMode(display=False, custom_mapping=FORMULAS)
     try:
         with built.keep_state():
             changed = built.state.written(built.live)

@@ -7,9 +7,11 @@ that an empty batch runs the same operators as the real batch, which is checked.
 from __future__ import annotations
 
 import random
+import traceback
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from statistics import median
 
 import torch
@@ -19,6 +21,7 @@ from modescope.bench.case.operator_comparison import OperatorComparison, Operato
 from modescope.bench.devices.devices import Hardware, Step, prepare_call
 from modescope.bench.records.cases import Budget, Model, Variant
 from modescope.bench.records.errors import one_line
+from modescope.bench.records.paths import ROOT, is_installed
 from modescope.bench.steps import backends, modes
 from modescope.bench.steps.module_state import keep_state
 from modescope.bench.steps.phases import ONE_CALL
@@ -28,6 +31,8 @@ from modescope.bench.timing.rounds import Clock, Side, settling_calls
 from modescope.bench.timing.timers import calls_for, host, reading_cost
 
 WARM_UP_CALLS = 3
+
+BENCH = str(ROOT / "bench")
 
 NO_LAUNCHES = (
     "guards and wrapper only: code compiled for an empty batch leaves out kernels and nearly all "
@@ -81,8 +86,16 @@ def prepare(
         for _ in range(WARM_UP_CALLS):
             step()
     except Exception as error:
-        return None, f"the model cannot take an empty batch ({one_line(error, 120)})"
+        return None, f"an empty batch fails{_place(error)} ({one_line(error, 120)})"
     return step, note
+
+
+def _place(error: Exception) -> str:
+    """Says where the program called what raised `error`, which may be an operator of torch."""
+    frames = traceback.extract_tb(error.__traceback__)
+    outside = [each for each in frames if not is_installed(each.filename)
+               and not each.filename.startswith(("<", BENCH))]  # fmt: skip
+    return f" at {Path(outside[-1].filename).name}:{outside[-1].lineno}" if outside else ""
 
 
 def clock(steps: Sequence[Step], device: Hardware, budget: Budget) -> Clock:

@@ -351,8 +351,8 @@ class Profiled:
 
     The durations are first related to the machine's speed beside each call. Operators are those
     that torch's dispatcher calls. Kernels are the GPU's; on a CPU a kernel is the outermost
-    operator that does work of its own, or a fused C++ kernel (which shows in the profile after the
-    case was compiled once more).
+    operator that does work of its own, or a generated C++ function, which may hold several loops
+    (and shows in the profile after the case was compiled once more).
     """
 
     ops_dispatched: int | None = nullable("operators that no other operator called")
@@ -459,8 +459,8 @@ class WorkCounts:
     """The work of one call: operations and bytes."""
 
     flops: int | None = nullable(
-        "of matrix products, convolutions and attention; a multiply-add is two; recomputation "
-        "counts again"
+        "of matrix products, convolutions and attention (causal: what is not masked); a "
+        "multiply-add is two; recomputation counts again"
     )
     least_bytes: int | None = nullable(
         "weights and inputs read once, outputs written once; in training trained weights and "

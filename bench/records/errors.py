@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import signal
 import sys
 from collections.abc import Iterator
@@ -56,6 +57,14 @@ def note_place(place: str) -> Iterator[None]:
     except Exception as error:
         error.add_note(place)
         raise
+
+
+_OF_A_SIZE = re.compile(r"size mismatch|\.size\(\)\[|\.shape\[")
+
+
+def is_of_a_size(reason: str) -> bool:
+    """Whether torch's reason for compiling again is that a tensor has another size."""
+    return _OF_A_SIZE.search(reason) is not None
 
 
 def one_line(error: BaseException, limit: int = 300) -> str:

@@ -30,7 +30,7 @@ from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.utils import get_compilation_metrics
 
 from modescope.bench.records.cases import Model
-from modescope.bench.records.errors import one_line
+from modescope.bench.records.errors import is_of_a_size, one_line
 from modescope.bench.records.paths import is_of_python
 from modescope.bench.steps.evidence import compilation
 from modescope.bench.steps.evidence.mode_effect import GraphBreaks, Site, breaks_summary
@@ -60,9 +60,19 @@ _RESUMED = re.compile(r"torch_dynamo_resume_in_(.+)_at_\d+")
 
 GAVE_UP = (
     "torch.compile compiled the same code again and again and gave up at its limit "
-    "(recompile_limit={limit}), where torch by default goes on in eager{why}; keep a value that "
-    "changes from call to call in a tensor, because a number is a constant of the compiled code"
+    "(recompile_limit={limit}), where torch by default goes on in eager{why}; {remedy}"
 )
+
+OF_VALUES = (
+    "keep a value that changes from call to call in a tensor, because a number is a constant of "
+    "the compiled code"
+)
+
+OF_SIZES = (
+    "a size changes from call to call: compile for all sizes (mode=compile-dynamic), or pad to few "
+    "sizes"
+)
+"""What to do if the last reason to compile again was a value, or a size."""
 
 FAILED = "{}, which torch.compile failed to compile ({})"
 
@@ -251,7 +261,9 @@ def failure_reason(error: Exception, model: Model) -> str | None:
     if isinstance(error, FailOnRecompileLimitHit):
         last_first = compilation.recompile_reasons(reversed(get_compilation_metrics()))
         why = f"; its last reason: {last_first[0]}" if last_first else ""
-        return GAVE_UP.format(limit=torch._dynamo.config.recompile_limit, why=why)
+        remedy = OF_SIZES if is_of_a_size("".join(last_first[:1])) else OF_VALUES
+        limit = torch._dynamo.config.recompile_limit
+        return GAVE_UP.format(limit=limit, why=why, remedy=remedy)
     if not isinstance(error, (*STOPS, *UNBREAKABLE)):
         return None
     may_break = model.fullgraph and not isinstance(error, UNBREAKABLE)

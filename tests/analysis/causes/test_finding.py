@@ -13,9 +13,11 @@ from modescope.analysis.causes.types import (
     DECISIVE,
     GAIN,
     HINT,
+    LIMIT,
     LOSS,
     PART,
     REST,
+    SETTING,
     Cause,
     Context,
     Evidence,
@@ -93,6 +95,30 @@ def test_parts_explain_a_loss_if_together_they_are_most_of_it(
     found = find_causes(Context(row), [_planted(code, PART, share) for code, share in parts])
     assert {one.kind for one in found} == {kind}
     assert (f"{lead(row)};" in found[0].text) is (kind == REST)
+
+
+@pytest.mark.parametrize(
+    ("speedup", "kind"), [(0.5, SETTING), (0.97, SETTING), (0.995, PART), (1.05, PART), (2.0, REST)]
+)
+def test_what_limits_a_gain_explains_little_gain_only(
+    tmp_path: Path, speedup: float, kind: int
+) -> None:
+    (row,) = rows_of([record("compile", speedup=speedup, spread=0.002)], tmp_path)
+    limit, part = _planted("limit", LIMIT, 0.9), _planted("part", PART, 0.6)
+    (found,) = find_causes(Context(row), [limit])
+    assert found.kind == kind
+    assert (f"{lead(row)};" in found.text) is (kind != PART)
+    both = codes(find_causes(Context(row), [limit, part]))
+    assert both == (["part", "limit"] if kind == SETTING else ["limit", "part"])
+
+
+def test_a_loss_with_a_wide_interval_is_explained_by_its_end(tmp_path: Path) -> None:
+    """The speedup is 0.8, and may be 0.5: of a loss of a half 0.3 is not most."""
+    (row,) = rows_of([record("compile", speedup=0.8, spread=0.002)], tmp_path)
+    for low, kind in ((0.79, PART), (0.5, REST)):
+        wide = {**row, "speedup_ci_low": low}
+        (found,) = find_causes(Context(wide), [_planted("part", PART, 0.3)])
+        assert found.kind == kind
 
 
 def test_losers_come_first_then_modes_without_gain_then_gains_each_cause_once(

@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from modescope.analysis.derive.flags import (
     CONDITIONS,
     FLAGS,
     GATE,
+    LONGER,
     SLOW,
     Figure,
     banner,
@@ -19,6 +21,7 @@ from modescope.analysis.derive.flags import (
     legend,
 )
 from modescope.analysis.derive.profile import DOUBTS
+from modescope.analysis.derive.registry import derived
 from modescope.analysis.format import cells
 from modescope.bench.case.profiler.profile import CHECKS
 from modescope.bench.records.columns import estimate_columns
@@ -26,6 +29,7 @@ from modescope.bench.records.results import Record
 from modescope.bench.stats.diagnostics import DIAGNOSTICS
 from modescope.bench.summary import RULES
 from tests.helpers.derivations import studies_of, values_of_each
+from tests.helpers.paths import REFERENCE
 from tests.helpers.studies import PACE_S, blocks, cpu_clocks, cuda_clocks, record
 
 
@@ -143,6 +147,28 @@ def test_both_rows_are_flagged_where_their_device_times_differ(tmp_path: Path) -
     assert _contradicted(tmp_path, pairs) == [expected for _, expected in planted]
 
 
+@pytest.mark.parametrize(("kernels", "expected"), [(None, BOTH), (2, BOTH), (4, set())])
+def test_pauses_between_kernels_that_a_graph_shortens_are_no_contradiction(
+    kernels: int | None, expected: set[str], tmp_path: Path
+) -> None:
+    """The graph saves 4 µs of 40 beyond the tolerance, a microsecond a kernel."""
+    graph = _eager("cuda-graph", 36.1e-6 / APART)
+    pair = [_eager("inference_mode", kernels=kernels), graph]
+    assert _contradicted(tmp_path, [pair]) == [expected]
+
+
+def test_no_kept_row_of_a_gpu_contradicts_its_graph() -> None:
+    for study in ("nvidia-h100", "nvidia-h100/bf16", "nvidia-h100/training"):
+        rows = derived(str(REFERENCE / study))
+        assert [GATE for flags in rows["flags"] if GATE in flags] == []
+
+
+def test_a_profile_that_is_far_longer_than_the_clock_is_flagged(tmp_path: Path) -> None:
+    spans = [None, 399e-6, 401e-6]
+    runs = [{"profiled_span_s": one} for one in spans]
+    assert _flags(tmp_path, 100e-6, *runs) == [[], [], [LONGER]]
+
+
 def test_only_trusted_rows_of_the_same_kernels_are_compared(tmp_path: Path) -> None:
     differing: list[dict[str, Any]] = [
         {"grad": "no_grad"}, {"dtype": "bf16", "baseline_dtype": "bf16"}, {"shape": '{"batch":5}'},
@@ -198,8 +224,9 @@ def test_every_flag_is_explained_and_no_other() -> None:
         "other_operators", "settings_changed", "profile_empty",
     }  # fmt: skip
     of_profiles = {name for name, _ in CHECKS}
-    assert {*DIAGNOSTICS, *RULES, GATE, SLOW, *of_measuring, *of_profiles} == set(FLAGS)
-    assert {"profile_empty", *of_profiles} == DOUBTS
+    known = {*DIAGNOSTICS, *RULES, GATE, SLOW, LONGER, *of_measuring, *of_profiles}
+    assert known == set(FLAGS)
+    assert {"profile_empty", LONGER, *of_profiles} == DOUBTS
 
 
 def row(*flags: str, **columns: Any) -> dict[str, Any]:

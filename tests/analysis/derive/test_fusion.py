@@ -108,3 +108,11 @@ def test_launch_gain_is_null_at_another_dtype_than_the_baseline(tmp_path: Path) 
     same = record("inference_mode", 100e-6, 1.2, dtype="bf16", **cuda_clocks(90e-6, 30e-6))
     ((row, _),) = studies_of(tmp_path, [[autocast, same]])
     assert (row["fusion_gain"], row["launch_gain"]) == (pytest.approx(1.5), None)
+
+
+def test_eager_in_a_graph_fuses_nothing_and_gains_by_launching(tmp_path: Path) -> None:
+    eager = record("inference_mode", 100e-6, 1.2, **cuda_clocks(90e-6, 30e-6))
+    graph = record("cuda-graph", 50e-6, 2.4, **cuda_clocks(8e-6, 28e-6))
+    ((_, row),) = studies_of(tmp_path, [[eager, graph]])
+    assert (row["fusion_gain"], row["fusion_speedup"]) == (None, None)
+    assert row["launch_gain"] == pytest.approx(row["speedup_same_grad"])

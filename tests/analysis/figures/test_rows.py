@@ -86,10 +86,8 @@ def test_fusion_spans_the_work_and_the_kernels_of_eager_and_of_the_mode(tmp_path
         record("cuda-graph", 134.4e-6 / 2.5, 2.5, **cuda_clocks(8e-6, 41e-6)),
     )
     work, kernels = panels(FUSION.draw(rows)).values()
-    assert names(work) == ["compile", "cuda-graph"]
-    ends = [np.ravel(line.get_xdata()).tolist() for line in work.lines]
-    assert ends == [pytest.approx([25, 40]), pytest.approx([40, 41])]
-    # the graph was not profiled
+    assert names(work) == ["compile"]  # a graph of eager's kernels fuses nothing
+    assert [np.ravel(line.get_xdata()).tolist() for line in work.lines] == [pytest.approx([25, 40])]
     assert [np.ravel(line.get_xdata()).tolist() for line in kernels.lines] == [[9, 42]]
     assert numbers(kernels)[0].startswith("1.60× [")
 

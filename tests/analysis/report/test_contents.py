@@ -12,7 +12,7 @@ from modescope.analysis.causes import finding
 from modescope.analysis.derive.registry import derived
 from modescope.analysis.derive.select import ordered
 from modescope.analysis.recommend.decide import recommend
-from modescope.analysis.report import report, study
+from modescope.analysis.report import first_screen, report, study
 from modescope.analysis.report.chapters import chapters
 from modescope.analysis.report.environment import environments
 from modescope.analysis.report.first_screen import answer_cards
@@ -52,6 +52,22 @@ def test_a_cause_too_small_for_the_difference_is_not_named(
     (card,) = answer_cards(whole, [])["works"]
     (line,) = (line for line in card.blocks[0].why if line.label.startswith("Why not"))
     assert ("casts" in line.text) == named
+
+
+@pytest.mark.parametrize(("low", "named"), [(1.39, True), (0.9, False)])
+def test_of_a_wide_interval_a_cause_has_to_explain_the_largest_difference(
+    tmp_path: Path, low: float, named: bool
+) -> None:
+    """Casts take 0.25 of a call that may take 1.8 or 2.8 times as long as the best one's."""
+    casts = profiled(1e-3, ("aten::_to_copy", 24, 0.25e-3))
+    best = record("inference_mode", speedup=2.5, dtype="bf16", baseline_dtype="fp32")
+    whole = shown(tmp_path, EAGER, best, record("amp", speedup=1.4, **casts))
+    chosen, row = (
+        next(one for one in whole.by_id.values() if one["mode"] == mode)
+        for mode in ("inference_mode", "amp")
+    )
+    found = first_screen._cause(whole, {**row, "speedup_ci_low": low}, chosen)
+    assert (found is not None) is named
 
 
 def test_whatever_sets_works_apart_makes_another_heading(tmp_path: Path) -> None:

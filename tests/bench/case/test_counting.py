@@ -217,18 +217,38 @@ def test_trained_parameters_are_read_and_written(
     assert found.eager_bytes > found.least_bytes
 
 
-def test_training_attention() -> None:
-    """Causal or not: both products in full."""
+@pytest.mark.parametrize("causal", [False, True])
+def test_training_attention(causal: bool) -> None:
+    """Seven products, of causal attention for the pairs of a query and a key before it only."""
     batch, heads, seq, width = 2, 3, 8, 4
 
     def attend(weight: Tensor, x: Tensor) -> dict[str, Tensor]:
         y = x * weight
-        return {"loss": scaled_dot_product_attention(y, y, y, is_causal=True).sum()}
+        return {"loss": scaled_dot_product_attention(y, y, y, is_causal=causal).sum()}
 
     found = worked(
         lambda: (Applies(attend), (torch.randn(batch, heads, seq, width),)), loss="output"
     )
-    assert found.flops == 7 * 2 * batch * heads * seq * seq * width
+    pairs = seq * (seq + 1) // 2 if causal else seq * seq
+    assert found.flops == 7 * 2 * batch * heads * pairs * width
+
+
+@pytest.mark.parametrize(
+    ("queries", "keys", "pairs"), [(8, 8, 36), (3, 8, 6), (8, 3, 6 + 5 * 3), (0, 8, 0)]
+)
+@pytest.mark.parametrize("backend", ["flash", "efficient", "cudnn"])
+def test_causal_attention_of_a_gpu_counts_what_is_not_masked(
+    backend: str, queries: int, keys: int, pairs: int
+) -> None:
+    operator = getattr(torch.ops.aten, f"_scaled_dot_product_{backend}_attention")
+    named = [each.name for each in operator.default._schema.arguments]
+    shapes = {"query": (2, 3, queries, 4), "key": (2, 3, keys, 4), "value": (2, 3, keys, 4)}
+    given = [{**shapes, "is_causal": True}.get(name) for name in named]
+    products = 2 * 2 * 2 * 3 * 4  # two of them, a product and a sum each
+    assert counting.FORMULAS[operator](*given) == products * pairs
+    masked = [False if name == "is_causal" else one for name, one in zip(named, given, strict=True)]
+    assert counting.FORMULAS[operator](*masked) == products * queries * keys
+    assert counting.FORMULAS[operator](*given[:3], is_causal=True) == products * pairs
 
 
 @pytest.mark.parametrize("name", LEARNERS)

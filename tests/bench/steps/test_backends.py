@@ -98,7 +98,12 @@ def test_options_of_the_compiler_add_to_those_of_its_mode(
 ) -> None:
     """torch.compile takes either a mode or options."""
     asked: list[dict[str, Any]] = []
-    monkeypatch.setattr(torch, "compile", lambda module, **given: (asked.append(given), module)[1])
+
+    def compiling(module: torch.nn.Module, **given: Any) -> torch.nn.Module:
+        asked.append(given)
+        return module
+
+    monkeypatch.setattr(torch, "compile", compiling)
     wanted = variant(compile=compile_mode, options='{"max_fusion_size":8}')
     made = modes.build(build(model(tells), {}), wanted, True, Cpu(), ONE_CALL)
     assert made.target is made.subject.module

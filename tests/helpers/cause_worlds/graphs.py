@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from tests.helpers.causes import World, last
+from tests.helpers.causes import World, alone, first, kernels, last, profiled
 from tests.helpers.studies import cuda_clocks, record
 
+PRODUCT = ("nvjet_sm90_tst_128x64", 4, 50e-6)
 NO_GPU = "CUDA graphs need a GPU: on a CPU this runs without CUDA graphs"
 NO_CHOICE = "there was nothing to choose"
 RESIZED = "[\"tensor 'x' size mismatch at index 1. expected 128, actual 192\"]"
 SKIPPED = '["skipping cudagraphs due to mutated inputs (1 instances)"]'
 
 WARNED = '["CUDAGraph supports dynamic shapes ... We have observed 9 distinct sizes."]'
+
+COPY = "void multi_tensor_apply_kernel<UnaryOpFunctor<float, 2>, Copy<float, float> >"
+FOR_STATES = "void multi_tensor_apply_kernel<BinaryOpListAlphaFunctor<float> >"
 
 WORLDS = {
     "not_graphed": World(
@@ -57,6 +61,35 @@ WORLDS = {
             "a CPU": last(device="cpu"),
         },
         still={"torch warned of it": last(recompile_reasons="[]", torch_warnings=WARNED)},
+    ),
+    "input_copies": World(
+        [
+            record("inference_mode", 100e-6, 1.0, **cuda_clocks(40e-6, 50e-6)),
+            record("reduce-overhead", 125e-6, 0.8, graph_launches=1,
+                   **cuda_clocks(60e-6, 60e-6), **profiled(150e-6, (COPY, 1, 10e-6), PRODUCT)),
+        ],
+        "it copies its inputs into the graph's buffers, 10.0 µs of the 60.0 µs that the device "
+        "works.",
+        share=10 / 125,
+        silent={
+            "a mode that records no graphs": last(compile_mode="default"),
+            "no graph was launched": last(graph_launches=0),
+            "a step of training": last(phase="train"),
+            "a kernel of an optimizer": last(heaviest_kernels=kernels((FOR_STATES, 1, 10e-6))),
+            "eager copies as well": first(**profiled(100e-6, (COPY, 1, 10e-6))),
+            "less than 3 % of the device's time": last(
+                heaviest_kernels=kernels((COPY, 1, 1.7e-6), PRODUCT)
+            ),
+            "a profile that contradicts the clocks": last(
+                flags=["profile_contradicts_device_time"]
+            ),
+        },
+        still={
+            "3 % of the device's time": last(
+                heaviest_kernels=kernels((COPY, 1, 1.9e-6), PRODUCT)
+            ),
+            "no plain eager": alone,
+        },
     ),
     "device_is_the_limit": World(
         [

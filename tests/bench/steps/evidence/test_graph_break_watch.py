@@ -244,9 +244,18 @@ def test_the_reason_is_the_line_with_the_kind_of_break(text: str, reason: str) -
     assert graph_break_watch._reason(text) == reason
 
 
-def test_the_last_reason_to_compile_again_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    metrics = [CompilationMetrics(recompile_reason=reason) for reason in ("a", "b", "a", None)]
+@pytest.mark.parametrize(
+    ("last", "advised"),
+    [
+        ("a", graph_break_watch.OF_VALUES),
+        ("tensor 'x' size mismatch at index 1. expected 16, actual 22", graph_break_watch.OF_SIZES),
+    ],
+)
+def test_the_last_reason_to_compile_again_is_named(
+    last: str, advised: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    metrics = [CompilationMetrics(recompile_reason=reason) for reason in ("a", "b", last, None)]
     monkeypatch.setattr(graph_break_watch, "get_compilation_metrics", lambda: metrics)
     model = probe_models.model(probe_models.scaled)
     reason = graph_break_watch.failure_reason(FailOnRecompileLimitHit(), model)
-    assert "its last reason: a;" in (reason or "")
+    assert f"its last reason: {last}; {advised}" in (reason or "")

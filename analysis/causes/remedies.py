@@ -1,0 +1,109 @@
+"""Remedies that depend on the device and on what else the study has measured.
+
+What it has measured as no faster is not advised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from modescope.analysis.causes.evidence import Kernel
+from modescope.analysis.causes.outcome import is_compiled
+from modescope.analysis.causes.types import Context
+from modescope.analysis.format import numbers, phrases
+from modescope.bench.records.cpu import BF16
+from modescope.bench.records.errors import is_of_a_size
+from modescope.bench.stats.estimates import quotient, stored_ratio
+
+CAPTURING = ("reduce-overhead", "max-autotune")
+"""Modes of torch.compile that record CUDA graphs."""
+
+FASTER_DEVICE = "Only less work, or a faster device, helps."
+FOR_SIZES = "Compile once for all sizes (mode=compile-dynamic), or pad to fewer sizes (calls.pad)."
+PAD = "Pad to fewer sizes (calls.pad)."
+ATEN_ONLY = "torch._inductor.config.max_autotune_gemm_backends = 'ATEN'"
+
+
+def unrefuted(context: Context, *modes: str) -> list[str]:
+    """Returns those of `modes`, which are alike, that the study does not show to be no remedy.
+
+    These are the ones measured as faster than the row at its dtype; all others than the row's own
+    if none was measured.
+    """
+    row = context.row
+    lows = {one["mode"]: one["speedup_ci_low"] for one in context.siblings
+            if one["dtype"] == row["dtype"] and one["mode"] in modes}  # fmt: skip
+    if lows:
+        return [mode for mode in modes if lows.get(mode, 0.0) > row["speedup_ci_high"]]
+    return [mode for mode in modes if mode != row["mode"]]
+
+
+def less_work(context: Context) -> str:
+    """Returns a sentence that advises how to make the kernels cheaper on this device."""
+    row = context.row
+    same = [one for one in context.siblings if one["dtype"] == row["dtype"]]
+    first = max(same, key=lambda one: one["speedup_ci_low"], default=None)
+    last_resort = FASTER_DEVICE
+    if first is not None and first["speedup_ci_low"] > row["speedup_ci_high"]:
+        ratio = quotient(stored_ratio(first, "speedup"), stored_ratio(row, "speedup"))
+        assert ratio is not None
+        than = phrases.variant(row)
+        last_resort = f"{phrases.variant(first)} is {numbers.middle(ratio)} as fast as {than}."
+    elif not phrases.on_cuda(row):
+        last_resort = "Only less work, more threads or a faster device help."
+    if row["dtype"] not in ("fp32", "tf32"):
+        return last_resort
+    lower = [one for one in context.siblings if one["dtype"] in ("bf16", "fp16")]
+    best = max(lower, key=lambda one: one["speedup_ci_low"], default=None)
+    if best is not None and best["speedup_ci_low"] > row["speedup_ci_high"]:
+        fast = numbers.middle(stored_ratio(best, "speedup"))
+        named, than = phrases.variant(best), phrases.baseline(best)
+        return f"Lower the precision: {named} is {fast} as fast as {than}."
+    sets = row["cpu_instructions"]
+    is_native = phrases.on_cuda(row) or (sets is not None and not BF16.isdisjoint(sets.split()))
+    keeps = bool(row.get("dtypes_kept"))  # floats that a lower precision would not change
+    if is_native and best is None and not keeps:
+        return "Try a lower precision (dtype=bf16)."
+    return last_resort
+
+
+def less_overhead(context: Context) -> str:
+    """Advises how to make overhead a smaller part of a call."""
+    row, more_work = context.row, "give each call more work, such as a larger batch"
+    captures = row["graph"] or row["compile_mode"] in CAPTURING
+    graphs = ("compile-cuda-graph",) if captures else ("reduce-overhead", "cuda-graph")
+    left = unrefuted(context, *graphs) if phrases.on_cuda(row) and not row["graph"] else []
+    if left:
+        what = "the whole call" if captures else "CUDA graphs"
+        modes = " or ".join(f"mode={mode}" for mode in left)
+        return f"Capture {what} ({modes}), or {more_work}."
+    if is_compiled(row) or row["graph"]:
+        return f"{more_work[0].upper()}{more_work[1:]}; at this size eager may be the better mode."
+    if any(
+        one["compile_mode"] == "default" and one["dtype"] == row["dtype"]
+        for one in context.siblings
+    ):  # were it faster, it would be recommended
+        return f"{more_work[0].upper()}{more_work[1:]}."
+    return f"Compile it (mode=compile), or {more_work}."
+
+
+def for_changes(context: Context, reasons: Sequence[str]) -> str:
+    """Returns the remedy for compiling again and again, for these reasons of torch."""
+    if not reasons or not all(map(is_of_a_size, reasons)):
+        return "Keep constant what the reason names."
+    once = unrefuted(context, "compile-dynamic")
+    return FOR_SIZES if once else PAD
+
+
+def other_kernels(context: Context, new: Sequence[Kernel]) -> str:
+    """Returns the remedy for generated kernels that are slower than those they replace.
+
+    Modes that tune run the same kernels, with CUDA graphs or without.
+    """
+    tuned = context.row["compile_mode"].startswith("max-autotune")
+    left = unrefuted(context, "compile" if tuned else "max-autotune-no-cudagraphs")
+    if any(one.is_template for one in new):
+        use = "".join(f"Use mode={mode}, or let" for mode in left) or "Let"
+        return f"{use} autotuning choose from ATen's products only ({ATEN_ONLY})."
+    leave = "".join(f"Try mode={mode}, or leave" for mode in left) or "Leave"
+    return f"{leave} this part of the model uncompiled."
