@@ -24,8 +24,9 @@ from tests.helpers.studies import cpu_clocks, cuda_clocks, not_measured, record,
 
 def test_p95_is_read_from_single_calls_and_needs_a_hundred(tmp_path: Path) -> None:
     calls = tuple(n * 1e-6 for n in range(1, 102))  # 1 ... 101 µs: 95 % lie at or below 96
-    some = (record(latency_calls_s=each) for each in (calls, calls[:99]))
-    assert values_of_each(tmp_path, "latency_p95_s", some) == [pytest.approx(96e-6), None]
+    some = (record(latency_calls_s=calls[:number]) for number in (101, 100, 99))
+    expected = [pytest.approx(96e-6), pytest.approx(95.05e-6), None]
+    assert values_of_each(tmp_path, "latency_p95_s", some) == expected
 
 
 def test_rows_without_enough_rounds_or_a_baseline_have_no_verdict(tmp_path: Path) -> None:
