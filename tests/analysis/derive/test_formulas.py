@@ -16,7 +16,7 @@ from modescope.analysis.derive.select import latest
 from modescope.analysis.format import phrases
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.load import read
-from tests.helpers.derivations import rows_of_each, values_of_each
+from tests.helpers.derivations import rows_of_each, studies_of, values_of_each
 from tests.helpers.pass_columns import BOUNDS, GENERATED, memory, profiled
 from tests.helpers.paths import REFERENCE
 from tests.helpers.studies import cpu_clocks, cuda_clocks, not_measured, record, save
@@ -96,6 +96,14 @@ def test_without_a_baseline_the_latency_is_what_the_clock_read(
     )
     assert row["latency_paired_s"] == row["latency_s"]
     assert row["latency_paired_ci_low_s"] == row["latency_ci_low_s"]
+
+
+def test_latencies_are_paired_within_a_budget(tmp_path: Path) -> None:
+    """The baseline took 100 µs in one budget and 200 µs in the other."""
+    both = [record("compile", 50e-6, 2.0), record("no_grad", 100e-6, 2.0, budget="smoke")]
+    (rows,) = studies_of(tmp_path, [both])
+    paired = {row["mode"]: row["latency_paired_s"] for row in rows}
+    assert paired == pytest.approx({"compile": 50e-6, "no_grad": 100e-6})
 
 
 def _bounded(folder: Path, *changes: dict[str, Any]) -> list[Row]:
