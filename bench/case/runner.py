@@ -362,5 +362,4 @@ def _prove(
         baseline_latency_rounds_s=None,
         case_ran_first=None,
         baseline_device_rounds_s=None,
-        baseline_dispatch_rounds_s=None,
     )

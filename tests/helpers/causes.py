@@ -62,7 +62,9 @@ Change = Callable[[Sequence[Row]], Sequence[Row]]
 
 @dataclass(frozen=True)
 class World:
-    """A study whose last row has the cause, with the sentence and the share of a call expected.
+    """A study whose last row has the cause, with the share of a call expected.
+
+    `figures` are what the cause's sentence takes from the rows, in its order.
 
     `silent` has, by a description, changes after which the cause must not be found; each changes
     one fact that the rule depends on. `still` has changes after which it must be found. Where a
@@ -70,7 +72,7 @@ class World:
     """
 
     records: Sequence[Record]
-    sentence: str
+    figures: Sequence[str]
     silent: Mapping[str, Change]
     still: Mapping[str, Change] = field(default_factory=dict)
     share: float | None = None

@@ -175,6 +175,7 @@ def test_graphs_that_the_study_has_measured_as_slower_are_not_advised(
         ({"cpu_instructions": "avx2"}, None, "Only less work, more threads"),
         ({"cpu_instructions": NATIVE}, 2.0, "Lower the precision: amp bf16 is 2.00× as fast"),
         ({"cpu_instructions": NATIVE}, 0.6, "Only less work, more threads"),
+        ({"cpu_instructions": NATIVE}, 1.01, "Only less work, more threads"),  # intervals overlap
         ({"device": "cuda", "bound_by": "work"}, 0.6, "Only less work, or a faster device"),
     ],
 )

@@ -5,6 +5,7 @@ The worlds are in `tests/helpers/cause_worlds`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
@@ -42,7 +43,7 @@ def test_each_cause_has_a_world_and_a_silent_one() -> None:
 @pytest.mark.parametrize("code", WORLDS)
 def test_it_is_named_with_its_figures(code: str, rows: RowsOf) -> None:
     (found,) = _named(code, rows(code))
-    assert found.sentence == WORLDS[code].sentence
+    assert re.search(".*".join(map(re.escape, WORLDS[code].figures)), found.sentence)
     assert found.share == pytest.approx(WORLDS[code].share, abs=0.01)
 
 

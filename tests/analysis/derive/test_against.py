@@ -214,6 +214,7 @@ UNUSABLE: list[dict[str, Any]] = [
         ("inference_mode", PRECISIONS[1:], [1.5]),  # the only one
         ("inference_mode", BASELINES, [1.2, 2.0]),  # of the same baseline
         ("no_grad", CACHES, [2.0, 2.0]),  # of the same compiler cache
+        ("no_grad", [CACHES[0], *CACHES[2:]], [1.6, 2.0]),  # or of the only one
         ("max-autotune (fullgraph=false)", APART, [1.5]),  # as the table names it
         ("max-autotune (fullgraph=false) fp32", APART, [1.5]),
         *(

@@ -16,7 +16,7 @@ from modescope.analysis.derive.select import latest
 from modescope.analysis.format import phrases
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.load import read
-from tests.helpers.derivations import rows_of_each, values_of_each
+from tests.helpers.derivations import rows_of_each, studies_of, values_of_each
 from tests.helpers.pass_columns import BOUNDS, GENERATED, memory, profiled
 from tests.helpers.paths import REFERENCE
 from tests.helpers.studies import cpu_clocks, cuda_clocks, not_measured, record, save
@@ -24,8 +24,9 @@ from tests.helpers.studies import cpu_clocks, cuda_clocks, not_measured, record,
 
 def test_p95_is_read_from_single_calls_and_needs_a_hundred(tmp_path: Path) -> None:
     calls = tuple(n * 1e-6 for n in range(1, 102))  # 1 ... 101 µs: 95 % lie at or below 96
-    some = (record(latency_calls_s=each) for each in (calls, calls[:99]))
-    assert values_of_each(tmp_path, "latency_p95_s", some) == [pytest.approx(96e-6), None]
+    some = (record(latency_calls_s=calls[:number]) for number in (101, 100, 99))
+    expected = [pytest.approx(96e-6), pytest.approx(95.05e-6), None]
+    assert values_of_each(tmp_path, "latency_p95_s", some) == expected
 
 
 def test_rows_without_enough_rounds_or_a_baseline_have_no_verdict(tmp_path: Path) -> None:
@@ -95,6 +96,14 @@ def test_without_a_baseline_the_latency_is_what_the_clock_read(
     )
     assert row["latency_paired_s"] == row["latency_s"]
     assert row["latency_paired_ci_low_s"] == row["latency_ci_low_s"]
+
+
+def test_latencies_are_paired_within_a_budget(tmp_path: Path) -> None:
+    """The baseline took 100 µs in one budget and 200 µs in the other."""
+    both = [record("compile", 50e-6, 2.0), record("no_grad", 100e-6, 2.0, budget="smoke")]
+    (rows,) = studies_of(tmp_path, [both])
+    paired = {row["mode"]: row["latency_paired_s"] for row in rows}
+    assert paired == pytest.approx({"compile": 50e-6, "no_grad": 100e-6})
 
 
 def _bounded(folder: Path, *changes: dict[str, Any]) -> list[Row]:

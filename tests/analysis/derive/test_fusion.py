@@ -106,7 +106,9 @@ def test_the_gains_are_null_without_a_trusted_reference_and_both_clocks(tmp_path
 def test_launch_gain_is_null_at_another_dtype_than_the_baseline(tmp_path: Path) -> None:
     autocast = record("amp-compile", 60e-6, 2.2, **cuda_clocks(50e-6, 20e-6))
     same = record("inference_mode", 100e-6, 1.2, dtype="bf16", **cuda_clocks(90e-6, 30e-6))
-    ((row, _),) = studies_of(tmp_path, [[autocast, same]])
+    in_fp32 = record("inference_mode", 110e-6, 1.1, **cuda_clocks(100e-6, 60e-6))
+    ((row, *_),) = studies_of(tmp_path, [[autocast, same, in_fp32]])
+    assert row["speedup_same_grad"] == pytest.approx(2.0)
     assert (row["fusion_gain"], row["launch_gain"]) == (pytest.approx(1.5), None)
 
 

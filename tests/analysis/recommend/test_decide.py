@@ -66,6 +66,7 @@ NO_SPEEDUP: dict[str, Any] = {"baseline_latency_rounds_s": None, "case_ran_first
 # 20 % faster and 7.2 s dearer: pays after 7.198 s / (0.2 * 357 us) = 100,800 calls.
 FIFTH = gains(1.2, first_call_s=7.2)
 FREE = gains(1.1, first_call_s=0.001)
+SIX = {"calls": '{"seq":[10,20,10,40,20,80]}'}  # calls that are timed together
 LIMIT = Wishes(memory_limit_bytes=50 * MIB)
 
 CASES = (
@@ -158,6 +159,12 @@ CASES = (
             "mode", "no_grad", {"compile": "unpaid"}, asked=Wishes(90_000)),
     Decided("as many calls as it takes to pay are too close to call", {"compile": FIFTH},
             "undecided", None, {"compile": "unpaid"}, asked=Wishes(104_000)),
+    Decided("few calls do not pay where six are timed together",
+            {"eager": SIX, "compile": FIFTH | SIX}, "baseline", "eager", {"compile": "unpaid"},
+            asked=Wishes(6 * 50_000)),
+    Decided("six times as many calls as of one size pay",
+            {"eager": SIX, "compile": FIFTH | SIX}, "mode", "compile",
+            asked=Wishes(6 * 200_000)),
     Decided("a first call that is not known cannot be weighed",
             {"compile": gains(1.3, first_call_s=None)},
             "nothing", None, {"compile": "first_call_unknown"}, asked=Wishes(1000)),

@@ -45,6 +45,7 @@ class Known(Check):
     reads_rounding: list[Variant] = field(default_factory=list)
     unfit: str | None = None
     seen: Seen = field(default_factory=Seen)
+    calmer: Known | None = None  # on other batches, to which perturbed runs move
 
     def examine(self, built: Built, variant: Variant) -> Deviation:
         return self.eager if built == EAGER else self.mode
@@ -61,7 +62,7 @@ class Known(Check):
             raise self.by_rounding
         if self.by_rounding is None:
             return None
-        return RoundingCheck(self, self.by_rounding, cast(Any, None))
+        return RoundingCheck(self.calmer or self, self.by_rounding, cast(Any, None))
 
     def examine_state(self, built: Built) -> StateCheck:
         return StateCheck()
@@ -113,6 +114,14 @@ def test_errors_that_eager_or_rounding_has_are_accepted(
     assert by is not None or not check.reads_rounding
     if by_rounding is LENIENT:
         assert (found.scale_error, found.scale_error_limit) == (0.02, 0.03)
+
+
+def test_on_calmer_batches_the_errors_and_the_limit_are_of_these(judged: Judged) -> None:
+    calmer = Known(deviation(2e-4), deviation(5e-4), None)
+    check = Known(deviation(SMALL), deviation(LARGE), CALM, calmer=calmer)
+    found = judged(check)
+    assert (found.eager_error, found.error) == (2e-4, 5e-4)
+    assert found.error_limit == accepted_error(2e-4, "fp32")
 
 
 @pytest.mark.parametrize(

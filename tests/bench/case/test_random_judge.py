@@ -1,7 +1,8 @@
-"""Which shifts of the means of random results rounding explains."""
+"""Which shifts of the means of random results rounding explains, and what is right or unjudged."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -18,7 +19,7 @@ from modescope.bench.records.results import Ended, Findings
 from modescope.bench.steps.checks import Check, Deviation, Limit, Seen
 from modescope.bench.steps.outputs import Outputs
 from modescope.bench.steps.subject import Built, Inputs, Subject
-from tests.helpers import probe_models
+from tests.helpers import planted, probe_models
 
 FP32, EAGER, MODE = (cast(Built, name) for name in ("eager at fp32", "eager", "mode"))
 
@@ -104,3 +105,28 @@ def test_at_fp32_rounding_explains_no_shift(judged: Judged) -> None:
         judged(check, probe_models.variant("fp32"))
     calls = random_judge.CALLS + random_judge.MORE_CALLS
     assert check.asked.count(FP32) == calls, "it is not compared with itself"
+
+
+@pytest.mark.parametrize(("last", "right"), [(1.0, True), (math.nan, False), (math.inf, False)])
+def test_a_baseline_is_right_if_every_output_is_finite(last: float, right: bool) -> None:
+    class Two(Dropped):
+        def results(self, built: Built) -> Outputs:
+            return {"a": NONE, "b": torch.tensor([1.0, last])}
+
+    unused: Any = None
+    judge = random_judge.RandomJudge(Two({}), unused, unused, unused, unused, Cpu())
+    assert judge.baseline_is_right(MODE, probe_models.variant(), Findings()) == (right, Findings())
+
+
+@pytest.mark.usefixtures("as_in_a_child")
+@pytest.mark.parametrize("unjudged", [True, False])
+def test_a_copy_without_randomness_that_cannot_be_judged_is_not_checked(
+    unjudged: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where rounding is chaotic."""
+    if unjudged:
+        monkeypatch.setattr(exact_judge, "judge", lambda *others: random_judge.NoJudge("chaos"))
+    case = planted.case_of(planted.DROPPING, "inference")
+    found = random_judge.check_without_randomness(case, probe_models.smoke(), Cpu(), Findings())
+    assert found.checked == ("not" if unjudged else "without_randomness")
+    assert (found.checked_note == "chaos") is unjudged

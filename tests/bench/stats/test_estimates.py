@@ -160,6 +160,18 @@ def test_an_order_effect_is_taken_off(effect: float, n: int) -> None:
     assert np.mean([contains(each, 1.0) for each in speedups]) >= 0.935
 
 
+def test_one_interrupted_round_does_not_change_what_is_taken_off() -> None:
+    """The slower of 21 rounds, half of them with an effect of 2 %, takes 5 times as long."""
+    first = np.arange(21) % 2 == 0
+    case_s, baseline_s = np.random.default_rng(8).lognormal(0, 0.002, (2, 21))
+    case_s[~first] *= 1.02
+    baseline_s[first] *= 1.02
+    calm = estimates.speedup(case_s, baseline_s, first)
+    case_s[np.argmax(case_s / baseline_s)] *= 5
+    assert calm.value == pytest.approx(1, abs=0.003)
+    assert estimates.speedup(case_s, baseline_s, first) == calm
+
+
 @pytest.mark.parametrize("n", [12, 20])
 def test_rounds_without_an_order_effect_stay_as_they_are(n: int) -> None:
     source = np.random.default_rng(5)

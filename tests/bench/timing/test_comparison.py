@@ -58,6 +58,21 @@ def test_the_device_is_looked_at_before_warm_up_and_after_timing() -> None:
     assert found.contention.watched_s > 0
 
 
+def test_the_speedup_is_without_an_effect_of_the_order() -> None:
+    """Of 21 rounds one order has one more, and its 2 % would be the median."""
+    device: Any = SimulatedDevice()
+    blocks = list[None]()
+
+    def equal() -> Step:
+        return step(device, (4e-5, 0.0), scale=lambda: 1.0 if len(blocks) % 2 else 1.02)
+
+    budget = replace(BUDGET, min_rounds=21, max_rounds=21)
+    found = comparison.compare(equal(), equal(), device, budget, 0, lambda: blocks.append(None))
+    assert len(blocks) == 42
+    assert found.speedup is not None
+    assert found.speedup.value == pytest.approx(1, abs=0.003)
+
+
 @pytest.mark.parametrize("slow_start", [settling(100, 3.0), decaying(2000, 3.0)])
 def test_warm_up_lasts_through_a_transient(slow_start: Scale) -> None:
     """100 slow calls are over before the minimum; an excess that fades over 2000 is not."""

@@ -19,7 +19,7 @@ FOR_STATES = "void multi_tensor_apply_kernel<BinaryOpListAlphaFunctor<float> >"
 WORLDS = {
     "not_graphed": World(
         [record("reduce-overhead", speedup=1.0, in_effect=False, in_effect_note=NO_GPU)],
-        f"no CUDA graph was launched ({NO_GPU}).",
+        [NO_GPU],
         silent={
             "in effect": last(in_effect=True),
             "for another reason": last(in_effect_note=NO_CHOICE),
@@ -29,7 +29,7 @@ WORLDS = {
     ),
     "not_in_effect": World(
         [record("max-autotune-no-cudagraphs", in_effect=False, in_effect_note=NO_CHOICE)],
-        f"torch ran something else: {NO_CHOICE}.",
+        [NO_CHOICE],
         silent={
             "in effect": last(in_effect=True),
             "no reason": last(in_effect_note=None),
@@ -38,8 +38,7 @@ WORLDS = {
     ),
     "partly_graphed": World(
         [record("reduce-overhead", speedup=1.0, cudagraph_skip_reasons=SKIPPED)],
-        "torch left a part out of its CUDA graphs "
-        "(skipping cudagraphs due to mutated inputs (1 instances)).",
+        ["skipping cudagraphs due to mutated inputs (1 instances)"],
         silent={
             "nothing was left out": last(cudagraph_skip_reasons="[]"),
             "all of it was left out": last(in_effect=False),
@@ -51,8 +50,7 @@ WORLDS = {
             record("reduce-overhead", 100e-6, 0.8, recompile_reasons=RESIZED,
                    **cuda_clocks(95e-6, 40e-6))
         ],
-        "a CUDA graph is recorded for each input size, several so far "
-        "(tensor 'x' size mismatch at index 1. expected 128, actual 192).",
+        ["several", "tensor 'x' size mismatch at index 1. expected 128, actual 192"],
         share=0.6,
         silent={
             "compiled again for another reason": last(recompile_reasons='["a global changed"]'),
@@ -68,8 +66,7 @@ WORLDS = {
             record("reduce-overhead", 125e-6, 0.8, graph_launches=1,
                    **cuda_clocks(60e-6, 60e-6), **profiled(150e-6, (COPY, 1, 10e-6), PRODUCT)),
         ],
-        "it copies its inputs into the graph's buffers, 10.0 µs of the 60.0 µs that the device "
-        "works.",
+        ["10.0 µs", "60.0 µs"],
         share=10 / 125,
         silent={
             "a mode that records no graphs": last(compile_mode="default"),
@@ -97,8 +94,7 @@ WORLDS = {
             record("cuda-graph", 100e-6, 1.0, graph_launches=1, launches=0,
                    **cuda_clocks(8e-6, 90e-6)),
         ],
-        "84 launches of eager became 1 graph launch, but the device works for 90.0 % [89.4, 90.6] "
-        "of a call.",
+        ["84 launches of eager", "1 graph launch", "90.0 % [89.4, 90.6]"],
         share=0.9,
         silent={
             "no graph was launched": last(graph_launches=0),

@@ -25,9 +25,7 @@ EAGER = _split("inference_mode", 1.0, profiled(400e-6, PRODUCT, ("aten::gelu", 3
 WORLDS = {
     "subnormal_numbers": World(
         [record("compile", speedup=63.0, subnormal='{"power": 1.0, "results of aten.sqrt": 0.5}')],
-        "the model computes with subnormal numbers, for which some kernels of a CPU take many "
-        "times longer than for others, in eager or compiled: power (100 %), results of aten.sqrt "
-        "(50 %).",
+        ["power (100 %)", "aten.sqrt (50 %)"],
         silent={
             "only ordinary numbers": last(subnormal=None),
             "on a GPU": last(device="cuda"),
@@ -38,8 +36,7 @@ WORLDS = {
             record("compile", speedup=1.0, spread=0.002,
                    **profiled(100e-6, ("aten::addmm", 4, 80e-6), FUSED))
         ],
-        "80 % of a call is kernels that it does not change (aten::addmm 80 %); if all else took "
-        "no time, its speedup would be 1.25×.",
+        ["80 % of a call", "aten::addmm 80 %", "1.25×"],
         share=0.8,
         silent={
             "less than half of a call": last(
@@ -63,8 +60,7 @@ WORLDS = {
             _split("compile", 2.0, profiled(200e-6, PRODUCT, ("x_cpp_fused_gelu_0", 1, 60e-6))
                    | {"generated_kernels": 1}),
         ],
-        "its kernels, 1 of them generated, take less time than eager's, which saves 50 % of the "
-        "baseline's call; 7 operators became 5 operators and generated functions.",
+        ["1 of them generated", "50 %", "7 operators became 5"],
         share=0.5,
         silent={
             "no kernel is generated": last(generated_kernels=0),
@@ -85,8 +81,7 @@ WORLDS = {
             EAGER,
             _split("compile", 0.5, profiled(800e-6, PRODUCT, ("x_cpp_fused_gelu_0", 3, 660e-6))),
         ],
-        "generated kernels take 660 µs, and the eager kernels that they replace 260 µs "
-        "(x_cpp_fused_gelu_0 82 %).",
+        ["660 µs", "260 µs", "x_cpp_fused_gelu_0 82 %"],
         share=0.5,
         silent={
             "not slower by the interval": last(speedup_ci_high=1.01),
@@ -104,8 +99,7 @@ WORLDS = {
     ),
     "near_floor": World(
         [record("no_grad", 100e-6, 1.0, **cpu_clocks(100e-6, 1e-6), **FLOOR)],
-        "reading weights and inputs once, at the bandwidth measured here, takes 91 % of the "
-        "kernels' time, so a call in fp32 can be at most 1.11× as fast.",
+        ["91 %", "fp32", "1.11×"],
         share=0.9,
         silent={
             "less than 0.7 of the longest work": last(latency_paired_ci_high_s=131e-6),
@@ -120,8 +114,7 @@ WORLDS = {
             record("compile", 200e-6, 1.25, spread=0.002, threads=2, case_id="other"),
             record("compile", 400e-6, 1.25, spread=0.002),
         ],
-        "with 1 thread a call takes 400.0 µs [399.9, 400.1], with 2 threads 200.0 µs [199.9, "
-        "200.1] (both at the machine's full pace).",
+        ["1 thread", "400.0 µs [399.9, 400.1]", "2 threads", "200.0 µs [199.9, 200.1]"],
         share=0.5,
         silent={
             "not faster by a tenth, by the intervals": first(latency_at_full_pace_ci_high_s=370e-6),

@@ -29,7 +29,7 @@ def _product(seconds: float, count: int = 4) -> str:
 WORLDS = {
     "casts": World(
         _study(0.4, ("aten::mm", 4, 150e-6), ("aten::_to_copy", 24, 820e-6)),
-        "82 % of a call is casts between fp32 and bf16 (24 casts per call).",
+        ["82 %", "fp32 and bf16", "24 casts"],
         share=0.82,
         silent={
             "no autocast": last(autocast=False),
@@ -46,8 +46,7 @@ WORLDS = {
     ),
     "no_native_dtype": World(
         _study(0.4, ("aten::mm", 4, 900e-6), instructions=NONE),
-        "this CPU has no bf16 instructions, and matrix products (aten::mm) take 900 µs in bf16 and "
-        "300 µs in fp32.",
+        ["CPU", "aten::mm", "900 µs in bf16", "300 µs in fp32"],
         share=0.6,
         silent={
             "a CPU with them": last(cpu_instructions=NATIVE),
@@ -60,7 +59,7 @@ WORLDS = {
     ),
     "slower_products": World(
         _study(0.4, ("aten::mm", 4, 900e-6)),
-        "matrix products (aten::mm) take 900 µs in bf16 and 300 µs in fp32.",
+        ["aten::mm", "900 µs in bf16", "300 µs in fp32"],
         share=0.6,
         silent={
             "a CPU without bf16": last(cpu_instructions=NONE),
@@ -73,7 +72,7 @@ WORLDS = {
     ),
     "faster_products": World(
         _study(2.0, ("aten::mm", 4, 100e-6)),
-        "matrix products (aten::mm) take 100 µs in bf16 and 300 µs in fp32.",
+        ["aten::mm", "100 µs in bf16", "300 µs in fp32"],
         share=0.5,
         silent={
             "products nearly as fast": last(heaviest_kernels=_product(241e-6)),
@@ -88,7 +87,7 @@ WORLDS = {
             record("no_grad", 100e-6, 1.0, **cuda_clocks(20e-6, 90e-6),
                    **profiled(100e-6, (SIMT, 4, 60e-6), ("other", 1, 30e-6)))
         ],
-        f"67 % of the kernels' time is products without tensor cores ({SIMT}).",
+        ["67 %", SIMT],
         share=0.6,
         silent={
             "products in tensor cores": last(

@@ -7,6 +7,7 @@ import json
 import pytest
 import torch
 from torch._dynamo.utils import CompilationMetrics
+from torch._inductor import metrics
 from torch._inductor.graph import GraphLowering
 
 from modescope.bench.records.columns import Compilations
@@ -105,7 +106,6 @@ runner = Runner(partitions=[partition_0,])
 """As it is written when CUDA graphs are on."""
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("code", [DIRECT, PARTITIONED], ids=["direct", "in partitions"])
 def test_calls_of_kernels_and_libraries_are_counted(code: str) -> None:
     """As Inductor of torch 2.11 writes them."""
@@ -115,3 +115,15 @@ def test_calls_of_kernels_and_libraries_are_counted(code: str) -> None:
     assert watched.symbolic_sizes == 0
     assert (columns.generated_kernels, columns.extern_calls) == (2, 3)
     assert columns.fallback_kernels == '["aten._scaled_dot_product_flash_attention.default"]'
+
+
+def test_a_second_watch_has_its_own_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where the model compiled a part of itself before."""
+    monkeypatch.setattr(metrics, "num_bytes_accessed", 100)
+    found = []
+    for accessed in (3000, 20, 0):
+        with compilation.watch_code() as watched:
+            GraphLowering.save_output_code(DIRECT)
+            metrics.num_bytes_accessed += accessed
+        found.append(watched.columns.bytes_accessed)
+    assert found == [3000, 20, None]

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch.amp.grad_scaler import GradScaler
 
 from modescope.bench.case.first_call import enter
 from modescope.bench.devices.devices import Cpu
@@ -135,9 +136,12 @@ def test_the_scale_settles_with_a_margin_to_overflow(factor: float, largest: flo
     trainer = trainer_of(made)
     trainer.adjust_start(made.step)
     assert trainer.start.scale == trainer.scaler.get_scale() == largest / HEADROOM
-    before = parameters(made)
+    before, new = parameters(made), GradScaler("cpu", init_scale=largest / HEADROOM)
     made.step()
     assert equal(before, parameters(made)) == math.isinf(factor)
+    assert trainer.scaler.state_dict() != new.state_dict()
+    trainer.restore()
+    assert trainer.scaler.state_dict() == new.state_dict()
 
 
 @pytest.mark.parametrize("checkpoint", RECOMPUTING)
