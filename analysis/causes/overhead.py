@@ -203,7 +203,15 @@ def grad_left_on(context: Context) -> Evidence | None:
     row = context.row
     if row["phase"] != "inference" or row["grad"] != "enabled" or row["speedup_ci_low"] is None:
         return None
-    same = ("dtype", "autocast", "compile_mode", "graph", "compile_options", "compile_cache")
+    same = (
+        "dtype",
+        "autocast",
+        "compile_mode",
+        "graph",
+        "axes",
+        "compile_options",
+        "compile_cache",
+    )
     others = [
         one
         for one in context.siblings

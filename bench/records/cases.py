@@ -44,8 +44,9 @@ class Mode:
         return Mode(self.name, grad or self.grad, self.autocast)
 
 
-PLAIN_EAGER = {"autocast": False, "compile_mode": "none", "graph": False}
-"""The axes of plain eager, except grad: no autocast, nothing compiled or captured."""
+PLAIN_EAGER = {"autocast": False, "compile_mode": "none", "graph": False, "axes": None}
+"""The columns of plain eager's axes, except grad: no autocast, nothing compiled or captured, and no
+further axis set."""
 
 
 @dataclass(frozen=True)
@@ -280,7 +281,8 @@ def _target_in_ids(target: str) -> str:
 def _axes(variant: Variant) -> dict[str, Any]:
     axes = {**non_defaults(variant.mode), "dtype": variant.dtype}
     del axes["name"]
-    axes.pop("dynamic", None)
+    for name in ("dynamic", "options"):
+        axes.pop(name, None)
     options = variant.mode.compile_options
     return {**axes, "compile_options": options} if options else axes
 

@@ -135,7 +135,7 @@ ONE_WRONG = {
     "weights were float32, float64 instead of bfloat16, float64": facts(
         CAST,
         built_dtypes=frozenset({"float32", "float64"}),
-        observed=Observed("enabled", "none", "float32, float64"),
+        observed=observed("enabled", "none", "float32, float64"),
     ),
     "another backend": facts(COMPILE, other_backend=True),
     "in eager ran f": facts(COMPILE, left_to_eager="f"),
