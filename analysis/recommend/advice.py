@@ -342,7 +342,7 @@ def remarks(answer: Recommendation) -> Iterator[str]:
         yield f"Less certain for {choice.mode}: {doubts}."
     if choice and (limited := phrases.power_limited(choice.row)):
         yield (
-            f"For {choice.mode} {limited}: its ratio holds for calls that alternate with those of "
+            f"{choice.mode}: {limited}, so its ratio holds for calls that alternate with those of "
             f"{_baseline(answer.question)}."
         )
     if answer.link:
