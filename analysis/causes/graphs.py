@@ -9,7 +9,6 @@ import re
 
 from modescope.analysis.causes import evidence, remedies
 from modescope.analysis.causes.outcome import is_compared, is_no_gain
-from modescope.analysis.causes.remedies import CAPTURING
 from modescope.analysis.causes.types import DECISIVE, LIMIT, LOSS, PART, Cause, Context, Evidence
 from modescope.analysis.derive.mix import mix_of
 from modescope.analysis.format import cells, numbers, phrases
@@ -27,7 +26,7 @@ def not_graphed(context: Context) -> Evidence | None:
     """A mode that should run CUDA graphs launched none."""
     row = context.row
     why = _why(row)
-    if not _captures(row) or not phrases.not_in_effect(row) or why is None:
+    if not phrases.captures(row) or not phrases.not_in_effect(row) or why is None:
         return None
     if phrases.on_cuda(row):
         remedy = "Remove what the reason names; until then compile runs the same code."
@@ -52,7 +51,7 @@ def partly_graphed(context: Context) -> Evidence | None:
     does not do while a graph is replayed.
     """
     row, reasons = context.row, evidence.texts(context.row, "cudagraph_skip_reasons")
-    if phrases.not_in_effect(row) or not reasons or not _captures(row):
+    if phrases.not_in_effect(row) or not reasons or not phrases.captures(row):
         return None
     left = f", {_launches(row)} of a call" if row["launches"] else ""
     return Evidence(_waiting(row), {"why": evidence.first_and_count(reasons), "left": left})
@@ -66,7 +65,7 @@ def graph_per_size(context: Context) -> Evidence | None:
     part of a call in which the device waits for the host.
     """
     row = context.row
-    if phrases.not_in_effect(row) or not phrases.on_cuda(row) or not _captures(row):
+    if phrases.not_in_effect(row) or not phrases.on_cuda(row) or not phrases.captures(row):
         return None
     warned = [_SIZES.search(one) for one in evidence.texts(row, "torch_warnings")]
     observed = [int(one[1]) for one in warned if one is not None]
@@ -87,7 +86,7 @@ def graph_per_size(context: Context) -> Evidence | None:
 def input_copies(context: Context) -> Evidence | None:
     """A compiled mode copies its inputs into a CUDA graph's buffers, 3 % of its device's time."""
     row = context.row
-    if row["compile_mode"] not in CAPTURING or not row["graph_launches"] or not is_compared(row):
+    if phrases.captures(row) != "compiler" or not row["graph_launches"] or not is_compared(row):
         return None
     copied_s = evidence.seconds(evidence.input_copies(row, context.plain))
     if not row["device_s"] or copied_s < LEAST_COPIES * row["device_s"]:
@@ -112,10 +111,6 @@ def device_is_the_limit(context: Context) -> Evidence | None:
         "remedy": remedies.less_work(context),
     }  # fmt: skip
     return Evidence(min(1.0, row["device_share"]), figures)
-
-
-def _captures(row: Row) -> bool:
-    return bool(row["graph"] or row["compile_mode"] in CAPTURING)
 
 
 def _waiting(row: Row) -> float | None:

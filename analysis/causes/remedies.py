@@ -15,9 +15,6 @@ from modescope.bench.records.cpu import BF16
 from modescope.bench.records.errors import is_of_a_size
 from modescope.bench.stats.estimates import quotient, stored_ratio
 
-CAPTURING = ("reduce-overhead", "max-autotune")
-"""Modes of torch.compile that record CUDA graphs."""
-
 FASTER_DEVICE = "Only less work, or a faster device, helps."
 FOR_SIZES = "Compile once for all sizes (mode=compile-dynamic), or pad to fewer sizes (calls.pad)."
 PAD = "Pad to fewer sizes (calls.pad)."
@@ -70,7 +67,7 @@ def less_work(context: Context) -> str:
 def less_overhead(context: Context) -> str:
     """Advises how to make overhead a smaller part of a call."""
     row, more_work = context.row, "give each call more work, such as a larger batch"
-    captures = row["graph"] or row["compile_mode"] in CAPTURING
+    captures = phrases.captures(row)
     graphs = ("compile-cuda-graph",) if captures else ("reduce-overhead", "cuda-graph")
     left = unrefuted(context, *graphs) if phrases.on_cuda(row) and not row["graph"] else []
     if left:

@@ -15,6 +15,7 @@ from modescope.bench.records.cases import eager_is_sane
 from modescope.bench.records.columns import estimate_columns
 from modescope.bench.records.cpu import instructions_text, told_name
 from modescope.bench.stats.diagnostics import apart
+from modescope.bench.steps.backends import capturing
 
 Row = Mapping[str, Any]  # a row of the derived table; unknown values are None
 WIDTH = 132  # of a terminal's lines, in tables, too: spare columns are dropped to fit
@@ -32,6 +33,13 @@ def as_rows(frame: pd.DataFrame) -> list[Row]:
 def on_cuda(row: Row) -> bool:
     """Whether the row ran on a GPU, where host and device work at the same time."""
     return str(row["device"]).startswith("cuda")
+
+
+def captures(row: Row) -> str | None:
+    """Returns what captures CUDA graphs in a row's mode, on a GPU: `hand`, `compiler` or None."""
+    if row["graph"]:
+        return "hand"
+    return "compiler" if row["compile_mode"] in capturing() else None
 
 
 OF_ROUNDS = estimate_columns("speedup")

@@ -172,6 +172,11 @@ def modes() -> tuple[str, ...]:
     return tuple(mode for backend in BACKENDS.values() for mode in backend.modes)
 
 
+def capturing() -> frozenset[str]:
+    """Returns the values of `mode.compile` whose backend captures CUDA graphs by itself."""
+    return frozenset(mode for backend in BACKENDS.values() for mode in backend.capturing)
+
+
 def find(mode: Mode) -> Backend:
     """Returns the backend that `mode.compile` belongs to."""
     return next(each for each in BACKENDS.values() if mode.compile in each.modes)
@@ -190,7 +195,7 @@ def compiling(mode: Mode, fullgraph: bool) -> str:
 
 def captures(mode: Mode) -> bool:
     """Whether the backend of `mode` captures CUDA graphs by itself."""
-    return mode.compile in find(mode).capturing
+    return mode.compile in capturing()
 
 
 def drop_graphs(mode: Mode) -> Mode:
