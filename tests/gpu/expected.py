@@ -63,9 +63,7 @@ def case_s(case: CaseKind, kept: Sequence[Seconds]) -> float:
     dtype = "fp32" if case.dtype == "tf32" else case.dtype
     of_model = [each.seconds for each in alike if each.case.model == case.model]
     of_dtype = [
-        each.seconds
-        for each in alike
-        if (each.case.model, each.case.dtype) == (case.model, dtype)
+        each.seconds for each in alike if (each.case.model, each.case.dtype) == (case.model, dtype)
     ]
     exact = [
         each.seconds

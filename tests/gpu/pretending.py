@@ -23,4 +23,8 @@ def pretends() -> bool:
 def variables() -> dict[str, str]:
     """What makes a process that is started find the pretended GPU."""
     path = (str(PRETENDED), str(ROOT), os.environ.get("PYTHONPATH"))
-    return {VARIABLE: "1", "PYTHONPATH": os.pathsep.join(filter(None, path)), "OMP_NUM_THREADS": "1"}
+    return {
+        VARIABLE: "1",
+        "PYTHONPATH": os.pathsep.join(filter(None, path)),
+        "OMP_NUM_THREADS": "1",
+    }

@@ -40,12 +40,15 @@ class Missing(Exception):
     """Packages are missing, and no folder of wheels has them."""
 
 
-def requirements() -> list[str]:
-    """What the steps import, by pyproject.toml, without torch, which the machine has."""
+def requirements(optional: bool = True) -> list[str]:
+    """What the steps import, by pyproject.toml, without torch, which the machine has.
+
+    `optional`: also what says why a GPU was slowed down, without which that is unknown.
+    """
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]
     of_tests = [each for each in extras["dev"] if name_of(each) in TESTS]
-    wanted = [*project["dependencies"], *extras["cuda"], *of_tests]
+    wanted = [*project["dependencies"], *of_tests, *(extras["cuda"] if optional else ())]
     return [each for each in wanted if name_of(each) != "torch"]
 
 
@@ -56,9 +59,8 @@ def name_of(requirement: str) -> str:
 
 def absent(wanted: Sequence[str] | None = None) -> list[str]:
     """The requirements of which this Python has no version at all."""
-    return [
-        each for each in wanted or requirements() if not _version(name_of(each))
-    ]  # fmt: skip
+    chosen = requirements(optional=False) if wanted is None else wanted
+    return [each for each in chosen if not _version(name_of(each))]
 
 
 def _version(name: str) -> str | None:
