@@ -59,7 +59,8 @@ class Drive:
                 self._go_on()
                 for step in self.steps:
                     if step.last:
-                        self._run(step, max(SHORTEST_S, self._left_s(0.0)[0]))
+                        left_s = max(SHORTEST_S, min(self._left_s(0.0)))
+                        self._run(step, min(step.limit(self.setting.pretended), left_s))
             except KeyboardInterrupt:
                 self._write()
                 print("stopped; the same command goes on")

@@ -149,9 +149,8 @@ def lines(planned: Sequence[Planned]) -> Iterator[str]:
     for each in planned:
         step = each.step
         call = "every" if step.last else each.call or "not within the budget"
-        yield (
-            f"{step.number:>4}  {step.name:28} {step.expected_s:7.0f} s {step.limit_s:5.0f} s  {call}"
-        )
+        times = f"{step.expected_s:7.0f} s {step.limit_s:5.0f} s"
+        yield f"{step.number:>4}  {step.name:28} {times}  {call}"
     for call in sorted({each.call for each in planned if each.call}):
         yield f"call {call}: {total_s(planned, call):.0f} s"
     yield f"steps 1 to 8: {total_s(planned):.0f} s"

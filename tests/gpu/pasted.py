@@ -1,4 +1,4 @@
-"""Runs the code that is printed beside answers as a user would: `python -m tests.gpu.pasted FOLDER`.
+"""Runs the code beside answers as a user would: `python -m tests.gpu.pasted FOLDER`.
 
 Each program runs in a process of its own, in a file with a model in front of it, and is timed call
 by call. It has to take as long as its row says, within 5 %.

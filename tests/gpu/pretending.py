@@ -1,7 +1,7 @@
 """Whether the GPU is a pretended one. Imports no torch.
 
-The seam of the steps is `modescope.bench.devices.cuda.find`: with the folder PRETENDED on PYTHONPATH
-it finds a CPU with emulated CUDA graphs, by the same name and with the same methods.
+The seam of the steps is `modescope.bench.devices.cuda.find`: with the folder PRETENDED on
+PYTHONPATH it finds a CPU with emulated CUDA graphs, by the same name and with the same methods.
 """
 
 from __future__ import annotations
