@@ -87,15 +87,15 @@ class Sweep:
         """As much of it as a pretended GPU can run within seconds: one model in one mode."""
         modes = [mode for mode in self.modes if mode not in NOT_EMULATED and mode not in TUNED]
         uncompiled = [mode for mode in modes if mode not in COMPILED]
-        # emulated graphs cannot skip a step, as GradScaler wants
-        kept = [each for each in self.settings if each != "mode.graph=true"]
+        # without CUDA torch's GradScaler of fp16 is switched off
+        dtypes = ["bf16" if dtype == "fp16" else dtype for dtype in self.dtypes]
         return replace(
             self,
             models=self.models[:1],
             modes=tuple((uncompiled or modes or ["eager"])[:1]),
             shapes=self.shapes[:1],
-            dtypes=self.dtypes[:2],
-            settings=(*kept, *SMOKE_SHAPES[self.models[0]]),
+            dtypes=tuple(dtypes[:2]),
+            settings=(*self.settings, *SMOKE_SHAPES[self.models[0]]),
         )
 
 

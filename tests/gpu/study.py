@@ -31,12 +31,14 @@ def settings(each: studies.Sweep, study: str, folder: Path, pretended: bool) -> 
     return ["-m", *place, *budget, *chosen.words()]
 
 
-def measure(words: Sequence[str]) -> list[str]:
-    """Measures the cases of a command line; returns their run ids. Raises UsageError."""
+def measure(words: Sequence[str], run_ids: list[str]) -> None:
+    """Measures the cases of a command line; appends each run id. Raises UsageError."""
     requests = collect(words)
     start_torch(requests)
     submission = sweep.submit(requests)
-    return list(submission.finished) if submission else []
+    assert submission
+    for run_id in submission.finished:
+        run_ids.append(run_id)
 
 
 def said(found: Sequence[dict[str, Any]]) -> str:
@@ -54,13 +56,19 @@ def said(found: Sequence[dict[str, Any]]) -> str:
 
 
 def main(study: Study, folder: Path) -> int:
-    """Returns 0 if every case is ok or skipped, else 1."""
+    """Returns 0 if every case is ok or skipped, else 1; 130 after Ctrl-C."""
     run_ids: list[str] = []
-    for each in study.sweeps:
-        run_ids += measure(settings(each, study.name, folder, pretends()))
+    is_stopped = False
+    try:
+        for each in study.sweeps:
+            measure(settings(each, study.name, folder, pretends()), run_ids)
+    except KeyboardInterrupt:
+        is_stopped = True
     read = rows.read(folder / study.name / rows.ROWS)
     found = [row for row in read.table.to_pylist() if row["run_id"] in run_ids] if read else []
-    print(f"\n{said(found)}")
+    print(f"\n{said(found)}{', then its time was over' if is_stopped else ''}")
+    if is_stopped:
+        return 130
     fine = {row["status"] for row in found} <= {"ok", "skipped"}
     return 0 if found and fine and len(found) == len(set(run_ids)) else 1
 
