@@ -15,7 +15,7 @@ import sysconfig
 import tempfile
 import tomllib
 import venv
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from tests.helpers.paths import ROOT
@@ -57,17 +57,27 @@ def name_of(requirement: str) -> str:
     return re.sub(r"[-_.]+", "-", re.split(r"[^\w.-]", requirement.strip(), maxsplit=1)[0]).lower()
 
 
-def absent(wanted: Sequence[str] | None = None) -> list[str]:
-    """The requirements of which this Python has no version at all."""
+def absent(wanted: Sequence[str] | None = None, *before: Path) -> list[str]:
+    """The requirements that this Python, with the folders `before` in front, does not meet."""
     chosen = requirements(optional=False) if wanted is None else wanted
-    return [each for each in chosen if not _version(name_of(each))]
+    have = versions(*before)
+    return [each for each in chosen if not is_met(each, have)]
 
 
-def _version(name: str) -> str | None:
-    try:
-        return importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return None
+def versions(*before: Path) -> dict[str, str]:
+    """Package -> its version, as imports would find it."""
+    found: dict[str, str] = {}
+    for each in importlib.metadata.distributions(path=[*map(str, before), *sys.path]):
+        found.setdefault(name_of(each.metadata["Name"]), each.version)
+    return found
+
+
+def is_met(requirement: str, have: Mapping[str, str]) -> bool:
+    """Whether one of the packages is what a requirement asks for; its extras are not looked at."""
+    from pip._vendor.packaging.requirements import Requirement  # packaging may be missing
+
+    version = have.get(name_of(requirement))
+    return version is not None and Requirement(requirement).specifier.contains(version, True)
 
 
 def large(folder: Path) -> Path:
@@ -110,16 +120,13 @@ def environment(folders: Sequence[Path], at: Path = AT) -> Path:
     fails.
     """
     python = at / "bin" / "python"
+    purelib = Path(sysconfig.get_path("purelib", "venv", {"base": at, "platbase": at}))
     if not python.exists():
         venv.create(at, symlinks=True)  # without pip: that of this Python is found
-        purelib = Path(sysconfig.get_path("purelib", "venv", {"base": at, "platbase": at}))
         here = [each for each in sys.path if Path(each).name in ("site-packages", "dist-packages")]
         (purelib / "shared.pth").write_text("\n".join(dict.fromkeys(here)) + "\n")
-    had = subprocess.run(
-        [python, "-m", "pip", "list", "--format=freeze", "--disable-pip-version-check"],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    known = {name_of(line) for line in had.stdout.splitlines()}
+    unmet = {name_of(each) for each in absent(requirements(), purelib)}
+    known = {*versions(purelib)} - unmet
     wheels: list[str] = []
     for folder in folders:
         found = sorted(folder.glob("*.whl"))
