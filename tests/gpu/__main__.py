@@ -107,12 +107,12 @@ def _run(options: argparse.Namespace, given: Sequence[str]) -> int:
 
 def _enter_environment(paths: str, given: Sequence[str]) -> None:
     """Starts this command anew in an environment with the packages; returns if it runs there."""
+    if Path(sys.prefix).resolve() == wheels.AT.resolve():
+        return
     try:
         python = wheels.environment([Path(each) for each in paths.split(":") if each])
     except wheels.Missing as missing:
         raise Mistake(f"--wheels {paths}: {missing}") from None
-    if Path(sys.prefix).resolve() == wheels.AT.resolve():
-        return
     os.execv(python, [str(python), "-m", "tests.gpu", *given])
 
 

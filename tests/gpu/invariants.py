@@ -21,14 +21,13 @@ import pandas as pd
 from modescope.analysis.derive.registry import derived
 from modescope.analysis.format import phrases
 from modescope.analysis.format.columns import measured
+from modescope.analysis.format.phrases import Row
 from modescope.bench.records import rows
 from modescope.bench.records.cases import Mode, Training
 from modescope.bench.steps import backends
 from tests.gpu.cards import peaks_of
 from tests.gpu.pretending import pretends
 from tests.gpu.running import EXIT_SKIPPED
-
-Row = dict[str, Any]
 
 EVENT_S = 1e-6  # twice the resolution of an event: device time may exceed latency by as much
 KERNELS = 1.03  # of device time: the profile is a pass of its own, at another clock

@@ -14,10 +14,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from textwrap import indent
-from typing import Any
 
 from modescope.analysis.derive.registry import derived
 from modescope.analysis.format import phrases
+from modescope.analysis.format.phrases import Row
 from modescope.analysis.recommend.code import code
 from modescope.analysis.recommend.decide import recommend
 from modescope.bench.records.cases import BUILT_IN, Mode
@@ -26,8 +26,6 @@ from tests.gpu.invariants import spoken, studies_in
 from tests.gpu.pretending import pretends
 from tests.gpu.running import EXIT_SKIPPED
 from tests.helpers.paths import ROOT
-
-Row = dict[str, Any]
 
 WITHIN = 0.05
 MOST = 6  # programs

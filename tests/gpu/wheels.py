@@ -119,20 +119,23 @@ def environment(folders: Sequence[Path], at: Path = AT) -> Path:
     further folders, it installs the rest. Raises Missing if a folder holds no wheels, or if pip
     fails.
     """
-    python = at / "bin" / "python"
+    found: list[Path] = []
+    for folder in folders:
+        in_it = sorted(folder.glob("*.whl"))
+        if not in_it:
+            raise Missing(f"{folder} holds no wheels; python -m tests.gpu.wheels downloads them")
+        found += in_it
+    python, maker = at / "bin" / "python", at / "maker"
     purelib = Path(sysconfig.get_path("purelib", "venv", {"base": at, "platbase": at}))
-    if not python.exists():
-        venv.create(at, symlinks=True)  # without pip: that of this Python is found
+    made_by = f"{sys.executable} {sys.version}"
+    if not maker.is_file() or maker.read_text() != made_by:
+        venv.create(at, symlinks=True, clear=True)  # without pip: that of this Python is found
         here = [each for each in sys.path if Path(each).name in ("site-packages", "dist-packages")]
         (purelib / "shared.pth").write_text("\n".join(dict.fromkeys(here)) + "\n")
+        maker.write_text(made_by)
     unmet = {name_of(each) for each in absent(requirements(), purelib)}
     known = {*versions(purelib)} - unmet
-    wheels: list[str] = []
-    for folder in folders:
-        found = sorted(folder.glob("*.whl"))
-        if not found:
-            raise Missing(f"{folder} holds no wheels; python -m tests.gpu.wheels downloads them")
-        wheels += [str(each) for each in found if name_of(each.name.split("-")[0]) not in known]
+    wheels = [str(each) for each in found if name_of(each.name.split("-")[0]) not in known]
     if wheels:
         words = ("install", "-q", "--no-index", "--no-deps", *wheels)
         try:

@@ -90,7 +90,7 @@ def drive(folder: Path, steps: str) -> int:
     log = Log(folder)
     if log.machine is None:
         log.begin(MACHINE)
-    named = [step(*each.split(":")) for each in steps.split(",")]
+    named = [step(action, name) for action, name in (each.split(":") for each in steps.split(","))]
     return Drive([*named, last()], Setting(folder, 600.0, 600.0), log).run()
 
 
