@@ -11,7 +11,8 @@ import pytest
 
 from tests.gpu import invariants
 from tests.gpu.cards import CARDS, peaks_of
-from tests.gpu.invariants import INVARIANTS, Row, judge, main, printed_s, read
+from tests.gpu.invariants import INVARIANTS, judge, main, printed_s, read
+from tests.helpers.commands import Row
 from tests.helpers.paths import REFERENCE
 
 KEPT = REFERENCE / "nvidia-h100"
@@ -20,7 +21,7 @@ ROWS = {".": 28, "bf16": 13, "training": 4}
 
 @pytest.fixture(scope="module")
 def kept() -> dict[str, list[Row]]:
-    return {study: read(KEPT / study) for study in ROWS}
+    return {study: [*map(dict, read(KEPT / study))] for study in ROWS}
 
 
 @pytest.mark.parametrize("study", ROWS)
