@@ -12,14 +12,12 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from modescope.bench import claims
-from modescope.bench.devices.cuda import find
 from modescope.bench.tools.claims.check import CLAIMS
 from modescope.bench.tools.claims.claim import REFUTED, UNDECIDED
 
 
 def main(folder: Path, names: list[str]) -> int:
     """Returns the exit status of `bench.claims`."""
-    find("cuda")
     quick = [
         claim.id for claim in CLAIMS.values() if "cpu" not in claim.needs.split() and not claim.slow
     ]

@@ -8,6 +8,7 @@ import os
 import shlex
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -216,3 +217,69 @@ def test_make_passes_its_variables_on() -> None:
     options = parser().parse_args(rest[2:])
     assert (options.budget_s, options.call_s, options.out) == (50.0, 40.0, Path("out"))
     assert (options.wheels, options.pretend, options.again) == ("x:y", True, True)
+
+
+FILE = """
+import os
+import pathlib
+import pytest
+
+pytestmark = pytest.mark.cuda
+HERE = pathlib.Path(__file__).parent
+
+
+def note(name):
+    with (HERE / "ran.txt").open("a") as file:
+        file.write(name + " ")
+
+
+def test_one():
+    note("one")
+
+
+def test_two():
+    note("two")
+    assert (HERE / "fixed").exists()
+
+
+def test_three():
+    note("three")
+    if not (HERE / "fixed").exists():
+        os._exit(139)
+
+
+def test_four():
+    note("four")
+    pytest.skip("not here")
+"""
+
+
+def test_a_file_of_tests_goes_on_behind_those_that_passed(tmp_path: Path) -> None:
+    file = tmp_path / "test_a.py"
+    file.write_text(FILE)
+    command = [sys.executable, "-m", "tests.gpu.cuda_tests", str(file), str(tmp_path)]
+
+    def run() -> tuple[int, str]:
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout.splitlines()[-1] if done.stdout else ""
+
+    assert run()[0] == 139
+    (tmp_path / "fixed").touch()
+    assert run() == (0, "3 passed, 1 skipped")
+    assert (tmp_path / "ran.txt").read_text() == "one two three two three four "
+    assert run() == (0, "3 passed, 1 skipped")
+    (tmp_path / "tests" / "test_a.jsonl").unlink()
+    (tmp_path / "fixed").unlink()
+    file.write_text(FILE.replace("os._exit(139)", "pytest.skip('not here')"))
+    status, said = run()
+    assert status == 1
+    assert said.startswith("1 failed, 1 passed, 2 skipped: ")
+    assert said.endswith("test_two")
+
+
+def test_a_study_says_what_came_of_its_rows() -> None:
+    ok = {"status": "ok", "in_effect": True}
+    bad = {"status": "failed", "in_effect": None, "model": "mlp", "mode": "amp", "dtype": "bf16"}
+    rows = [ok, ok, {**ok, "in_effect": False}, {**bad, "reason": "planted"}]
+    assert study.said(rows) == "3 ok, 1 failed, 1 not in effect; mlp amp bf16: planted"
+    assert study.said([]) == "no row"
