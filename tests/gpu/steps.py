@@ -86,7 +86,7 @@ def _claims(name: str, limit_s: float, expected_s: float, *chosen: str, number: 
 def _study(name: str, further: bool) -> Step:
     return Step(
         9 if further else 5, f"study-{name}", 600.0 if further else 120.0, None,
-        "tests.gpu.study", (name, FOLDER), goes_on=True,
+        "tests.gpu.study", (name, FOLDER), smoke_limit_s=150.0, goes_on=True,
     )  # fmt: skip
 
 

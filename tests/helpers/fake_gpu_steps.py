@@ -57,6 +57,14 @@ def _hang_with_a_grandchild() -> None:
     _hang()
 
 
+def _tidy() -> None:
+    try:
+        time.sleep(600)
+    except KeyboardInterrupt:
+        print("tidied")
+        sys.exit(1)
+
+
 def _raise() -> None:
     raise RuntimeError("planted")
 
@@ -78,6 +86,7 @@ ACTIONS: dict[str, Callable[[], object]] = {
     "raise": _raise,
     "segfault": lambda: os.kill(os.getpid(), signal.SIGSEGV),
     "hang": _hang,
+    "tidy": _tidy,
     "grandchild": _hang_with_a_grandchild,
     "leave": _sleeper,
     "slow": lambda: time.sleep(SLOW_S),

@@ -65,6 +65,17 @@ def test_a_step_has_the_verdict_of_its_end(action: str, verdict: str, tmp_path: 
     assert status == (0 if verdict in ("passed", "skipped") else 1)
 
 
+def test_a_step_that_runs_out_of_time_may_tidy_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running, "GRACE_S", 5.0)
+    begin = time.monotonic()
+    _, verdicts, _ = drive(tmp_path, step("tidy", "one", limit_s=4.0))
+    assert time.monotonic() - begin < 9.0
+    assert verdicts == {"one": "timeout"}
+    assert Log(tmp_path).last()["one"].said == "tidied"
+
+
 def test_beside_a_step_that_hangs_and_one_that_crashes_the_others_finish(tmp_path: Path) -> None:
     steps = [
         step("pass", "a"), step("hang", "b", limit_s=1.0), step("segfault", "c"),
@@ -88,19 +99,23 @@ def test_no_process_of_a_step_is_left(
     assert soon(lambda: not alive(sign), within_s=3)
 
 
-def test_the_budget_holds_and_what_fits_still_runs(tmp_path: Path) -> None:
+def test_the_budget_holds(tmp_path: Path) -> None:
     steps = [
-        step("hang", "a", limit_s=2.0, expected_s=1.5), step("hang", "b", limit_s=30.0),
-        step("pass", "long", expected_s=50.0), step("pass", "c", expected_s=0.3), last(),
+        step("hang", "a", limit_s=2.0, expected_s=1.5), step("hang", "b", limit_s=30.0), last(),
     ]  # fmt: skip
     begin = time.monotonic()
-    _, verdicts, reasons = drive(tmp_path, *steps, budget_s=6.0)
+    _, verdicts, _ = drive(tmp_path, *steps, budget_s=6.0)
     assert time.monotonic() - begin < 6.0 + 1.5
-    assert verdicts["a"] == "timeout"
-    assert verdicts["b"] == "stopped"  # by the budget, before its own limit
-    assert verdicts["long"] == "not run"
+    # b by the budget, before its own limit
+    assert verdicts == {"a": "timeout", "b": "stopped", "end": "passed"}
+
+
+def test_a_step_beyond_the_budget_is_not_started_and_a_shorter_one_is(tmp_path: Path) -> None:
+    steps = [step("pass", "long", expected_s=50.0), step("pass", "short")]
+    _, verdicts, reasons = drive(tmp_path, *steps, budget_s=10.0)
+    assert verdicts == {"long": "not run", "short": "passed"}
     assert reasons["long"].startswith("budget")
-    assert verdicts["end"] == "passed"
+    assert ran(tmp_path) == ["short"]
 
 
 def test_earlier_calls_count_towards_the_budget(tmp_path: Path) -> None:
