@@ -1,7 +1,7 @@
 """Steps that end in every way, and a drive of them that a test can kill.
 
 `python -m tests.helpers.fake_gpu_steps ACTION FOLDER NAME` is a step; with the action `drive` it
-drives the steps of NAME, such as `pass:a,slow:b`.
+drives the steps of NAME, such as `pass:a,busy:b`.
 """
 
 from __future__ import annotations
@@ -65,6 +65,11 @@ def _tidy() -> None:
         sys.exit(1)
 
 
+def _busy() -> None:
+    _sleeper()
+    time.sleep(SLOW_S)
+
+
 def _raise() -> None:
     raise RuntimeError("planted")
 
@@ -89,13 +94,13 @@ ACTIONS: dict[str, Callable[[], object]] = {
     "tidy": _tidy,
     "grandchild": _hang_with_a_grandchild,
     "leave": _sleeper,
-    "slow": lambda: time.sleep(SLOW_S),
+    "busy": _busy,
     "chatty": lambda: print("x" * 10**6),
 }
 
 
 def drive(folder: Path, steps: str) -> int:
-    """Drives steps such as `pass:a,slow:b` in this process, with much time."""
+    """Drives steps such as `pass:a,busy:b` in this process, with much time."""
     log = Log(folder)
     if log.machine is None:
         log.begin(MACHINE)

@@ -148,7 +148,7 @@ def test_a_step_that_goes_on_gets_what_is_left(
 
 @pytest.mark.parametrize("moment", ["in the first", "after the second", "in the last"])
 def test_a_run_that_is_killed_goes_on(moment: str, tmp_path: Path) -> None:
-    named = "slow:a,slow:b,pass:c,slow:d"
+    named = "busy:a,busy:b,pass:c,busy:d"
     words = ["-m", MODULE, "drive", str(tmp_path), named]
     call = start(words, ROOT)
 
