@@ -21,9 +21,13 @@ def main(folder: Path, names: list[str]) -> int:
     quick = [
         claim.id for claim in CLAIMS.values() if "cpu" not in claim.needs.split() and not claim.slow
     ]
+    before = {*(folder / "claims").glob("*.parquet")}
     status = claims.main([*(names or quick), "--device", "cuda", "--results-dir", str(folder)])
-    rows = max((folder / "claims").glob("*.parquet"))
-    verdicts = pq.read_table(rows, columns=["claim", "verdict"]).to_pylist()
+    written = {*(folder / "claims").glob("*.parquet")} - before
+    if not written:
+        print("no page was written")
+        return status
+    verdicts = pq.read_table(written.pop(), columns=["claim", "verdict"]).to_pylist()
     found = {each["claim"]: each["verdict"] for each in verdicts if each["verdict"]}
     counts = Counter(found.values())
     refuted = [name for name, verdict in found.items() if verdict in (REFUTED, UNDECIDED)]

@@ -36,6 +36,7 @@ VERDICTS = {0: PASSED, 1: FAILED, EXIT_SKIPPED: SKIPPED}
 """Exit status -> verdict; any other status is a crash."""
 
 HEAD_BYTES, TAIL_BYTES = 16 * 2**10, 48 * 2**10  # of a step's output are kept
+MOST_SAID = 600  # characters of the line that a step printed last
 TRACEBACK = re.compile(r"^Traceback \(most recent call last\):", flags=re.M)
 
 
@@ -121,7 +122,7 @@ def _shorten(output: Path) -> str:
 
 def _last_line(text: str) -> str:
     lines = [line.strip() for line in text.replace("\r", "\n").splitlines() if line.strip()]
-    return lines[-1][:300] if lines else "it printed nothing"
+    return lines[-1][:MOST_SAID] if lines else "it printed nothing"
 
 
 @contextlib.contextmanager

@@ -42,7 +42,7 @@ def measure(words: Sequence[str], run_ids: list[str]) -> None:
 
 
 def said(found: Sequence[dict[str, Any]]) -> str:
-    """A line about the rows: how many had which status, and the first reason of those not ok."""
+    """A line about the rows: how many had which status, the first reason, what was measured."""
     counts = Counter(row["status"] for row in found)
     text = ", ".join(f"{n} {status}" for status, n in counts.most_common()) or "no row"
     reasons = [
@@ -52,7 +52,13 @@ def said(found: Sequence[dict[str, Any]]) -> str:
     ]
     ineffective = sum(row["in_effect"] is False for row in found)
     text += f", {ineffective} not in effect" if ineffective else ""
-    return f"{text}; {reasons[0]}" if reasons else text
+    measured = [
+        f"{row['model']} {row['mode']} {row['dtype']} {row['latency_s'] * 1e6:.0f} µs"
+        + (f" {row['speedup']:.2f}×" if row["speedup"] else "")
+        for row in found
+        if row["status"] == "ok"
+    ]
+    return "; ".join([text, *reasons[:1], *measured])
 
 
 def main(study: Study, folder: Path) -> int:

@@ -278,8 +278,12 @@ def test_a_file_of_tests_goes_on_behind_those_that_passed(tmp_path: Path) -> Non
 
 
 def test_a_study_says_what_came_of_its_rows() -> None:
-    ok = {"status": "ok", "in_effect": True}
-    bad = {"status": "failed", "in_effect": None, "model": "mlp", "mode": "amp", "dtype": "bf16"}
-    rows = [ok, ok, {**ok, "in_effect": False}, {**bad, "reason": "planted"}]
-    assert study.said(rows) == "3 ok, 1 failed, 1 not in effect; mlp amp bf16: planted"
+    case = {"model": "mlp", "mode": "amp", "dtype": "bf16", "latency_s": 93.4e-6}
+    ok = {**case, "status": "ok", "in_effect": True, "speedup": 1.234}
+    bad = {**case, "status": "failed", "in_effect": None, "reason": "planted"}
+    rows = [ok, {**ok, "in_effect": False, "speedup": None}, bad]
+    assert study.said(rows) == (
+        "2 ok, 1 failed, 1 not in effect; mlp amp bf16: planted; mlp amp bf16 93 µs 1.23×; "
+        "mlp amp bf16 93 µs"
+    )
     assert study.said([]) == "no row"
