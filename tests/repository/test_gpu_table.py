@@ -275,6 +275,9 @@ def test_a_file_of_tests_goes_on_behind_those_that_passed(tmp_path: Path) -> Non
     assert status == 1
     assert said.startswith("1 failed, 1 passed, 2 skipped: ")
     assert said.endswith("test_two")
+    (tmp_path / "tests" / "test_a.jsonl").unlink()
+    file.write_text(FILE.replace("pytest.mark.cuda", '[pytest.mark.cuda, pytest.mark.skip("no")]'))
+    assert run() == (77, "4 skipped")
 
 
 def test_a_study_says_what_came_of_its_rows() -> None:
