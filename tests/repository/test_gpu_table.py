@@ -198,6 +198,10 @@ def test_answers_come_before_captured_and_compiled_modes(tmp_path: Path) -> None
     assert kinds == sorted(kinds, reverse=True)
     assert any(kinds)
     assert len({code(row) for row, _ in chosen}) == len(chosen)
+    rest = [row for row, is_answer in chosen if not is_answer]
+    replays = [bool(row["graph_launches"]) for row in rest]
+    assert replays == sorted(replays, reverse=True)
+    assert any(replays)
     assert list(pasted.candidates(tmp_path)) == []
 
 
