@@ -55,8 +55,8 @@ class Drive:
         """Returns 0 if no step failed, crashed or ran out of time, else 1; 130 after Ctrl-C."""
         with guarded(self.mark):
             try:
-                self._go_through([step for step in self.steps if not step.last])
-                self._go_on()
+                if self._go_through([step for step in self.steps if not step.last]):
+                    self._go_on()
                 for step in self.steps:
                     if step.last:
                         left_s = max(SHORTEST_S, min(self._left_s(0.0)))
@@ -76,7 +76,8 @@ class Drive:
         call_s = self.setting.call_s - spent_s - kept_s
         return call_s, self.setting.budget_s - self.spent_before_s - spent_s - kept_s
 
-    def _go_through(self, steps: Sequence[Step]) -> None:
+    def _go_through(self, steps: Sequence[Step]) -> bool:
+        """Runs what fits; returns whether no step waits for the next call."""
         ended = self.log.ended()
         for place, step in enumerate(steps):
             if step.name in ended:
@@ -93,8 +94,9 @@ class Drive:
             if max(needed_s, SHORTEST_S) > call_s:
                 for later in steps[place:]:
                     self.reasons.setdefault(later.name, "the next call goes on here")
-                return
+                return False
             self._run(step, min(limit_s, call_s, budget_s))
+        return True
 
     def _go_on(self) -> None:
         """Steps that ran out of time and repeat nothing get what is left."""

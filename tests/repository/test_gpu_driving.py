@@ -146,6 +146,16 @@ def test_a_step_that_goes_on_gets_what_is_left(
         assert ran(tmp_path).count("a") == 2
 
 
+def test_nothing_goes_on_before_steps_of_the_next_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driving, "AGAIN_S", 0.1)
+    steps = [step("on", "a", limit_s=0.2), step("pass", "b", expected_s=30.0)]
+    _, verdicts, _ = drive(tmp_path, *steps, call_s=20.0)
+    assert verdicts == {"a": "timeout", "b": "not run"}
+    assert len(Log(tmp_path).lines) == 1
+
+
 @pytest.mark.parametrize("moment", ["in the first", "after the second", "in the last"])
 def test_a_run_that_is_killed_goes_on(moment: str, tmp_path: Path) -> None:
     named = "busy:a,busy:b,pass:c,busy:d"
