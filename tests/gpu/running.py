@@ -74,10 +74,12 @@ def run(
             process.wait()
     seconds = round(time.monotonic() - begin, 2)
     text = _shorten(output)
-    said = _last_line(text)
+    said, verdict = _last_line(text), _verdict(status, text)
+    if verdict == CRASHED:
+        said = f"{said}; {f'signal {-status}' if status < 0 else f'exit status {status}'}"
     if left:
         said = f"{said}; could not be killed: {', '.join(map(str, left))}"
-    return Ended(_verdict(status, text), seconds, said)
+    return Ended(verdict, seconds, said)
 
 
 def _verdict(status: int | None, text: str) -> str:

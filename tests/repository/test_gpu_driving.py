@@ -65,6 +65,12 @@ def test_a_step_has_the_verdict_of_its_end(action: str, verdict: str, tmp_path: 
     assert status == (0 if verdict in ("passed", "skipped") else 1)
 
 
+def test_a_crash_says_how_it_ended(tmp_path: Path) -> None:
+    drive(tmp_path, step("segfault", "one"), step("usage", "two"))
+    said = [line.said for line in Log(tmp_path).lines]
+    assert [each.rpartition("; ")[2] for each in said] == ["signal 11", "exit status 2"]
+
+
 def test_a_step_that_runs_out_of_time_may_tidy_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
