@@ -32,7 +32,7 @@ endif
 BY_FILE := -n 2 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help venv run test golden test-full test-newest test-oldest test-system check docs weigh mutants bench selfcheck instructions claims
+.PHONY: help venv run test golden test-full test-newest test-oldest test-system check docs weigh mutants bench selfcheck instructions claims gpu
 .PHONY: changed-torch
 # With `make -j2 run test`, tests would disturb the timing.
 .NOTPARALLEL:
@@ -98,6 +98,19 @@ instructions: $(READY) ## count a call's instructions in each mode (needs valgri
 
 claims: $(READY) ## test statements about PyTorch on this machine
 	.venv/bin/python -m bench.claims $(ARGS)
+
+# A Python that is named is used as it is, with what it lacks from WHEELS; else that of .venv.
+ifeq ($(origin PYTHON),file)
+GPU_PYTHON := .venv/bin/python
+gpu: $(READY)
+else
+GPU_PYTHON := $(PYTHON)
+endif
+GPU_ARGS = $(if $(BUDGET_S),--budget-s $(BUDGET_S)) $(if $(CALL_S),--call-s $(CALL_S))
+GPU_ARGS += $(if $(OUT),--out '$(OUT)') $(if $(WHEELS),--wheels '$(WHEELS)') $(if $(PRETEND),--pretend)
+
+gpu: ## show on a GPU what only a GPU can show (BUDGET_S=660; PRETEND=1 without one)
+	$(GPU_PYTHON) -m tests.gpu $(GPU_ARGS) $(ARGS)
 
 $(NEWEST): override TORCH := torch
 $(NEWEST): UPGRADE := --upgrade
