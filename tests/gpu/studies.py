@@ -125,7 +125,7 @@ STUDIES = (
     Study(
         "precisions",
         (
-            Sweep(BLOCKS, ("inference_mode",), PRECISIONS),
+            Sweep(BLOCKS, ("inference_mode",), ("bf16", "fp32")),
             Sweep(BLOCKS, ("inference_mode",), ("tf32", "bf16"), (LARGE,)),
             Sweep(BLOCKS, ("tf32/eager",), ("tf32",), (LARGE,)),  # the link to fp32
             Sweep(BLOCKS, ("cuda-graph",), ("bf16",)),
