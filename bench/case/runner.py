@@ -29,6 +29,7 @@ from modescope.bench.records.results import (
 )
 from modescope.bench.steps import (
     axes,
+    backends,
     compiler,
     copies,
     fp32_products,
@@ -348,14 +349,14 @@ def _prove(
     """Returns `findings` with columns on whether the case's mode took effect.
 
     If the baseline's mode did not take effect, its times are dropped and a flag is added. If the
-    case was to compile and nothing was compiled, they are dropped too: it is the baseline again.
+    case was to compile and no graph was counted, they are dropped too: it is the baseline again.
     """
     findings, facts = add_columns(findings, candidate.effect(device)), candidate.facts
     if baseline is None:
         return findings
     if not baseline.effect(device).in_effect:
         findings = add_flag(findings, "baseline_not_in_effect")
-    elif facts.compiled.graphs or not facts.mode.compiles:
+    elif facts.compiled.graphs or not backends.find(facts.mode).counted:
         return findings
     return replace(
         findings,

@@ -87,6 +87,7 @@ class Backend:
     autotuning: tuple[str, ...] = ()  # the modes that benchmark kernels against each other
     dynamic: bool = True  # whether it takes mode.dynamic
     options: bool = False  # whether it takes mode.options
+    counted: bool = False  # whether `Compiled` counts what it makes, so that 0 graphs are nothing
     doubts: tuple[Doubt, ...] = ()
 
 
@@ -132,6 +133,7 @@ BACKENDS = {
         _inductor,
         code=_inductor_code,
         options=True,
+        counted=True,
         modes=("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"),
         capturing={
             "reduce-overhead": "default",

@@ -23,6 +23,7 @@ from modescope.bench.devices.devices import Cpu, Step
 from modescope.bench.records.cases import Case, Variant
 from modescope.bench.records.errors import Progress, UsageError
 from modescope.bench.records.results import CACHE_FILLED, Result
+from modescope.bench.steps.backends import BACKENDS, Backend
 from modescope.bench.steps.evidence import mode_effect
 from modescope.bench.steps.subject import Built
 from modescope.bench.timing import comparison, paired
@@ -184,6 +185,16 @@ def test_a_model_with_state_is_checked_and_timed_from_its_start(
 
 def _given(built: Built) -> list[Tensor]:
     return [*built.subject.module.parameters(), *built.subject.inputs.tensors()]
+
+
+def test_a_backend_that_torch_does_not_count_has_a_speedup(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    own = Backend(lambda module, *given: lambda *args: module(*args), lambda *given: "", ("own",))
+    monkeypatch.setitem(BACKENDS, "own", own)
+    found = run(case(model(scaled), variant(compile="own"))).findings
+    assert (found.in_effect, found.graphs) == (True, 0)
+    assert found.baseline_latency_rounds_s is not None
 
 
 # Correctness
