@@ -128,6 +128,7 @@ else:  # with a setting for each further axis
         ],
         bases=(CommonModeSettings,),
     )
+    ModeSettings.__module__ = __name__  # where pickle looks for it
 
 
 @dataclass

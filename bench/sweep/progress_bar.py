@@ -36,6 +36,12 @@ def advance(bar: tqdm[NoReturn], number: int, finished: str) -> None:
         print(f"{number}/{bar.total}  {finished}", file=sys.stderr, flush=True)
 
 
+def say(line: str) -> None:
+    """Prints a line on stderr at once, where progress is shown."""
+    if _shown.get():
+        print(line, file=sys.stderr, flush=True)
+
+
 @contextmanager
 def show(wanted: bool) -> Iterator[None]:
     """Shows progress in the block only if it is `wanted`."""

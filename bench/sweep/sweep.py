@@ -32,7 +32,7 @@ from modescope.bench.sweep.attempt import (
 )
 from modescope.bench.sweep.fingerprint import untested_warning
 from modescope.bench.sweep.prepare import Job, leave_out_tf32, prepare
-from modescope.bench.sweep.progress_bar import advance, describe, progress_bar
+from modescope.bench.sweep.progress_bar import advance, describe, progress_bar, say
 from modescope.bench.sweep.resume import find_earlier
 
 
@@ -147,7 +147,7 @@ def _measure(jobs: list[Job], request: Request, by_run: dict[str, Job]) -> Itera
             yield reuse.run_id
     missing = [n for n, reuse in enumerate(reuses) if reuse.run_id is None]
     if request.sweep and missing and (busy := others.warning()):
-        print(busy, flush=True)  # to stdout, as above
+        say(busy)
     with progress_bar(len(missing), "case") as bar:
         for number, position in enumerate(missing, 1):
             job = jobs[position]

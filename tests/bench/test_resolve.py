@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import shlex
 from collections.abc import Callable
 from dataclasses import fields, replace
@@ -52,6 +53,12 @@ def test_every_preset_resolves_to_its_file(case: Resolve) -> None:
         axes = read_yaml(file)
         grad = axes["grad"] if axes["grad"] != "natural" else "inference_mode"
         assert case(f"mode={file.stem}").variant.mode == Mode(**{**axes, "grad": grad})
+
+
+def test_a_request_goes_to_another_process_as_it_is(ask_quickly: Ask) -> None:
+    """Further axes make the class of a mode's settings as the file is read."""
+    (request,) = ask_quickly("mode=compile")
+    assert pickle.loads(pickle.dumps(request)) == request
 
 
 @pytest.mark.parametrize(

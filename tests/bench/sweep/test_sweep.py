@@ -15,7 +15,7 @@ import pytest
 
 from modescope.analysis.derive.registry import derived
 from modescope.bench import run as running
-from modescope.bench.sweep import isolation, others, prepare, sweep
+from modescope.bench.sweep import isolation, others, prepare, progress_bar, sweep
 from tests.helpers import composing
 from tests.helpers.commands import Answer, Cli, last_of_each, rows, rows_in
 from tests.helpers.made_up_records import CPU, H100
@@ -116,9 +116,10 @@ def test_a_sweep_says_first_that_the_machine_is_busy(
     run: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(others, "warning", lambda: "warning: busy")
-    said = run(*MODES).out  # where a saved table includes it
-    assert "warning: busy\n" in said
-    assert "busy" not in run(*MODES).out  # nothing is left to measure
+    assert run(*MODES).err.startswith("warning: busy\n")
+    assert "busy" not in run(*MODES).err  # nothing is left to measure
+    with progress_bar.show(False):
+        assert run(*MODES, "resume=false").err == ""
 
 
 # What is left out
