@@ -1,24 +1,31 @@
-"""Writes the data dictionary: `python -m analysis.dictionary` (results/README.md)."""
+"""Writes what follows from the declared columns: `python -m analysis.dictionary`.
+
+These are the data dictionary (results/README.md) and the type of a row (analysis/row_type.py).
+"""
 
 from __future__ import annotations
 
 import sys
+import typing
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
 from inspect import cleandoc, get_annotations
+from typing import Any
 
 from markupsafe import Markup
 
 from modescope.analysis.causes.finding import CAUSES
-from modescope.analysis.derive import against
+from modescope.analysis.derive import against, select
 from modescope.analysis.derive.registry import METRICS
 from modescope.analysis.derive.select import ADDED
-from modescope.bench.records.parquet import CORE, SUMMARY_DOCS
+from modescope.analysis.load import SHOWN
+from modescope.bench.records.parquet import CORE, ESTIMATES, SUMMARY_DOCS
 from modescope.bench.records.paths import ROOT
 from modescope.bench.records.results import PARTS, SCHEMA_VERSION
 from modescope.bench.text import markdown_engine, prose
 
 PATH = ROOT / "results" / "README.md"
+TYPE_PATH = ROOT / "analysis" / "row_type.py"
 
 _ARROWS = {"lower": " ↓", "higher": " ↑", "neither": ""}
 
@@ -44,6 +51,30 @@ def text() -> str:
     )
 
 
+def row_type() -> str:
+    """Returns the source of the type of a row: all columns that `derive` returns, and more."""
+    stored = {name: hint for part in PARTS for name, hint in typing.get_type_hints(part).items()}
+    counts = [name for name in SUMMARY_DOCS if name in SHOWN and name not in stored]
+    types = {
+        **{name: _held(stored[name]) for name in SHOWN if name in stored},
+        **dict.fromkeys(counts, "float | None"),
+        **select.HOLDS,
+        **{name: one.holds for one in METRICS if one.doc for name in one.columns},
+    }
+    template = markdown_engine("modescope.analysis").get_template("row_type.py.j2")
+    return template.render(always=types, estimates=ESTIMATES, sometimes=against.HOLDS)
+
+
+def _held(hint: Any) -> str:
+    """Returns the type of a stored column's values, once pandas has read them."""
+    kinds = [kind for kind in typing.get_args(hint) if kind is not type(None)]
+    if type(None) not in typing.get_args(hint):
+        return "list[str]" if typing.get_origin(hint) else hint.__name__
+    if typing.get_origin(kinds[0]) is tuple:
+        return f"Sequence[{typing.get_args(kinds[0])[0].__name__}] | None"
+    return f"{'float' if kinds[0] is int else kinds[0].__name__} | None"
+
+
 def _groups(part: type) -> Iterator[tuple[Markup, Markup]]:
     for group in reversed(part.__mro__):
         names = get_annotations(group)
@@ -62,9 +93,10 @@ def _list(docs: Mapping[str, str], mark: Callable[[str], str] = _in_file) -> Mar
 
 
 def main() -> int:
-    """Writes the file and prints its path."""
-    PATH.write_text(text(), encoding="utf-8")
-    print(PATH)
+    """Writes both files and prints their paths."""
+    for path, content in ((PATH, text()), (TYPE_PATH, row_type())):
+        path.write_text(content, encoding="utf-8")
+        print(path)
     return 0
 
 

@@ -33,6 +33,11 @@ COLUMNS = tuple(name for name in SCHEMA.names if name not in SAMPLES)
 LOCAL = LocalFileSystem()
 _MARK = "://"  # what an address has and a path has not: Path("a://b") would be a:/b
 _RECOMPUTED = ("summary_version", "verdict", "mde", "row_flags")  # of a case's processes together
+_HIDDEN = {*SAMPLES, *_RECOMPUTED, *(name for names in ESTIMATES.values() for name in names)}
+
+SHOWN = tuple(name for name in SCHEMA.names if name not in _HIDDEN)
+"""The stored columns that a derived table keeps under their names."""
+
 _MOST_NAMED = 20  # left-out files in warnings; the rest are counted
 
 
@@ -166,9 +171,7 @@ def with_summary(table: pa.Table) -> pa.Table:
 
 def _decode(table: pa.Table) -> pd.DataFrame:
     """Returns the rows in order of start, with each estimate in one column `_name` of Estimates."""
-    combined = {column for columns in ESTIMATES.values() for column in columns}
-    hidden = {*combined, *_RECOMPUTED, *SAMPLES}
-    shown = [name for name in table.column_names if name not in hidden]
+    shown = [name for name in table.column_names if name not in _HIDDEN]
     frame: pd.DataFrame = table.select(shown).to_pandas()
     made = {"flags": per_row(frame, table["row_flags"].to_pylist(), "object")}
     for name, columns in ESTIMATES.items():

@@ -6,7 +6,7 @@ anew. Numbers that compare several rows are in `analysis.derive`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import fields
 from itertools import compress
 from typing import Any
@@ -15,6 +15,7 @@ import numpy as np
 
 from modescope.bench.records.columns import Contention, WorkCounts
 from modescope.bench.records.parquet import CLOCKS, ESTIMATES, RATIOS, SUMMARY
+from modescope.bench.records.results import StoredRow
 from modescope.bench.stats import diagnostics, estimates
 from modescope.bench.stats.estimates import ONE, Estimate, difference, ends, product, quotient
 from modescope.bench.stats.roofline import Ceilings, Floor, floor
@@ -48,13 +49,11 @@ too."""
 PAIRED = ("latency_rounds_s", "baseline_latency_rounds_s", "case_ran_first", "pace_rounds_s")
 """Columns with a value for each paired round."""
 
-Row = Mapping[str, Any]  # a row as it is stored
-
 Found = dict[str, Estimate | None]
 """The estimates of a row by name; None if one is unknown."""
 
 
-def summary(row: Row) -> dict[str, Any]:
+def summary(row: StoredRow) -> dict[str, Any]:
     """Returns the columns SUMMARY of a row; numbers are None if its status is not ok."""
     ok = row["status"] == "ok"
     counted = at_full_pace(row)
@@ -78,7 +77,7 @@ def summary(row: Row) -> dict[str, Any]:
     }
 
 
-def at_full_pace(row: Row) -> Row:
+def at_full_pace(row: StoredRow) -> StoredRow:
     """Returns a row on CUDA without the paired rounds during which its host was slow.
 
     A slow host lengthens what waits for it and not what the device does, so it changes the ratio. A
@@ -94,7 +93,7 @@ def at_full_pace(row: Row) -> Row:
     return {**row, **{name: tuple(compress(each, kept)) for name, each in rounds.items()}}
 
 
-def all_estimates(row: Row) -> Found:
+def all_estimates(row: StoredRow) -> Found:
     """Returns every estimate of a row by name, None where it is unknown.
 
     The row's status must be ok. Those of paired rounds are estimated from `at_full_pace(row)`.
@@ -121,7 +120,7 @@ def all_estimates(row: Row) -> Found:
     return found
 
 
-def parts_of(row: Row, scaler: str = "scaler_s") -> tuple[str, ...]:
+def parts_of(row: StoredRow, scaler: str = "scaler_s") -> tuple[str, ...]:
     """Returns the names of the parts of the row's training step, in order.
 
     The last part, GradScaler's operations, is left out if the step has no GradScaler: if both the
@@ -131,17 +130,17 @@ def parts_of(row: Row, scaler: str = "scaler_s") -> tuple[str, ...]:
     return STEP_PARTS if has_scaler else STEP_PARTS[:-1]
 
 
-def on_cuda(row: Row) -> bool:
+def on_cuda(row: StoredRow) -> bool:
     """Whether the row ran on a GPU, where host and device work at the same time."""
     return str(row["device"]).startswith("cuda")
 
 
-def is_smoke(row: Row) -> bool:
+def is_smoke(row: StoredRow) -> bool:
     """Whether the budget was a smoke budget, which proves only that the case runs."""
     return bool(row["budget_rank"] == 0)
 
 
-def pool_free_bytes(row: Row) -> float | None:
+def pool_free_bytes(row: StoredRow) -> float | None:
     """Returns the bytes of a CUDA graph's memory pool that hold no tensor between calls.
 
     A replay writes there without the allocator, so the peak of a call does not include these bytes.
@@ -153,7 +152,7 @@ def pool_free_bytes(row: Row) -> float | None:
     return None if None in (pool, live) else float(pool - live)
 
 
-def _verdict(row: Row, found: Found) -> str | None:
+def _verdict(row: StoredRow, found: Found) -> str | None:
     verdict, typical, best = (
         estimates.verdict(found["speedup"]), found["pace_typical"], found["pace_fastest"],
     )  # fmt: skip
@@ -163,12 +162,12 @@ def _verdict(row: Row, found: Found) -> str | None:
     return "inconclusive" if is_slow else verdict  # a slow host changes the ratio
 
 
-def _peak_bytes(row: Row) -> int | None:
+def _peak_bytes(row: StoredRow) -> int | None:
     resident, step, pool = row["resident_bytes"], row["step_peak_bytes"], pool_free_bytes(row)
     return None if pool is None or None in (resident, step) else int(resident + step + pool)
 
 
-def least_work(row: Row) -> Floor | None:
+def least_work(row: StoredRow) -> Floor | None:
     """Returns the least time of the row's FLOPs and bytes at the measured ceilings, if known."""
     least_bytes, bandwidth = row["least_bytes"], row["ceiling_bytes_per_s"]
     if row["status"] != "ok" or least_bytes is None or bandwidth is None:
@@ -197,7 +196,7 @@ def _share(part: float | None, whole: Estimate | None) -> Estimate | None:
     return _without_interval(part / whole.value)
 
 
-def _sum_of_parts(row: Row) -> Estimate | None:
+def _sum_of_parts(row: StoredRow) -> Estimate | None:
     """Returns the sum of a step's parts ÷ the whole step; None if a part is unknown.
 
     Waiting after each part costs time and prevents overlap with the next part, so the ratio may
@@ -210,7 +209,7 @@ def _sum_of_parts(row: Row) -> Estimate | None:
     return estimates.ratio(sums_s, row["parts_latency_rounds_s"])
 
 
-def _paces(row: Row, ends_s: tuple[float, float] | None) -> Found:
+def _paces(row: StoredRow, ends_s: tuple[float, float] | None) -> Found:
     typical = estimates.median_interval(row["pace_rounds_s"])
     known_s = row["best_pace_s"]
     return {
@@ -220,7 +219,7 @@ def _paces(row: Row, ends_s: tuple[float, float] | None) -> Found:
     }
 
 
-def _profiled_share(row: Row, found: Found) -> Estimate | None:
+def _profiled_share(row: StoredRow, found: Found) -> Estimate | None:
     """Returns a call's work by the profiler ÷ its work by the timers (clocks); None if unknown.
 
     On a CPU both are shares of a call's latency, so the machine's pace cancels: the profiled
@@ -232,7 +231,7 @@ def _profiled_share(row: Row, found: Found) -> Estimate | None:
     return quotient(found["kernels_share"], difference(ONE, found["dispatch_share"]))
 
 
-def own_flags(row: Row, found: Found) -> list[str]:
+def own_flags(row: StoredRow, found: Found) -> list[str]:
     """Returns the flags that the row's rounds, timers and counts raise; none for a smoke budget.
 
     `row` is a result of `at_full_pace`. `found`: its estimates (`all_estimates`).
@@ -244,38 +243,38 @@ def own_flags(row: Row, found: Found) -> list[str]:
     return [*diagnostics.flags(*rounds), *own]
 
 
-def _is_contended(row: Row, found: Found) -> bool:
+def _is_contended(row: StoredRow, found: Found) -> bool:
     readings = Contention(**{field.name: row[field.name] for field in fields(Contention)})
     return diagnostics.is_contended(readings, row["gpu_processes"])
 
 
-def _is_throttled(row: Row, found: Found) -> bool:
+def _is_throttled(row: StoredRow, found: Found) -> bool:
     return diagnostics.is_throttled(row["device_clock_hz"], row["throttle_reasons"])
 
 
-def _does_more_and_more(row: Row, found: Found) -> bool:
+def _does_more_and_more(row: StoredRow, found: Found) -> bool:
     """Whether the calls of the case, and of its baseline if any, take longer round by round."""
     sides = (row["latency_rounds_s"], row["baseline_latency_rounds_s"])
     known = [each for each in sides if each is not None]
     return bool(known) and all(diagnostics.grows(each, row["pace_rounds_s"]) for each in known)
 
 
-def _has_a_full_queue(row: Row, found: Found) -> bool:
+def _has_a_full_queue(row: StoredRow, found: Found) -> bool:
     calls, wanted = row["device_calls"], row["device_calls_wanted"]
     return calls is not None and wanted is not None and bool(calls < wanted)
 
 
-def _is_not_isolable(row: Row, found: Found) -> bool:
+def _is_not_isolable(row: StoredRow, found: Found) -> bool:
     return found["host"] is not None and on_cuda(row) and found["device"] is None
 
 
-def _contradicts_itself(row: Row, found: Found) -> bool:
+def _contradicts_itself(row: StoredRow, found: Found) -> bool:
     if found["host"] is None or _is_not_isolable(row, found):
         return False
     return any((_cuda_contradictions if on_cuda(row) else _cpu_contradictions)(row, found))
 
 
-def _cpu_contradictions(row: Row, found: Found) -> Iterator[bool]:
+def _cpu_contradictions(row: StoredRow, found: Found) -> Iterator[bool]:
     """Yields for host and pipelined time whether they contradict the latency of a row on a CPU.
 
     They should equal it, because nothing is queued there.
@@ -284,7 +283,7 @@ def _cpu_contradictions(row: Row, found: Found) -> Iterator[bool]:
         yield share is not None and differ(share, ONE)
 
 
-def _cuda_contradictions(row: Row, found: Found) -> Iterator[bool]:
+def _cuda_contradictions(row: StoredRow, found: Found) -> Iterator[bool]:
     """Yields whether each rule for the clocks of a GPU is broken.
 
     Pipelined time is the longer of host and device time; the longer one is at most the latency; and
@@ -303,7 +302,7 @@ def _cuda_contradictions(row: Row, found: Found) -> Iterator[bool]:
     yield _exceeds(ONE, Estimate(both, both, both))
 
 
-def disagrees(row: Row, found: Found) -> bool:
+def disagrees(row: StoredRow, found: Found) -> bool:
     """Whether the profiler and the timers (clocks) disagree about a call's work on a CPU.
 
     They do if the whole interval of `profiled_share` is more than PROFILE_TOLERANCE away from 1; an
@@ -317,7 +316,7 @@ def disagrees(row: Row, found: Found) -> bool:
     return bool(dispatch.value <= MOST_DISPATCH and beyond)
 
 
-def _beats_the_floor(row: Row, found: Found) -> bool:
+def _beats_the_floor(row: StoredRow, found: Found) -> bool:
     least = least_work(row)
     share = difference(ONE, found["dispatch_share"])
     work = found["device"] if on_cuda(row) else product(found["latency"], share)
@@ -325,7 +324,7 @@ def _beats_the_floor(row: Row, found: Found) -> bool:
     return least is not None and work is not None and 0 < ends(work)[1] < least.seconds
 
 
-RULES: dict[str, Callable[[Row, Found], bool]] = {
+RULES: dict[str, Callable[[StoredRow, Found], bool]] = {
     GROWS: _does_more_and_more,
     "contended": _is_contended,
     "throttled": _is_throttled,

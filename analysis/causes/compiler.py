@@ -186,7 +186,9 @@ def memory_of_compiling(context: Context) -> Evidence | None:
     row, plain = context.row, context.plain
     setup, steady = row["setup_peak_bytes"], row["peak_bytes"]
     before = None if plain is None else plain["setup_peak_bytes"]
-    if not is_compiled(row) or not is_compared(row) or None in (setup, steady, before):
+    if not is_compiled(row) or not is_compared(row):
+        return None
+    if setup is None or steady is None or before is None:
         return None
     if setup - before < LEAST_BYTES or setup < TIMES * steady:
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -14,6 +14,7 @@ from modescope.analysis.derive.flags import CONTENDED
 from modescope.analysis.derive.profile import DOUBTS
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.phrases import Row
+from modescope.analysis.rows import value_of
 from modescope.bench.stats.estimates import (
     ONE,
     Estimate,
@@ -72,7 +73,7 @@ class Kernel:
         return not is_fused and _PRODUCT.search(self.name) is not None
 
 
-def texts(row: Row, column: str) -> list[str]:
+def texts(row: Mapping[str, Any], column: str) -> list[str]:
     """The texts in a column that holds a JSON list, or an empty list if the column has no value."""
     value = row.get(column)
     return [" ".join(str(one).split()) for one in json.loads(value)] if value else []
@@ -111,7 +112,7 @@ def fewer_kernels(row: Row, before: Row) -> str:
 
 def became(row: Row, before: Row, column: str, what: str) -> str:
     """Says how many of `what` became how many, if they are fewer: `40 operators became 10`."""
-    then, now = before[column], row[column]
+    then, now = value_of(before, column), value_of(row, column)
     if then is None or now is None or now >= then:
         return ""
     return f"{numbers.count(then)} {what} became {numbers.count(now)}"
@@ -286,7 +287,7 @@ def _saved_work(row: Row) -> Estimate | None:
     if phrases.is_control(row):
         return NOTHING
     gain, device_s, whole_s = row["device_gain"], row["device_s"], row["baseline_latency_s"]
-    if None in (gain, device_s, whole_s):
+    if gain is None or device_s is None or whole_s is None:
         return None
     rest = difference(ONE, quotient(ONE, stored_ratio(row, "device_gain")))
     if rest is None or rest.low is None or rest.high is None:

@@ -39,6 +39,7 @@ from modescope.analysis.derive import pace
 from modescope.analysis.derive.select import SAME_BASELINE, THREADED, is_plain, per_row, values_of
 from modescope.analysis.format import phrases
 from modescope.analysis.format.phrases import Row
+from modescope.analysis.rows import required, speedup_ends
 
 CAUSES = (
     *graphs.CAUSES,
@@ -174,7 +175,7 @@ def _parts_explain(row: Row, shares: Sequence[tuple[str, float | None]]) -> bool
         return not is_gain(row)
     overhead = max((share for code, share in known if code in OVERHEAD), default=0.0)
     others = math.fsum(share for code, share in known if code not in OVERHEAD)
-    loss: float = 1 - row["speedup_ci_low"]
+    loss = 1 - speedup_ends(row)[0]
     return overhead + others >= LEAST_OF_A_LOSS * loss
 
 
@@ -213,14 +214,14 @@ def most_important(rows: Iterable[Row], count: int) -> list[Row]:
     effect, then the rest.
     """
     with_cause = sorted((row for row in rows if row["cause"]), key=_importance)
-    of_cause = {row["cause"].partition(";")[0]: row for row in reversed(with_cause)}
+    of_cause = {required(row["cause"]).partition(";")[0]: row for row in reversed(with_cause)}
     return [row for row in with_cause if row in of_cause.values()][:count]
 
 
 def _importance(row: Row) -> tuple[int, float]:
     if phrases.not_in_effect(row) or not is_compared(row):
         return (3 if phrases.not_in_effect(row) else 4), 0.0
-    size = -abs(math.log(row["speedup"]))
+    size = -abs(math.log(required(row["speedup"])))
     if is_loser(row):
         return 0, size
     changes_code = row["compile_mode"] != "none" or row["graph"] or row["autocast"]

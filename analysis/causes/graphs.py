@@ -13,6 +13,7 @@ from modescope.analysis.causes.types import DECISIVE, LIMIT, LOSS, PART, Cause, 
 from modescope.analysis.derive.mix import mix_of
 from modescope.analysis.format import cells, numbers, phrases
 from modescope.analysis.format.phrases import Row
+from modescope.analysis.rows import required
 from modescope.bench.records.errors import is_of_a_size
 
 LEAST_COPIES = 0.03
@@ -94,7 +95,9 @@ def input_copies(context: Context) -> Evidence | None:
     copies, device = evidence.durations(copied_s, row["device_s"])
     left = remedies.unrefuted(context, "compile-cuda-graph")
     own = ", or capture a graph that owns its inputs (mode=compile-cuda-graph)" if left else ""
-    return Evidence(copied_s / row["latency_s"], {"copies": copies, "device": device, "own": own})
+    return Evidence(
+        copied_s / required(row["latency_s"]), {"copies": copies, "device": device, "own": own}
+    )
 
 
 def device_is_the_limit(context: Context) -> Evidence | None:
@@ -119,7 +122,7 @@ def _waiting(row: Row) -> float | None:
 
 
 def _launches(row: Row) -> str:
-    return numbers.counted(row["launches"], "launch", "launches")
+    return numbers.counted(required(row["launches"]), "launch", "launches")
 
 
 def _why(row: Row) -> str | None:

@@ -31,6 +31,7 @@ from modescope.analysis.causes.types import (
 from modescope.analysis.derive import flags, pace
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.phrases import Row
+from modescope.analysis.rows import required
 from modescope.bench.stats.estimates import (
     Estimate,
     ends,
@@ -134,12 +135,12 @@ def near_floor(context: Context) -> Evidence | None:
     longest_s = _longest_work_s(row)
     if longest_s is None or row["floor_s"] < NEAR * longest_s or row["bound_by"] != "work":
         return None
-    fraction = min(1.0, row["roofline_fraction"])
+    fraction = min(1.0, required(row["roofline_fraction"]))
     is_sure = not is_wide(stored_ratio(row, "speedup"))
-    latency_s = row["latency_paired_s" if is_sure else "latency_paired_ci_high_s"]
+    latency_s = required(row["latency_paired_s"] if is_sure else row["latency_paired_ci_high_s"])
     return Evidence(
         row["floor_s"] / latency_s,
-        {"fraction": numbers.share(fraction, 1), "limit": _LIMITS[row["floor_bound"]],
+        {"fraction": numbers.share(fraction, 1), "limit": _LIMITS[required(row["floor_bound"])],
          "dtype": row["dtype"], "most": numbers.factor(latency_s / row["floor_s"]),
          "remedy": remedies.less_work(context)},
     )  # fmt: skip
@@ -153,10 +154,11 @@ _LIMITS = {
 
 def _longest_work_s(row: Row) -> float | None:
     if phrases.on_cuda(row):
-        return row["device_ci_high_s"]  # type: ignore[no-any-return]
+        return row["device_ci_high_s"]
     latency_s, dispatch = row["latency_paired_ci_high_s"], row["dispatch_share_ci_low"]
-    known = latency_s is not None and dispatch is not None and dispatch < 1
-    return float(latency_s * (1 - dispatch)) if known else None
+    if latency_s is None or dispatch is None or dispatch >= 1:
+        return None
+    return latency_s * (1 - dispatch)
 
 
 def _unchanged(row: Row, plain: Row | None) -> list[Kernel]:

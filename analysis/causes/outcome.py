@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.phrases import Row
+from modescope.analysis.rows import speedup_ends
 from modescope.bench.stats.estimates import ONE, Estimate, hull, is_wide, quotient, stored_ratio
 
 UNDECIDED = "what was measured does not decide why"
@@ -42,12 +43,12 @@ def is_compared(row: Row) -> bool:
 
 def is_faster(row: Row) -> bool:
     """Whether the interval of the speedup lies above 1."""
-    return is_compared(row) and bool(row["speedup_ci_low"] > 1)
+    return is_compared(row) and speedup_ends(row)[0] > 1
 
 
 def is_slower(row: Row) -> bool:
     """Whether the interval of the speedup lies below 1."""
-    return is_compared(row) and bool(row["speedup_ci_high"] < 1)
+    return is_compared(row) and speedup_ends(row)[1] < 1
 
 
 def is_loss(row: Row) -> bool:
@@ -60,11 +61,7 @@ def is_no_gain(row: Row) -> bool:
 
     The mode then surely gains less than a tenth, and is not shown to lose a tenth.
     """
-    return (
-        is_compared(row)
-        and bool(row["speedup_ci_high"] < 1 + LITTLE)
-        and bool(row["speedup_ci_high"] > 1 / (1 + LITTLE))
-    )
+    return is_compared(row) and 1 / (1 + LITTLE) < speedup_ends(row)[1] < 1 + LITTLE
 
 
 def is_gain(row: Row) -> bool:
@@ -74,7 +71,7 @@ def is_gain(row: Row) -> bool:
 
 def is_loser(row: Row) -> bool:
     """Whether the interval of the speedup lies below 1 ÷ 1.1: the mode loses more than a tenth."""
-    return is_compared(row) and bool(row["speedup_ci_high"] < 1 / (1 + LITTLE))
+    return is_compared(row) and speedup_ends(row)[1] < 1 / (1 + LITTLE)
 
 
 def is_compiled(row: Row) -> bool:

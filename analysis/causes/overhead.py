@@ -27,8 +27,10 @@ from modescope.analysis.causes.types import (
     Evidence,
 )
 from modescope.analysis.derive import profile
+from modescope.analysis.derive.select import values_of
 from modescope.analysis.format import cells, numbers, phrases
 from modescope.analysis.format.phrases import Row
+from modescope.analysis.rows import required, speedup_ends
 from modescope.bench.stats.estimates import (
     MARGIN,
     ONE,
@@ -76,7 +78,7 @@ def less_overhead(context: Context) -> Evidence | None:
 def compiled_code(context: Context) -> Evidence | None:
     """A compiled mode is faster than the same mode without compiling, by their intervals."""
     row, before = context.row, _uncompiled(context)
-    if not is_faster(row) or before is None or row["speedup_ci_low"] <= before["speedup_ci_high"]:
+    if not is_faster(row) or before is None or speedup_ends(row)[0] <= speedup_ends(before)[1]:
         return None
     both = (quotient(ONE, stored_ratio(one, "speedup")) for one in (before, row))
     saved = difference(*both)
@@ -102,7 +104,7 @@ def more_overhead(context: Context) -> Evidence | None:
     own = product(added, stored_ratio(row, "speedup"))  # in parts of the row's own call
     assert own is not None
     share, least = evidence.claim(own, row, context.plain)
-    added_s = evidence.claim(added, row, context.plain)[0] * row["baseline_latency_s"]
+    added_s = evidence.claim(added, row, context.plain)[0] * required(row["baseline_latency_s"])
     figures = {
         "what": COMPILED if is_compiled(row) else "Python and the dispatcher",
         "added": f"{least}{numbers.duration(added_s)}", "profiled": _in_profile(row),
@@ -122,7 +124,7 @@ def _adds(row: Row, saved: evidence.Change) -> bool:
         return True
     if not phrases.on_cuda(row) or not is_loss(row) or most >= 0:
         return False
-    lost = 1 / row["speedup_ci_high"] - 1
+    lost = 1 / speedup_ends(row)[1] - 1
     return bool(-ends(saved.work)[0] <= (1 - LEAST_OF_A_LOSS) * lost)
 
 
@@ -142,7 +144,9 @@ def _unwaited(row: Row) -> str:
     """
     gain, device_s = row["device_gain_ci_low"], row["device_ci_low_s"]
     call_s = row["pipelined_ci_high_s"]
-    if None in (gain, device_s, call_s) or call_s > (1 + MARGIN) * gain * device_s:
+    if gain is None or device_s is None or call_s is None:
+        return ""
+    if call_s > (1 + MARGIN) * gain * device_s:
         return ""
     each, mode = numbers.duration(row["pipelined_s"]), row["baseline_mode"]
     return f"; calls that do not wait for each other, {each} each, take no longer than {mode}'s"
@@ -216,12 +220,12 @@ def grad_left_on(context: Context) -> Evidence | None:
         one
         for one in context.siblings
         if one["grad"] in GRADS
-        and all(one[name] == row[name] for name in same)
-        and one["speedup_ci_low"] * (1 - LEAST) > row["speedup_ci_high"]
+        and values_of(one, same) == values_of(row, same)
+        and speedup_ends(one)[0] * (1 - LEAST) > speedup_ends(row)[1]
     ]
     if not others:
         return None
-    best = max(others, key=lambda one: one["speedup_ci_low"])
+    best = max(others, key=lambda one: speedup_ends(one)[0])
     gain = quotient(stored_ratio(best, "speedup"), stored_ratio(row, "speedup"))
     assert gain is not None
     share, _ = evidence.claim(evidence.saved_by(gain), best, row)
@@ -237,7 +241,7 @@ def _uncompiled(context: Context) -> Row | None:
         return context.plain
     same = ("grad", "dtype", "autocast")
     others = (one for one in context.siblings if not (is_compiled(one) or one["graph"]))
-    return next((one for one in others if all(one[name] == row[name] for name in same)), None)
+    return next((one for one in others if values_of(one, same) == values_of(row, same)), None)
 
 
 def _how(row: Row, before: Row) -> str:

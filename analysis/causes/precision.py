@@ -13,6 +13,7 @@ from modescope.analysis.causes.outcome import is_compared, is_faster, is_slower
 from modescope.analysis.causes.types import GAIN, LIMIT, LOSS, PART, Cause, Context, Evidence
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.phrases import Row
+from modescope.analysis.rows import required
 from modescope.bench.records.cpu import BF16, FP16
 
 LEAST_CASTS = 0.1  # of a call: fewer casts are not named
@@ -136,9 +137,10 @@ class _Products:
         self.name = max(mine, key=lambda one: one.seconds).name
         also = [what for what, name in _ALSO.items() if any(name.search(one.name) for one in mine)]
         self.what = phrases.listed(["matrix products", *also])
-        added = (self.after_s - self.before_s) * pace / row["profiled_span_s"]
+        added = (self.after_s - self.before_s) * pace / required(row["profiled_span_s"])
         self.added_share = max(0.0, added)
-        self.saved_share = max(0.0, (self.before_s - self.after_s) / plain["profiled_span_s"])
+        saved = (self.before_s - self.after_s) / required(plain["profiled_span_s"])
+        self.saved_share = max(0.0, saved)
 
 
 def _products(context: Context) -> _Products | None:
@@ -165,9 +167,11 @@ def _eager_in_graph(context: Context) -> Row | None:
 
     It runs the same kernels as plain eager.
     """
-    same = {"grad": context.row["grad"], "dtype": context.row["baseline_dtype"], "autocast": False}
+    same = (context.row["grad"], context.row["baseline_dtype"], False)
     others = (one for one in context.siblings if one["graph"] and one["compile_mode"] == "none")
-    return next((one for one in others if all(one[k] == v for k, v in same.items())), None)
+    return next(
+        (one for one in others if (one["grad"], one["dtype"], one["autocast"]) == same), None
+    )
 
 
 def _in_both(kernels: list[Kernel], others: list[Kernel]) -> list[Kernel]:

@@ -11,6 +11,8 @@ from modescope.analysis.causes.evidence import Kernel
 from modescope.analysis.causes.outcome import is_compiled
 from modescope.analysis.causes.types import Context
 from modescope.analysis.format import numbers, phrases
+from modescope.analysis.format.phrases import Row
+from modescope.analysis.rows import speedup_ends
 from modescope.bench.records.cpu import BF16
 from modescope.bench.records.errors import is_of_a_size
 from modescope.bench.stats.estimates import quotient, stored_ratio
@@ -28,20 +30,24 @@ def unrefuted(context: Context, *modes: str) -> list[str]:
     if none was measured.
     """
     row = context.row
-    lows = {one["mode"]: one["speedup_ci_low"] for one in context.siblings
+    lows = {one["mode"]: _low(one) for one in context.siblings
             if one["dtype"] == row["dtype"] and one["mode"] in modes}  # fmt: skip
     if lows:
-        return [mode for mode in modes if lows.get(mode, 0.0) > row["speedup_ci_high"]]
+        return [mode for mode in modes if lows.get(mode, 0.0) > speedup_ends(row)[1]]
     return [mode for mode in modes if mode != row["mode"]]
+
+
+def _low(row: Row) -> float:
+    return speedup_ends(row)[0]
 
 
 def less_work(context: Context) -> str:
     """Returns a sentence that advises how to make the kernels cheaper on this device."""
     row = context.row
     same = [one for one in context.siblings if one["dtype"] == row["dtype"]]
-    first = max(same, key=lambda one: one["speedup_ci_low"], default=None)
+    first = max(same, key=_low, default=None)
     last_resort = FASTER_DEVICE
-    if first is not None and first["speedup_ci_low"] > row["speedup_ci_high"]:
+    if first is not None and _low(first) > speedup_ends(row)[1]:
         ratio = quotient(stored_ratio(first, "speedup"), stored_ratio(row, "speedup"))
         assert ratio is not None
         than = phrases.variant(row)
@@ -51,8 +57,8 @@ def less_work(context: Context) -> str:
     if row["dtype"] not in ("fp32", "tf32"):
         return last_resort
     lower = [one for one in context.siblings if one["dtype"] in ("bf16", "fp16")]
-    best = max(lower, key=lambda one: one["speedup_ci_low"], default=None)
-    if best is not None and best["speedup_ci_low"] > row["speedup_ci_high"]:
+    best = max(lower, key=_low, default=None)
+    if best is not None and _low(best) > speedup_ends(row)[1]:
         fast = numbers.middle(stored_ratio(best, "speedup"))
         named, than = phrases.variant(best), phrases.baseline(best)
         return f"Lower the precision: {named} is {fast} as fast as {than}."

@@ -12,6 +12,7 @@ from typing import Any
 from modescope.analysis import cli
 from modescope.analysis.compare.sides import UNREADABLE, Pair
 from modescope.analysis.format.numbers import UNKNOWN
+from modescope.analysis.rows import value_of
 from modescope.bench.records.environment import FINGERPRINT
 from modescope.bench.records.errors import UsageError
 
@@ -93,7 +94,7 @@ def _of_pair(pair: Pair) -> list[tuple[str, ...]]:
         return []
     differing = []
     for column in COLUMNS:
-        old, new = (list(dict.fromkeys(row[column] for row in rows)) for rows in sides)
+        old, new = (list(dict.fromkeys(value_of(row, column) for row in rows)) for rows in sides)
         exchanged = old[0] == "new" or new[0] == "old"
         if exchanged if column == "versus_side" else {*old} != {*new}:
             differing.append((column, *_texts(column, old, new)))

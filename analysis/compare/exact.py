@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from modescope.analysis.format import numbers
 from modescope.analysis.format.phrases import Row
+from modescope.analysis.rows import value_of
 
 WORSE, BETTER, REPORTED = "worse", "better", "reported"
 
@@ -133,7 +134,7 @@ def _ok(rows: Processes) -> list[Row]:
 
 
 def _counts(rows: Processes, name: str) -> set[float]:
-    return {row[name] for row in _ok(rows) if row[name] is not None}
+    return {value for row in _ok(rows) if (value := value_of(row, name)) is not None}
 
 
 EXACT = (

@@ -25,6 +25,7 @@ from modescope.analysis.compare.gate import (
 from modescope.analysis.compare.timing import EagerChange, Timing
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.phrases import indented_paragraph, paragraph
+from modescope.analysis.rows import value_of
 from modescope.bench import text as tables
 from modescope.bench.stats.estimates import Estimate
 from modescope.bench.text import escape
@@ -251,9 +252,9 @@ def document(comparison: Comparison) -> str:
 
 
 def _content(row: ComparedRow) -> dict[str, Any]:
-    timing, described = row.timing, row.pair.row
+    timing, names = row.timing, ("case_id", "device", "compile_cache", *WORK)
     return {
-        **{name: described[name] for name in ("case_id", "device", "compile_cache", *WORK)},
+        **{name: value_of(row.pair.row, name) for name in names},
         "name": row.pair.name,
         "work": row.pair.work,
         "processes": _both(len(row.pair.old), len(row.pair.new)),

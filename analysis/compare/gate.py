@@ -15,6 +15,7 @@ from modescope.analysis.compare.timing import BROKEN, EagerChange, Timing, is_in
 from modescope.analysis.compare.verdicts import Margins
 from modescope.analysis.format import numbers
 from modescope.analysis.load import Folder
+from modescope.analysis.rows import value_of
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.paths import program
 
@@ -145,7 +146,10 @@ def _check_something(rows: Sequence[ComparedRow], gates: Collection[str]) -> Non
         raise UsageError(f"nothing is compared: no row has a timing that counts ({why})")
     for name in set(gates) & set(exact.ON_REQUEST):
         known = (
-            all(any(one[name] is not None for one in side) for side in (pair.old, pair.new))
+            all(
+                any(value_of(one, name) is not None for one in side)
+                for side in (pair.old, pair.new)
+            )
             for pair in ok
         )
         if not any(known):

@@ -16,6 +16,7 @@ from modescope.analysis.derive.select import SECTION, latest, values_of
 from modescope.analysis.format import numbers, phrases, style
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.load import Folder
+from modescope.analysis.rows import value_of
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.results import REVISION
 
@@ -224,7 +225,7 @@ def distinguish(rows: Sequence[Row]) -> list[Row]:
     The column `environment` is emptied: the studies may differ in it, so it is no part of a name.
     """
     columns = {*select.OPTIONS, *MATCH, *WORK, "mode", "calls_pad", "dtype"}
-    frame = pd.DataFrame([{name: row[name] for name in columns} for row in rows])
+    frame = pd.DataFrame([{name: value_of(row, name) for name in columns} for row in rows])
     apart = select.distinguishing_options(frame.assign(environment=""))
     return [
         {**row, "environment": "", "apart": text} for row, text in zip(rows, apart, strict=True)

@@ -16,6 +16,7 @@ from modescope.analysis.compare.sides import Pair
 from modescope.analysis.compare.verdicts import UNDECIDED, Margins
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.phrases import Row
+from modescope.analysis.rows import value_of
 from modescope.bench.stats.estimates import Estimate
 
 LEAST_WITHOUT_BASELINE = 5
@@ -162,7 +163,7 @@ def _why_not(rows: Sequence[Row]) -> str:
 
 
 def _log_times(rows: Sequence[Row], name: str) -> LogTimes:
-    estimates: list[Estimate] = [row[name] for row in rows]
+    estimates: list[Estimate] = [value_of(row, name) for row in rows]
     values = np.log([one.value for one in estimates])
     return LogTimes(values, np.array([_error(one) for one in estimates]))
 

@@ -32,6 +32,7 @@ from modescope.analysis.derive.select import (
 )
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.phrases import Row
+from modescope.analysis.rows import required
 from modescope.bench.records.cases import PLAIN_EAGER
 from modescope.bench.records.errors import UsageError
 from modescope.bench.stats import estimates
@@ -71,6 +72,13 @@ COLUMNS = {
     "in tf32 and the other is not; null if there is no other row",
 }
 """The columns that `against` adds."""
+
+HOLDS = {
+    **dict.fromkeys(COLUMNS, "float | None"),
+    **dict.fromkeys(("against_mode", "against_dtype", "against_verdict"), "str | None"),
+    "against_is_chained": "bool | None",
+}
+"""The types of their values in a row."""
 
 _OF_MODE = (*PLAIN_EAGER, "fullgraph", "compile_options")  # a mode's settings besides grad
 _TRUSTED = ("status", "in_effect", "budget_rank", "speedup_ci_low")  # what `trusted` reads
@@ -137,8 +145,8 @@ def _speedup(row: Row) -> Estimate | None:
 
 def _mean(row: Row) -> Change:
     count = row["speedup_processes"]
-    error = row["speedup_process_spread"] / math.sqrt(count)
-    mean, freedom = math.log(row["speedup"]), count - 1.0
+    error = required(row["speedup_process_spread"]) / math.sqrt(count)
+    mean, freedom = math.log(required(row["speedup"])), count - 1.0
     return Change(np.asarray(mean), np.asarray(error), np.asarray(freedom))
 
 
@@ -259,12 +267,13 @@ def _reference(row: Row, usable: Sequence[Row], wanted: str) -> Row | None:
     with the baseline's dtype; raises UsageError if several remain. If `wanted` names the baseline,
     the result is instead a copy of `row` with the baseline's mode, dtype and first call.
     """
-    if wanted in (row["baseline_mode"], phrases.baseline(row)):
+    mode, dtype = row["baseline_mode"], row["baseline_dtype"]
+    if mode is not None and dtype is not None and wanted in (mode, phrases.baseline(row)):
         return {
             **row,
-            "run_id": None,
-            "mode": row["baseline_mode"],
-            "dtype": row["baseline_dtype"],
+            "run_id": "",  # that of no row
+            "mode": mode,
+            "dtype": dtype,
             "apart": None,
             "first_call_s": baseline_first_s(row),
         }

@@ -52,7 +52,9 @@ def links(rows: pd.DataFrame) -> list[Row | None]:
     return [_link(row, found) for row in every]
 
 
-def _as_baseline(row: Row, mode: str, dtype: str, common: str) -> tuple[object, ...]:
+def _as_baseline(
+    row: Row, mode: str | None, dtype: str | None, common: str | None
+) -> tuple[object, ...]:
     return (*values_of(row, SECTION), mode, dtype, common)
 
 

@@ -21,6 +21,7 @@ from modescope.analysis.derive.select import (
 )
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.phrases import Row
+from modescope.analysis.rows import required
 from modescope.bench import summary
 from modescope.bench.records.cases import OPTIMIZERS, PLAIN_EAGER
 from modescope.bench.records.columns import estimate_columns
@@ -338,14 +339,16 @@ def _contradicted(rows: pd.DataFrame) -> Iterator[Hashable]:
     gated = {values_of(row, _SAME_KERNELS): (at, row) for at, row in eager if not row["graph"]}
     for place, row in eager:
         pair = gated.get(values_of(row, _SAME_KERNELS)) if row["graph"] else None
-        if pair is not None and summary.differ(row["_device_gain"], _without_pauses(pair[1])):
+        if pair is not None and summary.differ(
+            required(row["_device_gain"]), _without_pauses(pair[1])
+        ):
             yield from (place, pair[0])
 
 
 def _without_pauses(row: Row) -> Estimate:
     """Returns the device gain of an eager row, up to what a graph would make it."""
-    gain: Estimate = row["_device_gain"]
-    saved = min(0.5, GAP_S * (row["kernels"] or 0) / row["device_s"])
+    gain = required(row["_device_gain"])
+    saved = min(0.5, GAP_S * (row["kernels"] or 0) / required(row["device_s"]))
     low, high = ends(gain)
     return Estimate(gain.value, low, high / (1 - saved))
 
@@ -355,7 +358,6 @@ def _is_eager(row: Row) -> bool:
 
     Some optimizers count their steps on the device when a graph captures them, which adds kernels.
     """
-    optimizer = OPTIMIZERS.get(row["optimizer"])
+    optimizer = OPTIMIZERS.get(row["optimizer"] or "")
     counts = optimizer is not None and optimizer.counts_steps
-    uncaptured = {**row, "graph": False}
-    return is_plain(uncaptured) and not counts and row["_device_gain"] is not None
+    return is_plain({**row, "graph": False}) and not counts and row["_device_gain"] is not None

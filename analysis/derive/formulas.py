@@ -93,8 +93,9 @@ def baseline_first_s(row: Row) -> float | None:
     of milliseconds, and whichever of the two modes uses it first has them in its first call.
     """
     first_s, call_s = row["baseline_first_call_s"], row["baseline_latency_s"]
-    known = first_s is not None and call_s is not None and phrases.on_cuda(row)
-    return min(first_s, call_s) if known else first_s  # type: ignore[no-any-return]
+    if first_s is None or call_s is None or not phrases.on_cuda(row):
+        return first_s
+    return min(first_s, call_s)
 
 
 def extra_s(row: Row, baseline_s: float | None) -> float | None:

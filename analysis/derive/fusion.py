@@ -23,6 +23,7 @@ import pandas as pd
 from modescope.analysis.derive.select import SAME_BASELINE, is_plain, per_row, trusted, values_of
 from modescope.analysis.format import phrases
 from modescope.analysis.format.phrases import Row
+from modescope.analysis.rows import required
 from modescope.bench.records.cases import PLAIN_EAGER
 from modescope.bench.stats import estimates
 from modescope.bench.stats.estimates import Estimate
@@ -49,8 +50,7 @@ class Pair:
     @property
     def reference_work_s(self) -> float:
         """Seconds of plain eager's work at the speed that the machine had during `row`."""
-        work_s: float = self.row["work_s"]
-        return work_s * self.gain.value
+        return required(self.row["work_s"]) * self.gain.value
 
     @property
     def speedup(self) -> float | None:
@@ -60,8 +60,10 @@ class Pair:
         """
         eager = self.reference
         if phrases.on_cuda(self.row):
-            before, known = eager["device_share"], eager["host_share"] is not None
-            return 1 / _on_cuda(eager, before, self.gain.value) if known else None
+            device, host = eager["device_share"], eager["host_share"]
+            if device is None or host is None:
+                return None
+            return 1 / _on_cuda(eager, device, host, self.gain.value)
         if eager["dispatch_share"] is None:
             return None
         before = max(0.0, 1 - eager["dispatch_share"])
@@ -143,15 +145,16 @@ def _share(row: Row) -> Estimate | None:
     return estimates.difference(estimates.ONE, row["_dispatch_share"])
 
 
-def _on_cuda(row: Row, before: float, gain: float) -> float:
+def _on_cuda(row: Row, before: float, host: float, gain: float) -> float:
     """Returns the factor by which a call gets longer if its device work is divided by `gain`.
 
-    It is below 1 if the call gets shorter. `before` is the share of the call that the work takes
-    now. The host works in parallel: more work adds only what exceeds the host's time, and less work
-    cannot bring the call below the host's time plus a synchronise that does not wait.
+    It is below 1 if the call gets shorter. `before` and `host` are the shares of the call that the
+    work and the host take now. The host works in parallel: more work adds only what exceeds the
+    host's time, and less work cannot bring the call below the host's time plus a synchronise that
+    does not wait.
     """
-    host, after = float(row["host_share"]), before / gain
+    after = before / gain
     if after > before:
         return 1 + max(0.0, after - max(before, host))
-    least = min(host + (row["synchronize_s"] or 0.0) / row["latency_s"], 1.0)
+    least = min(host + (row["synchronize_s"] or 0.0) / required(row["latency_s"]), 1.0)
     return float(max(1 - (before - after), least))

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from modescope.analysis.format import phrases
 from modescope.analysis.format.phrases import Row
+from modescope.analysis.rows import required, value_of
 from modescope.bench.summary import pool_free_bytes
 
 Parts = list[tuple[str, float]]  # of a bar: name, bytes
@@ -34,14 +35,14 @@ def stack(row: Row) -> Parts:
     a separate part only if nothing is saved. A replayed graph allocates nothing: its kernels write
     to the reserved part of its pool.
     """
-    held = dict(_filled(row["resident_bytes"], _held(row), "kept"))
+    held = dict(_filled(required(row["resident_bytes"]), _held(row), "kept"))
     dropped = held.pop("gradients", 0) if drops_gradients(row) else 0
     saved, copies = row["saved_activation_bytes"], row["autocast_copy_bytes"]
     taken = (("saved", saved), ("copies", None if saved else copies))
     return [
         *held.items(),
         *((("pool", free),) if (free := pool_free_bytes(row)) else ()),
-        *_filled(row["step_peak_bytes"] + dropped, taken, "step"),
+        *_filled(required(row["step_peak_bytes"]) + dropped, taken, "step"),
     ]
 
 
@@ -52,7 +53,8 @@ def unlisted_bytes(row: Row, part: str) -> float | None:
     """
     if part == "gradients" and drops_gradients(row):
         return None  # some exist at the peak, as part of the rest
-    return 0 if part not in _COLUMNS or row[_COLUMNS[part]] is not None else None
+    column = _COLUMNS.get(part)
+    return 0 if column is None or value_of(row, column) is not None else None
 
 
 def drops_gradients(row: Row) -> bool:
@@ -64,7 +66,7 @@ def drops_gradients(row: Row) -> bool:
 
 
 def _held(row: Row) -> tuple[Sized, ...]:
-    return tuple((part, row[column]) for part, column in _HELD.items())
+    return tuple((part, value_of(row, column)) for part, column in _HELD.items())
 
 
 def _filled(whole: float, parts: Sequence[Sized], rest: str) -> Parts:

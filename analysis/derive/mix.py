@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from modescope.analysis.format.phrases import Row
+from modescope.analysis.rows import value_of
 from modescope.bench.records.cases import Inference, size_name
 
 MIX_COLUMNS = (
@@ -86,7 +87,8 @@ def mix_of(row: Row) -> Mix | None:
     options = Inference(row["calls"], row["calls_pad"])
 
     def parsed(column: str, empty: Any) -> Any:
-        return json.loads(row[column]) if row[column] else empty
+        text = value_of(row, column)
+        return json.loads(text) if text else empty
 
     return Mix(
         tuple(options.calls()),

@@ -13,6 +13,7 @@ from modescope.analysis.derive.formulas import values
 from modescope.analysis.derive.select import per_row
 from modescope.analysis.format import numbers, phrases, style
 from modescope.analysis.format.phrases import Row
+from modescope.analysis.rows import value_of
 
 DOUBTS = {name for name, flag in FLAGS.items() if flag.touches is Figure.PROFILE}
 """The flags that make a profile unreliable."""
@@ -63,9 +64,8 @@ def compiled_call(row: Row) -> CompiledCall | None:
     """
     if LONGER in phrases.flags(row):
         return None
-    span_s, lookup_s, wrapper_s = (
-        row.get(name) for name in ("profiled_span_s", "guards_s", "compiled_wrapper_s")
-    )
+    span_s = row.get("profiled_span_s")
+    lookup_s, wrapper_s = row.get("guards_s"), row.get("compiled_wrapper_s")
     if not span_s or lookup_s is None or wrapper_s is None or lookup_s + wrapper_s > span_s:
         return None
     return CompiledCall(span_s, lookup_s, wrapper_s)
@@ -95,9 +95,9 @@ KINDS = (
 
 def heaviest(rows: Iterable[Row], kind: Kind) -> Iterator[tuple[str, ...]]:
     """Yields the lines of the table `kind`: the MOST heaviest entries of each mode."""
-    for row in sorted((row for row in rows if row[kind.column]), key=style.order):
-        whole_s = None if LONGER in phrases.flags(row) else row[kind.whole]
-        for one in json.loads(row[kind.column])[:MOST]:
+    for row in sorted((row for row in rows if value_of(row, kind.column)), key=style.order):
+        whole_s = None if LONGER in phrases.flags(row) else value_of(row, kind.whole)
+        for one in json.loads(value_of(row, kind.column))[:MOST]:
             name = one["name"]
             yield (
                 phrases.variant(row),

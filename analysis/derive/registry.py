@@ -46,6 +46,7 @@ class Metric:
     """If None, the metric is the estimate of this name in the summary of the rows."""
     interval: bool = False
     """Whether two more columns hold the interval. The function then returns Estimates."""
+    holds: str = "float | None"  # the type of its values in a row
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -132,11 +133,11 @@ METRICS = (
     Metric("verdict", "neither",
            "faster or slower: the interval of speedup lies beyond ±1 %; equivalent: inside; else"
            " inconclusive, as on CUDA if the host was slow (slow_pace); null without an interval",
-           formulas.verdict),
+           formulas.verdict, holds="str | None"),
     Metric("link_run_id", "neither",
            "of a mode in tf32 against a mode in tf32: run_id of the row of that mode in tf32 "
            "against the same mode in fp32, which links both; null without one that can be trusted",
-           chained.link_run_id),
+           chained.link_run_id, holds="str | None"),
     _estimate("chained_speedup", "higher",
               "speedup × that of the link: over the baseline's mode in fp32, from two processes; "
               "its interval as that of against_speedup",
@@ -213,7 +214,7 @@ METRICS = (
     Metric("bound_by", "neither",
            "overhead or work: whether the interval of host_per_device is above or below 1, on a "
            "CPU that of dispatch_share above or below ½; else undecided",
-           split.bound_by),
+           split.bound_by, holds="str | None"),
     Metric("device_idle_fraction", "neither",
            "share of latency_s without device_busy_s; null on a CPU, and if a flag doubts the "
            "profile",
@@ -243,26 +244,26 @@ METRICS = (
            formulas.floor_s),
     Metric("floor_bound", "neither",
            "which of the two sets floor_s: compute or memory",
-           formulas.floor_bound),
+           formulas.floor_bound, holds="str | None"),
     Metric("roofline_fraction", "higher",
            "floor_s ÷ device_s, on a CPU ÷ work_s; near 1 little is left to gain; low for "
            "pointwise arithmetic, which flops do not count",
            formulas.roofline_fraction),
     Metric("flags", "neither",
            "flags of all processes of the case, and those of comparisons with other rows",
-           flags.flags),
+           flags.flags, holds="list[str]"),
     Metric("flags_touch", "neither",
            "what each of these makes doubtful: speedup (or latency), latency, device, split, "
            "roofline or profile",
-           flags.flags_touch),
+           flags.flags_touch, holds="list[str]"),
     _hidden("_causes", finding.findings_column),
     Metric("cause", "neither",
            "codes of what explains the result, most important first, joined by ;; null if the "
            "columns decide none",
-           finding.cause),
+           finding.cause, holds="str | None"),
     Metric("cause_text", "neither",
            "the first of these in a sentence with numbers, and what to do",
-           finding.cause_text),
+           finding.cause_text, holds="str | None"),
 )  # fmt: skip
 
 DERIVED = tuple(name for metric in METRICS if metric.doc for name in metric.columns)

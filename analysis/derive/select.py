@@ -7,7 +7,7 @@ and differ in another option: the column `apart` then names that option.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from itertools import chain
 from string import ascii_uppercase
@@ -23,6 +23,7 @@ from modescope.analysis.format.phrases import (
     on_cuda,
     shown_value,
 )
+from modescope.analysis.rows import value_of
 from modescope.bench.records.cases import PLAIN_EAGER
 from modescope.bench.records.parquet import ESTIMATES
 from modescope.bench.records.results import Work
@@ -83,6 +84,14 @@ _APART = {
 }
 ADDED = _OF_PROCESS | _COUNTS | _SPREADS | _IDS | _APART
 """The columns that `latest` and `combine` add."""
+
+HOLDS = {
+    **dict.fromkeys(("measured_times", *_COUNTS), "int"),
+    **dict.fromkeys(_SPREADS, "float | None"),
+    **dict.fromkeys(("environment", "process_run_ids"), "str"),
+    **dict.fromkeys(("process_nodes", "apart"), "str | None"),
+}
+"""The types of their values in a row."""
 
 _ESTIMATES = tuple(f"_{name}" for name in ESTIMATES)
 
@@ -229,7 +238,7 @@ def split_rows(rows: Sequence[Row], by: tuple[str, ...]) -> list[list[Row]]:
     return [groups[values] for values in sorted(groups, key=lambda values: natural_key(by, values))]
 
 
-def values_of(row: Row, by: tuple[str, ...]) -> tuple[Any, ...]:
+def values_of(row: Mapping[str, Any], by: tuple[str, ...]) -> tuple[Any, ...]:
     """Returns the values of `row` in the columns `by`, as a key to group rows."""
     return tuple(row[name] for name in by)
 
@@ -263,7 +272,7 @@ def _order(name: str, value: Any) -> Any:
 
 def is_plain(row: Row) -> bool:
     """Whether a row is plain eager: not compiled, captured or autocast, with any grad axis."""
-    return all(row[axis] == value for axis, value in PLAIN_EAGER.items())
+    return all(value_of(row, axis) == value for axis, value in PLAIN_EAGER.items())
 
 
 def trusted(rows: pd.DataFrame) -> pd.DataFrame:
@@ -300,13 +309,13 @@ def distinguishing_options(rows: pd.DataFrame) -> pd.Series:
     """
     names = (*FAMILY, *_NAME)
     every = as_rows(rows[[*names, *OPTIONS, "shape", "case_id"]])
-    varying = [name for name in OPTIONS if len({row[name] for row in every}) > 1]
+    varying = [name for name in OPTIONS if len({value_of(row, name) for row in every}) > 1]
     texts: list[list[str]] = [[] for _ in every]
     for places in grouped((values_of(row, names), at) for at, row in enumerate(every)).values():
         for name in varying:
-            if len({every[at][name] for at in places}) > 1:
+            if len({value_of(every[at], name) for at in places}) > 1:
                 for at in places:
-                    texts[at].append(f"{name}={_value(every[at][name])}")
+                    texts[at].append(f"{name}={_value(value_of(every[at], name))}")
     same = zip(every, map(tuple, texts), strict=True)
     keys = ((*values_of(row, (*names, "shape")), text) for row, text in same)
     for places in grouped((key, at) for at, key in enumerate(keys)).values():

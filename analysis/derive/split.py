@@ -11,6 +11,8 @@ from modescope.analysis.derive.formulas import Formula
 from modescope.analysis.derive.select import per_row
 from modescope.analysis.format import phrases
 from modescope.analysis.format.phrases import Row
+from modescope.analysis.rows import value_of
+from modescope.bench.records.columns import estimate_columns
 
 HALF = 0.5  # of a call: on a CPU a call is bound by overhead if dispatch takes more
 
@@ -50,8 +52,8 @@ def overhead_s(row: Row) -> float | None:
     (`latency_at_full_pace_s`). On CUDA, and in records without a pace, they are as measured.
     """
     kind = overhead(row)
-    seconds: float | None = row[f"{kind.clock}_s"]
-    share, full_s = row[kind.ratio], row["latency_at_full_pace_s"]
+    seconds: float | None = value_of(row, f"{kind.clock}_s")
+    share, full_s = value_of(row, kind.ratio), row["latency_at_full_pace_s"]
     return seconds if share is None or full_s is None else share * full_s
 
 
@@ -61,7 +63,7 @@ def excess(row: Row) -> float | None:
     It is above 0 if the call is bound by overhead.
     """
     kind = overhead(row)
-    ratio = row[kind.ratio]
+    ratio = value_of(row, kind.ratio)
     return math.log(ratio / kind.threshold) if ratio is not None and ratio > 0 else None
 
 
@@ -71,7 +73,7 @@ def side(row: Row) -> str | None:
     `undecided` if the interval of the overhead's ratio contains the threshold.
     """
     kind = overhead(row)
-    low, high = row[f"{kind.ratio}_ci_low"], row[f"{kind.ratio}_ci_high"]
+    low, high = (value_of(row, column) for column in estimate_columns(kind.ratio)[1:])
     if low is None or high is None:
         return None
     if low > kind.threshold:

@@ -15,11 +15,13 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from modescope.analysis.derive import memory
+from modescope.analysis.derive.select import values_of
 from modescope.analysis.figures import theme
 from modescope.analysis.figures.theme import FigureKind, Panel
 from modescope.analysis.format import cells, numbers, phrases, style
 from modescope.analysis.format.columns import NAMING, Column, Table, table_of
 from modescope.analysis.format.phrases import Row
+from modescope.analysis.rows import required, value_of
 from modescope.bench import summary
 
 Parts = Mapping[str, float]  # of a bar: name in the table of looks -> seconds or bytes
@@ -135,7 +137,7 @@ def _draw_overhead(section: pd.DataFrame) -> Figure | None:
     parts = [[_of_call(row) for row in panel.rows] for panel in panels]
     figure, drawn = _stacked(panels, parts, _OF_CALL, rows, further=busy)
     for (axes, scale), panel in zip(drawn, panels, strict=True):
-        places = {place: row["work_s"] / scale for place, row in enumerate(panel.rows)
+        places = {place: required(row["work_s"]) / scale for place, row in enumerate(panel.rows)
                   if row in marked}  # fmt: skip
         axes.plot(list(places.values()), list(places), markersize=13, **line)
     return figure
@@ -148,9 +150,9 @@ def _of_call(row: Row) -> Parts:
     because a bar that lacks a part would look too short. Without one, the bar has a single part.
     """
     splits = _ON_CUDA if phrases.on_cuda(row) else () if _exceeds_call(row) else _ON_CPU
-    known = (split for split in splits if None not in (row[column] for column in split.values()))
-    split = next(known, {"unsplit": "latency_paired_s"})
-    return {name: row[column] for name, column in split.items()}
+    complete = (split for split in splits if None not in values_of(row, tuple(split.values())))
+    split = next(complete, {"unsplit": "latency_paired_s"})
+    return {name: value_of(row, column) for name, column in split.items()}
 
 
 def _exceeds_call(row: Row) -> bool:
@@ -162,7 +164,7 @@ def _exceeds_call(row: Row) -> bool:
 def _split(row: Row) -> str:
     latency = numbers.duration(row["latency_paired_s"])
     if phrases.on_cuda(row) and row["host_share"] is not None:
-        host, device = (numbers.share(row[f"{clock}_share"], 1) for clock in ("host", "device"))
+        host, device = (numbers.share(row[share], 1) for share in ("host_share", "device_share"))
         return f"{latency}, host {host}, device {device}"
     if row["dispatch_share"] is None or "unsplit" in _of_call(row):
         return f"{latency}, not split"
@@ -170,7 +172,7 @@ def _split(row: Row) -> str:
 
 
 def _clock(title: str, name: str) -> Column:
-    return Column(title, lambda row: numbers.duration(row[name]), ">", optional=True)
+    return Column(title, lambda row: numbers.duration(value_of(row, name)), ">", optional=True)
 
 
 OVERHEAD = FigureKind(
@@ -277,8 +279,8 @@ def _whole_step(row: Row) -> str:
 
 def _of_step(row: Row) -> Parts:
     if row["parts_ratio"] is None:
-        return {"undivided": row["latency_paired_s"]}
-    return {name: row[f"{name}_paired_s"] for name in summary.parts_of(row)}
+        return {"undivided": required(row["latency_paired_s"])}
+    return {name: value_of(row, f"{name}_paired_s") for name in summary.parts_of(row)}
 
 
 def _step_share(name: str) -> Column:

@@ -16,6 +16,7 @@ from modescope.analysis.figures.theme import FigureKind
 from modescope.analysis.format import cells, columns, numbers, phrases, style
 from modescope.analysis.format.columns import Column, Table
 from modescope.analysis.format.phrases import Row
+from modescope.analysis.rows import required, value_of
 from modescope.bench.stats.estimates import MARGIN, stored_ratio
 
 _ENDS = ("speedup", "speedup_ci_low", "speedup_ci_high")
@@ -40,7 +41,7 @@ def _intervals(axes: Axes, rows: Sequence[Row]) -> None:
 
     Each row is three points for seaborn (low, value, high), which draws their median and range.
     """
-    ends = [row[name] for row in rows for name in _ENDS]
+    ends = [value_of(row, name) for row in rows for name in _ENDS]
     places = [place for place in range(len(rows)) for _ in _ENDS]
     axes.set_xscale("log")
     axes.axvspan(1 / (1 + MARGIN), 1 + MARGIN, color=style.FADED, alpha=0.35, linewidth=0)
@@ -103,7 +104,7 @@ def _draw_fusion(section: pd.DataFrame) -> Figure | None:
     figure, grid = theme.sheet(panels, phrases.work(rows[0]), len(rows), 2 if counted else 1)
     for line, panel in zip(grid, panels, strict=True):
         members = [known[row["run_id"]] for row in panel.rows]
-        times = [(pair.reference_work_s, pair.row["work_s"]) for pair in members]
+        times = [(pair.reference_work_s, required(pair.row["work_s"])) for pair in members]
         scale, unit = numbers.time_unit(max(map(max, times)))
         _dumbbells(line[0], members, [(a / scale, b / scale) for a, b in times])
         theme.linear_ticks(line[0], max(map(max, times)) / scale, unit, most=5)

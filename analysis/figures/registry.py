@@ -119,7 +119,7 @@ def _bound(line: Line, overhead: Overhead, size: str) -> str:
     side = sides.pop() if len(sides) == 1 else "undecided"
     # every row has a latency
     needed = [clock for clock in (overhead.clock, overhead.against) if clock != "latency"]
-    return _THROUGHOUT.get(side) or f"unknown, as {' or '.join(needed)} time is missing"
+    return _THROUGHOUT.get(side or "") or f"unknown, as {' or '.join(needed)} time is missing"
 
 
 _THROUGHOUT = {

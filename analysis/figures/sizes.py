@@ -22,6 +22,7 @@ from modescope.analysis.figures.theme import FigureKind, Panel
 from modescope.analysis.format import cells, numbers, phrases, style
 from modescope.analysis.format.columns import Column, Table
 from modescope.analysis.format.phrases import Row
+from modescope.analysis.rows import value_of
 
 MOST_PANELS, MOST_SIZES = 4, 9  # per figure; per panel, as more leave no room for numbers
 STRONGEST = 3.0  # times faster or slower at which the colour saturates
@@ -158,7 +159,7 @@ def _points(lines: Iterable[Line], column: str) -> list[tuple[str, int, float]]:
     """
     values = [column] if column == _SAVED else [f"{column}{end}_s" for end in _ENDS]
     return [
-        (_name(line), size, float(row[value]))
+        (_name(line), size, float(value_of(row, value)))
         for line in lines
         for size, row in zip(line.sizes, line.rows, strict=True)
         for value in values
@@ -231,8 +232,8 @@ def _cell(row: Row | None, column: str) -> str:
     if row is None:
         return numbers.UNKNOWN
     if column == _SAVED:
-        return numbers.size(row[column])
-    return numbers.duration(row[f"{column}_s"])
+        return numbers.size(value_of(row, column))
+    return numbers.duration(value_of(row, f"{column}_s"))
 
 
 SCALING = FigureKind(

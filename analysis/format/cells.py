@@ -7,6 +7,7 @@ import json
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.numbers import UNKNOWN
 from modescope.analysis.format.phrases import Row, shown_value
+from modescope.analysis.rows import required, value_of
 from modescope.bench.records.columns import estimate_columns
 
 MANY_ROUNDS = 0.1
@@ -26,12 +27,12 @@ def speedup(row: Row) -> str:
 
 def gain(row: Row, name: str) -> str:
     """Returns the ratio in column `name` with its interval if it has one: `1.23× [1.21, 1.25]`."""
-    return numbers.factor_interval(*(row[column] for column in estimate_columns(name)))
+    return numbers.factor_interval(*(value_of(row, column) for column in estimate_columns(name)))
 
 
 def latency(row: Row) -> str:
     """Returns the latency with its interval, `357 µs [355, 359]`; `~` precedes a doubtful one."""
-    estimate = (row[column] for column in estimate_columns("latency_paired_s"))
+    estimate = (value_of(row, column) for column in estimate_columns("latency_paired_s"))
     return approximate(numbers.duration_interval(*estimate), row, "latency")
 
 
@@ -56,7 +57,7 @@ def host_of_cuda(row: Row) -> str:
 
 def share(row: Row, name: str) -> str:
     """Returns the share in column `name` with its interval if it has one: `33 % [32, 34]`."""
-    return numbers.share_interval(*(row[column] for column in estimate_columns(name)))
+    return numbers.share_interval(*(value_of(row, column) for column in estimate_columns(name)))
 
 
 def loss_scale(row: Row) -> str:
@@ -184,4 +185,4 @@ def graph_breaks(row: Row) -> str:
 
 
 def _breaks_counted(row: Row) -> str:
-    return numbers.counted(row["graph_breaks"], "graph break", "graph breaks")
+    return numbers.counted(required(row["graph_breaks"]), "graph break", "graph breaks")

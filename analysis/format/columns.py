@@ -8,6 +8,7 @@ from functools import partial
 
 from modescope.analysis.format import cells, numbers, phrases
 from modescope.analysis.format.phrases import Row
+from modescope.analysis.rows import value_of
 
 
 @dataclass(frozen=True)
@@ -43,11 +44,11 @@ class Table:
 
 
 def _number(text: Callable[[float | None], str], title: str, name: str, spare: int = 0) -> Column:
-    return Column(title, lambda row: text(row[name]), ">", True, spare, name)
+    return Column(title, lambda row: text(value_of(row, name)), ">", True, spare, name)
 
 
 def _text(title: str, name: str) -> Column:
-    return Column(title, lambda row: row[name] or numbers.UNKNOWN, optional=True)
+    return Column(title, lambda row: value_of(row, name) or numbers.UNKNOWN, optional=True)
 
 
 def _clock(name: str, spare: int = 0) -> Column:
@@ -162,7 +163,8 @@ FURTHER = (
     _number(numbers.scientific, "error limit", "error_limit"),
     _number(numbers.scientific, "scale error", "scale_error"),
     _text("unchecked", "unchecked_outputs"),
-    Column("checked", lambda row: _HOW_CHECKED.get(row["checked"], numbers.UNKNOWN), optional=True),
+    Column("checked", lambda row: _HOW_CHECKED.get(row["checked"] or "", numbers.UNKNOWN),
+           optional=True),
     _text("checked on", "checked_inputs"),
     _text("checked against", "checked_against"),
     _text("about the check", "checked_note"),

@@ -6,18 +6,21 @@ import json
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import median_low
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import pandas as pd
 
 from modescope.analysis.format import numbers
+from modescope.analysis.row_type import Row as Row
+from modescope.analysis.rows import required, value_of
 from modescope.bench.records.cases import eager_is_sane
 from modescope.bench.records.columns import estimate_columns
 from modescope.bench.records.cpu import instructions_text, told_name
 from modescope.bench.stats.diagnostics import apart
 from modescope.bench.steps.backends import capturing
+from modescope.bench.summary import is_smoke as is_smoke
+from modescope.bench.summary import on_cuda as on_cuda
 
-Row = Mapping[str, Any]  # a row of the derived table; unknown values are None
 WIDTH = 132  # of a terminal's lines, in tables, too: spare columns are dropped to fit
 Key = TypeVar("Key")
 Member = TypeVar("Member")
@@ -27,12 +30,7 @@ def as_rows(frame: pd.DataFrame) -> list[Row]:
     """Returns the rows of `frame` as mappings, in which unknown values (NaN, NA) are None."""
     names = [str(name) for name in frame.columns]
     cells = frame.to_numpy(dtype=object, na_value=None).tolist()  # type: ignore[arg-type]
-    return [dict(zip(names, values, strict=True)) for values in cells]
-
-
-def on_cuda(row: Row) -> bool:
-    """Whether the row ran on a GPU, where host and device work at the same time."""
-    return str(row["device"]).startswith("cuda")
+    return cast(list[Row], [dict(zip(names, values, strict=True)) for values in cells])
 
 
 def captures(row: Row) -> str | None:
@@ -57,11 +55,6 @@ def shown_value(row: Any, name: str) -> Any:
     if isinstance(row, pd.DataFrame):
         return row[name].where(row["budget_rank"] > 0)
     return None if is_smoke(row) else row[name]
-
-
-def is_smoke(row: Row) -> bool:
-    """Whether the budget was a smoke budget, which proves only that the case runs."""
-    return bool(row["budget_rank"] == 0)
 
 
 def sizes(shape: str) -> str:
@@ -232,7 +225,7 @@ def checked(row: Row) -> str:
 
     Rows of versions that did not record how results were checked have no remark.
     """
-    texts = (table.get(row[column], "") for column, table in _CHECKED.items())
+    texts = (table.get(value_of(row, column), "") for column, table in _CHECKED.items())
     return ", ".join(filter(None, texts))
 
 
@@ -253,10 +246,10 @@ def accepted_knowingly(row: Row) -> str:
     """Returns `error accepted up to 0.05` if errors pass only because of max_error; else empty."""
     error, usual, limit = row["error"], row["error_limit"], row["max_error"]
     judged = row["status"] == "ok" and row["checked"] != "not"
-    if not judged or None in (error, usual, limit):
+    if not judged or error is None or usual is None or limit is None:
         return ""
     scale, usual_scale = row["scale_error"], row["scale_error_limit"]
-    usual_factor = None in (scale, usual_scale) or scale <= usual_scale
+    usual_factor = scale is None or usual_scale is None or scale <= usual_scale
     return "" if error <= usual and usual_factor else f"error accepted up to {limit:g}"
 
 
@@ -274,27 +267,26 @@ def model_remarks(row: Row) -> list[str]:
     It changes torch's settings or its state, keeps dtypes, compiles in eager, or fails in the
     baseline's mode.
     """
-    texts = {
-        column: ", ".join(json.loads(row.get(column) or "[]"))
-        for column in ("settings_put_back", "settings_in_calls")
-    }
-    put_back, in_calls = texts.values()
+    put_back, in_calls = (
+        ", ".join(json.loads(settings or "[]"))
+        for settings in (row.get("settings_put_back"), row.get("settings_in_calls"))
+    )
     return [
         *([f"the model changed {put_back}, which was put back"] if put_back else []),
         *([f"forward changes {in_calls} in every call"] if in_calls else []),
         *(["the model compiles a part of itself, in eager too"] if row.get("own_graphs") else []),
-        *(text.format(row[column]) for column, text in _OF_MODEL.items() if row.get(column)),
-        *([row["baseline_note"]] if row.get("baseline_note") else []),
+        *(text.format(value) for column, text in _OF_MODEL.items() if (value := row.get(column))),
+        *([note] if (note := row.get("baseline_note")) else []),
     ]
 
 
 def baseline_accepted(row: Row) -> str:
     """Returns a remark if the baseline's error passes only due to max_error; else empty."""
     error, limit = row["baseline_error"], row["max_error"]
-    if row["status"] != "ok" or None in (error, limit) or error > limit:
+    if row["status"] != "ok" or error is None or limit is None or error > limit:
         return ""
-    usual = row["baseline_error_limit"]
-    right = eager_is_sane(error, row["baseline_dtype"]) if usual is None else error <= usual
+    usual, dtype = row["baseline_error_limit"], row["baseline_dtype"]
+    right = eager_is_sane(error, required(dtype)) if usual is None else error <= usual
     return "" if right else f"baseline's error accepted up to {limit:g}"
 
 
@@ -314,8 +306,8 @@ def host_slower(row: Row) -> str | None:
     None on a CPU, and if the host was not slow (flag `slow_pace`). A slow host changes a ratio,
     because it lengthens what waits for it and not what the device does.
     """
-    is_slow = on_cuda(row) and "slow_pace" in flags(row) and row["pace"]
-    return f"{1 / row['pace']:.1f}" if is_slow else None
+    pace = row["pace"] if on_cuda(row) and "slow_pace" in flags(row) else None
+    return f"{1 / pace:.1f}" if pace else None
 
 
 POWER = "sw_power_cap"
@@ -336,7 +328,7 @@ def power_limited(row: Row) -> str:
     return f"power limited (alone {numbers.duration(row.get('latency_alone_s'))})"
 
 
-def _listed(row: Row, column: str) -> Sequence[Any]:
+def _listed(row: Mapping[str, Any], column: str) -> Sequence[Any]:
     values = row.get(column)
     return () if values is None else values
 

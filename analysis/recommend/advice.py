@@ -6,7 +6,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, astuple, dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from itertools import groupby
 from typing import Any
 
@@ -25,6 +25,7 @@ from modescope.analysis.recommend.types import (
     low,
     name_with_remark,
 )
+from modescope.analysis.rows import value_of
 from modescope.bench.records.cases import canonical_json
 from modescope.bench.stats.estimates import MARGIN, Estimate, hull, is_wide
 
@@ -160,7 +161,7 @@ def _contest(question: Question) -> tuple[object, ...]:
 
 
 def _work(others: str, question: Question, placed: bool) -> str:
-    row = asdict(question)
+    row = question.as_row()
     work = phrases.work_at(row, others)
     return f"{work}, on {phrases.place(row, letter=True)}" if placed else work
 
@@ -432,7 +433,7 @@ def _pays(chosen: Sequence[Choice], calls: float | None) -> str:
 
 
 def _known(chosen: Sequence[Choice], column: str) -> list[float]:
-    return [one.row[column] for one in chosen if one.row[column] is not None]
+    return [value for one in chosen if (value := value_of(one.row, column)) is not None]
 
 
 def _error(chosen: Sequence[Choice], baseline: str) -> str:

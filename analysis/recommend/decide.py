@@ -25,6 +25,7 @@ from modescope.analysis.recommend.types import (
     hurdle,
     low,
 )
+from modescope.analysis.rows import required, value_of
 from modescope.bench.stats import estimates
 from modescope.bench.stats.estimates import MARGIN, Estimate
 from modescope.bench.summary import GROWS
@@ -191,7 +192,7 @@ def _answer(rows: Sequence[Row], baseline: Row | None, wishes: Wishes) -> Recomm
     unchecked = [phrases.unchecked(row) for row in ([baseline] if baseline else rows)
                  if row["status"] == "ok"]  # fmt: skip
     return Recommendation(
-        Question(**{field.name: rows[0][field.name] for field in fields(Question)}),
+        Question(**{field.name: value_of(rows[0], field.name) for field in fields(Question)}),
         wishes, outcome, choice, tied, (*lost, *refused), floor,
         min((one.row["replicates"] for one in usable), default=1),
         max((s for one in usable if (s := one.row["speedup_process_spread"])), default=None),
@@ -202,7 +203,7 @@ def _answer(rows: Sequence[Row], baseline: Row | None, wishes: Wishes) -> Recomm
 
 
 def _choice(row: Row, gain: Estimate, baseline: Row | None) -> Choice:
-    peak, of_baseline = row["peak_bytes"], baseline and baseline["peak_bytes"]
+    peak, of_baseline = row["peak_bytes"], baseline["peak_bytes"] if baseline else None
     again = estimates.stored_ratio(row, "confirming_speedup")
     return Choice(
         run_id=row["run_id"],
@@ -211,7 +212,7 @@ def _choice(row: Row, gain: Estimate, baseline: Row | None) -> Choice:
         speedup=estimates.stored_ratio(row, "speedup"),
         gain=gain,
         again=again if again.low is not None else None,
-        extra_bytes=None if None in (peak, of_baseline) else peak - of_baseline,
+        extra_bytes=None if peak is None or of_baseline is None else peak - of_baseline,
         row=row,
     )
 
@@ -274,8 +275,8 @@ def refusal(row: Row, wishes: Wishes) -> str | None:
 
 
 def _exceeds_its_limit(row: Row) -> bool:
-    limit = phrases.accepted_error(row)
-    return limit is not None and not row["error"] <= limit
+    limit, error = phrases.accepted_error(row), row["error"]
+    return limit is not None and not required(error) <= limit
 
 
 def fits_into(row: Row | None, limit_bytes: int | None) -> bool | None:
@@ -290,7 +291,8 @@ def fits_into(row: Row | None, limit_bytes: int | None) -> bool | None:
     if row is None:
         return None
     first = (row["setup_peak_bytes"], row["weights_bytes"], row["input_bytes"])
-    if None not in first and sum(first) > limit_bytes:
+    sizes = [size for size in first if size is not None]
+    if len(sizes) == len(first) and sum(sizes) > limit_bytes:
         return False
     return None if row["peak_bytes"] is None else bool(row["peak_bytes"] <= limit_bytes)
 

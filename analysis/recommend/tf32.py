@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from modescope.analysis.derive.over_fp32 import COMMON, LINKED
+from modescope.analysis.derive.select import values_of
 from modescope.analysis.format import phrases
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.recommend.types import MODE, Recommendation
@@ -47,7 +48,7 @@ def _rows_of(answer: Recommendation, section: Sequence[Row]) -> list[Row]:
     question = answer.question
     key = (question.dtype, question.baseline_mode, question.baseline_dtype, question.compile_cache)
     names = ("dtype", "baseline_mode", "baseline_dtype", "compile_cache")
-    return [row for row in section if tuple(row[name] for name in names) == key]
+    return [row for row in section if values_of(row, names) == key]
 
 
 def _links_of(answer: Recommendation, section: Sequence[Row]) -> list[str]:

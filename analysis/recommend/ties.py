@@ -8,6 +8,7 @@ from modescope.analysis.derive import formulas
 from modescope.analysis.format import phrases
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.recommend.types import Choice, Tie, low
+from modescope.analysis.rows import value_of
 
 # Peaks of equal work differ by the allocator's rounding.
 PEAK_FACTOR, PEAK_BYTES = 1.05, 2**20
@@ -41,11 +42,12 @@ def _least(rows: Sequence[Row], name: str, factor: float, slack: float) -> list[
     That is at most `factor` times the least value, or at most `slack` above it. Returns all rows if
     no value is known.
     """
-    known = [row[name] for row in rows if row[name] is not None]
+    known = [value for row in rows if (value := value_of(row, name)) is not None]
     if not known:
         return list(rows)
     most = max(min(known) * factor, min(known) + slack)
-    return [row for row in rows if row[name] is not None and row[name] <= most]
+    values = zip(rows, (value_of(row, name) for row in rows), strict=True)
+    return [row for row, value in values if value is not None and value <= most]
 
 
 def _simplest(rows: Sequence[Row]) -> list[Row]:
@@ -55,8 +57,8 @@ def _simplest(rows: Sequence[Row]) -> list[Row]:
 
 def _complexity(row: Row) -> tuple[object, ...]:
     compiled, grad = (
-        order.index(row[name]) if row[name] in order else len(order)
-        for order, name in ((_COMPILE, "compile_mode"), (_GRAD, "grad"))
+        order.index(value) if value in order else len(order)
+        for order, value in ((_COMPILE, row["compile_mode"]), (_GRAD, row["grad"]))
     )
     return row["graph"], compiled, row["autocast"], grad
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from typing import cast
 
 from modescope.analysis.format import phrases
 from modescope.analysis.format.phrases import Row
@@ -47,6 +48,10 @@ class Question:
     baseline_dtype: str | None
     compile_cache: str
 
+    def as_row(self) -> Row:
+        """Returns these columns of a row, which name its work and its machine."""
+        return cast(Row, asdict(self))
+
 
 @dataclass(frozen=True)
 class Choice:
@@ -75,14 +80,12 @@ class Choice:
     @property
     def first_call_s(self) -> float | None:
         """The time of the first call, building and compiling included."""
-        seconds: float | None = self.row["first_call_s"]
-        return seconds
+        return self.row["first_call_s"]
 
     @property
     def peak_bytes(self) -> float | None:
         """The peak memory of a steady call, above an empty process."""
-        count: float | None = self.row["peak_bytes"]
-        return count
+        return self.row["peak_bytes"]
 
     @property
     def code(self) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from modescope.analysis.causes.outcome import is_compiled
 from modescope.analysis.format import phrases, style
@@ -60,7 +60,7 @@ def not_measured(preferred: Sequence[Row], answers: Sequence[Recommendation]) ->
     first = answers[0].question
     kinds = (
         ("torch.compile", not any(map(is_compiled, preferred))),
-        ("CUDA graphs", phrases.on_cuda(asdict(first)) and not any(map(_replays, preferred))),
+        ("CUDA graphs", phrases.on_cuda(first.as_row()) and not any(map(_replays, preferred))),
     )
     missing = [kind for kind, is_missing in kinds if is_missing]
     parts = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from modescope.analysis.causes.outcome import (
@@ -40,6 +40,7 @@ from modescope.analysis.recommend.types import MODE, Recommendation
 from modescope.analysis.report.absences import Reason, not_measured, why_left_out
 from modescope.analysis.report.chapters import Chapter
 from modescope.analysis.report.study import Study
+from modescope.analysis.rows import required, speedup_ends
 from modescope.bench.stats.estimates import Estimate, verdict
 
 MOST_WORKS = 8  # on the first screen; the others are folded
@@ -93,7 +94,7 @@ def answer_cards(study: Study, chapters: Sequence[Chapter]) -> dict[str, Any]:
     }
     cards = []
     for advice in fold(study.answers):
-        family = values_of(asdict(advice.recommendations[0].question), FAMILY)
+        family = values_of(advice.recommendations[0].question.as_row(), FAMILY)
         cards.append(_card(study, advice, pictures.pop(family, None)))
     return {
         "works": cards[:MOST_WORKS],
@@ -114,7 +115,7 @@ def _wishes(wishes: Wishes) -> str:
 
 
 def _card(study: Study, advice: Advice, picture: Picture | None) -> Card:
-    sections = {values_of(asdict(one.question), SECTION) for one in advice.recommendations}
+    sections = {values_of(one.question.as_row(), SECTION) for one in advice.recommendations}
     mine = [row for row in study.by_id.values() if values_of(row, SECTION) in sections]
     dtype = advice.recommendations[0].question.dtype
     preferred = [row for row in mine if row["dtype"] == dtype]
@@ -186,8 +187,8 @@ class _OtherMode:
 
     @property
     def times_slower(self) -> float:
-        of_best = self.best["speedup"] if self.best else 1.0
-        return float(of_best / self.row["speedup"])
+        of_best = required(self.best["speedup"]) if self.best else 1.0
+        return of_best / required(self.row["speedup"])
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -224,7 +225,7 @@ def _cause(study: Study, row: Row, best: Row | None) -> Finding | None:
     found = study.causes.get(row["run_id"], ())
     if best is None:
         return found[0] if found and found[0].kind in EXPLAINING else None
-    least = MAINLY * (1 - row["speedup_ci_low"] / best["speedup_ci_high"])
+    least = MAINLY * (1 - speedup_ends(row)[0] / speedup_ends(best)[1])
     shared = {"near_floor", *(one.code for one in study.causes.get(best["run_id"], ()))}
     candidates = (one for one in found if one.kind in DIFFERENCES and one.code not in shared)
     return next((one for one in candidates if is_loss(row) or (one.share or 0.0) >= least), None)

@@ -7,7 +7,7 @@ The fields of a record's parts are the columns, in order. The measured columns a
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -225,6 +225,10 @@ class Record:
 
 
 PARTS = (Attempt, Work, Environment, Scheduling, Findings)
+
+
+StoredRow = Mapping[str, Any]
+"""A row as it is stored: the columns of a record, and those of `bench.summary`, by name."""
 
 
 def row(record: Record) -> dict[str, Any]:

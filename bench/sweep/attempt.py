@@ -10,12 +10,11 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from time import monotonic
-from typing import Any
 
 from modescope.bench.records import files, parquet, results, rows
 from modescope.bench.records.cases import Plan
 from modescope.bench.records.environment import Scheduling, scheduling
-from modescope.bench.records.results import Findings, Record, Result
+from modescope.bench.records.results import Findings, Record, Result, StoredRow
 from modescope.bench.summary import summary
 from modescope.bench.sweep import isolation
 from modescope.bench.sweep.isolation import ChildOutcome
@@ -24,9 +23,6 @@ from modescope.bench.sweep.prepare import Job
 OnPhase = Callable[[str], None]
 """A function that is called with the name of each phase of a measurement as it begins, such as
 `first call`."""
-
-Row = dict[str, Any]
-"""A dict from the name of a column to its value."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +57,7 @@ def attempt(
     place: Place = ALONE,
     where: Scheduling | None = None,
     folder: str = rows.ROWS,
-) -> Row:
+) -> StoredRow:
     """Measures `job` in a process of its own; writes and returns its row, even if it failed.
 
     `on_phase` is called with the name of each phase that begins. `place` says when in a sweep the
@@ -98,13 +94,13 @@ def attempt(
         where or scheduling(),
         result.findings,
     )
-    row = results.row(record)
-    row |= summary(row)
+    stored = results.row(record)
+    row = stored | summary(stored)
     parquet.write(row, plan.study_folder / folder)
     return row
 
 
-def describe_end(row: Row) -> str:
+def describe_end(row: StoredRow) -> str:
     """Returns the verdict (else the status) of a row and its duration: `faster, 12 s`."""
     return f"{row['verdict'] or row['status']}, {row['duration_s']:.0f} s"
 

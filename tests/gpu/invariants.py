@@ -21,9 +21,9 @@ import pandas as pd
 from modescope.analysis.derive.registry import derived
 from modescope.analysis.format import phrases
 from modescope.analysis.format.columns import measured
-from modescope.analysis.format.phrases import Row
 from modescope.bench.records import rows
 from modescope.bench.records.cases import Mode, Training
+from modescope.bench.records.results import StoredRow
 from modescope.bench.steps import backends
 from tests.gpu.cards import peaks_of
 from tests.gpu.pretending import pretends
@@ -51,7 +51,7 @@ class Broken:
     how: str
 
 
-def needed(row: Row, *columns: str) -> list[Any]:
+def needed(row: StoredRow, *columns: str) -> list[Any]:
     """Returns these values of the row; raises Unknown if one is missing."""
     values = [row.get(column) for column in columns]
     if any(value is None for value in values):
@@ -59,7 +59,7 @@ def needed(row: Row, *columns: str) -> list[Any]:
     return values
 
 
-def device_within_latency(row: Row) -> str | None:
+def device_within_latency(row: StoredRow) -> str | None:
     """The device is busy with a call no longer than the caller waits for it, in the same rounds."""
     device_s, latency_s = needed(row, "device_rounds_s", "clocks_latency_rounds_s")
     pairs = list(zip(device_s, latency_s, strict=True))
@@ -71,7 +71,7 @@ def device_within_latency(row: Row) -> str | None:
     return f"device time is {over_s * 1e6:.2f} µs above latency in the same rounds"
 
 
-def kernels_within_device(row: Row) -> str | None:
+def kernels_within_device(row: StoredRow) -> str | None:
     """The kernels of a call take no longer than the device needs for it."""
     kernels_s, device_s = needed(row, "kernels_s", "device_s")
     if kernels_s <= KERNELS * device_s + EVENT_S:
@@ -79,7 +79,7 @@ def kernels_within_device(row: Row) -> str | None:
     return f"kernels take {kernels_s * 1e6:.1f} µs of {device_s * 1e6:.1f} µs of device time"
 
 
-def rates_below_peak(row: Row) -> str | None:
+def rates_below_peak(row: StoredRow) -> str | None:
     """No more operations or bytes per second than the card's data sheet says."""
     device_s, name = needed(row, "device_s", "device_name")
     peaks = peaks_of(name)
@@ -97,12 +97,12 @@ def rates_below_peak(row: Row) -> str | None:
     return None
 
 
-def mode_of(row: Row) -> Mode:
+def mode_of(row: StoredRow) -> Mode:
     """The row's mode."""
     return Mode(row["mode"], row["grad"], row["autocast"], row["compile_mode"], row["graph"])
 
 
-def expected_launches(row: Row) -> tuple[int, int | None]:
+def expected_launches(row: StoredRow) -> tuple[int, int | None]:
     """The graph launches of a step, and its launches of kernels (None: any number).
 
     A captured training step is one graph, and one of forward and backward is two beside the
@@ -120,7 +120,7 @@ def expected_launches(row: Row) -> tuple[int, int | None]:
     return (2 if row["phase"] == "train" else calls), None
 
 
-def one_launch_a_replay(row: Row) -> str | None:
+def one_launch_a_replay(row: StoredRow) -> str | None:
     """A graph is launched once for each replay, and what is not captured launches none."""
     graphs, launches = needed(row, "graph_launches", "launches")
     if row["in_effect"] is not True:
@@ -133,7 +133,7 @@ def one_launch_a_replay(row: Row) -> str | None:
     return None
 
 
-def spoken(row: Row) -> str:
+def spoken(row: StoredRow) -> str:
     """The case, in a few words."""
     sizes = json.loads(row["shape"] or "{}")
     size = " ".join(f"{name}={value}" for name, value in sizes.items())
@@ -150,7 +150,7 @@ CLOCKS = {"latency": ("latency_s", "latency_rounds_s"), "device": ("device_s", "
 """Title of a printed column -> what was measured, and its rounds."""
 
 
-def printed_as_measured(row: Row) -> str | None:
+def printed_as_measured(row: StoredRow) -> str | None:
     """The table prints what the clocks read: the row's own median, within its own rounds."""
     checked = 0
     for title, (column, rounds) in CLOCKS.items():
@@ -168,7 +168,7 @@ def printed_as_measured(row: Row) -> str | None:
     return None
 
 
-INVARIANTS: dict[str, Callable[[Row], str | None]] = {
+INVARIANTS: dict[str, Callable[[StoredRow], str | None]] = {
     "device within latency": device_within_latency,
     "kernels within device": kernels_within_device,
     "rates below the card's peak": rates_below_peak,
@@ -182,7 +182,7 @@ def studies_in(folder: Path) -> list[Path]:
     return sorted(each.parent for each in folder.rglob(rows.ROWS) if any(each.glob("*.parquet")))
 
 
-def printed_cells(study: Path) -> dict[str, Row]:
+def printed_cells(study: Path) -> dict[str, dict[str, str]]:
     """Run id -> the texts of its printed columns, for rows of one process."""
     table: pd.DataFrame = derived(study)
     every = phrases.as_rows(table)
@@ -194,7 +194,7 @@ def printed_cells(study: Path) -> dict[str, Row]:
     }
 
 
-def read(study: Path) -> list[Row]:
+def read(study: Path) -> list[StoredRow]:
     """The rows of a study that ended ok on CUDA, each with what a table prints of it."""
     found = rows.read(study / rows.ROWS)
     stored = found.table.to_pylist() if found else []
@@ -203,7 +203,7 @@ def read(study: Path) -> list[Row]:
     return [{**row, **cells.get(row["run_id"], {})} for row in ok]
 
 
-def judge(study: str, of_study: Iterable[Row]) -> tuple[list[Broken], Counter[str]]:
+def judge(study: str, of_study: Iterable[StoredRow]) -> tuple[list[Broken], Counter[str]]:
     """Returns what is broken, and how many rows said something about each invariant."""
     broken: list[Broken] = []
     looked: Counter[str] = Counter()

@@ -14,6 +14,7 @@ from modescope.analysis.derive.registry import derived
 from modescope.analysis.format import phrases
 from modescope.analysis.format.phrases import Row
 from modescope.bench.records.results import Record
+from tests.helpers.rows import row_with
 from tests.helpers.studies import PACE_S, ROUNDS_OF_CLOCKS, content, save
 
 Kernel = tuple[str, float, float]  # name, count, seconds
@@ -43,12 +44,12 @@ def rows_of(records: Iterable[Record], study: Path) -> list[Row]:
     if (text := content(kept)) not in _known:
         by_id = {row["run_id"]: row for row in phrases.as_rows(derived(save(kept, study)))}
         _known[text] = [by_id[one.attempt.run_id] for one in kept]
-    return list(map(dict, _known[text]))
+    return list(map(row_with, _known[text]))
 
 
 def of_last(rows: Sequence[Row], **columns: Any) -> tuple[Finding, ...]:
     """The causes of the last row after these columns of it were changed or added."""
-    return findings([*rows[:-1], {**rows[-1], **columns}])[-1]
+    return findings([*rows[:-1], row_with(rows[-1], **columns)])[-1]
 
 
 def codes(found: Iterable[Finding]) -> list[str]:
@@ -80,12 +81,12 @@ class World:
 
 def last(**columns: Any) -> Change:
     """Changes these columns of the last row, which is the one that is explained."""
-    return lambda rows: [*rows[:-1], {**rows[-1], **columns}]
+    return lambda rows: [*rows[:-1], row_with(rows[-1], **columns)]
 
 
 def first(**columns: Any) -> Change:
     """Changes these columns of the first row, with which the last one is compared."""
-    return lambda rows: [{**rows[0], **columns}, *rows[1:]]
+    return lambda rows: [row_with(rows[0], **columns), *rows[1:]]
 
 
 def alone(rows: Sequence[Row]) -> Sequence[Row]:

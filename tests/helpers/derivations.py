@@ -10,6 +10,7 @@ from typing import Any
 from modescope.analysis.derive.registry import derived
 from modescope.analysis.format import phrases
 from modescope.analysis.format.phrases import Row
+from modescope.analysis.rows import value_of
 from modescope.bench.records.results import Record
 from tests.helpers.studies import save
 
@@ -35,7 +36,7 @@ def rows_of_each(folder: Path, records: Iterable[Record]) -> list[Row]:
 
 def values_of_each(folder: Path, column: str, records: Iterable[Record]) -> list[Any]:
     """The derived column `column` of each record, as if it were alone; None where unknown."""
-    return [row[column] for row in rows_of_each(folder, records)]
+    return [value_of(row, column) for row in rows_of_each(folder, records)]
 
 
 def _apart(one: Record, number: int) -> Record:

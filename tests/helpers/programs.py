@@ -13,6 +13,7 @@ from modescope.analysis.recommend.code import code
 from modescope.bench.records.cases import Inference, Training, Variant
 from modescope.bench.records.results import work_of
 from tests.helpers.probe_models import WIDTH, case, linear, model, preset, smoke
+from tests.helpers.rows import row_with
 
 
 def named(words: str, grad: str | None = None) -> Variant:
@@ -32,7 +33,7 @@ def lines(
     asked_case = case(model(linear), asked, device=device)
     work = work_of(replace(asked_case, options=training or Inference()), smoke())
     found = {"named_inputs": named_inputs, "dtypes_kept": dtypes_kept}
-    return code({**asdict(work), **found})
+    return code(row_with(asdict(work), **found))
 
 
 def run(program: str, net: nn.Module | None = None, device: str = "cpu") -> SimpleNamespace:

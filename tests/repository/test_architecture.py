@@ -19,6 +19,7 @@ ROOMS = (
     *("bench.devices", "bench.allocations", "bench.timing", "bench.steps", "bench.case"),
     *("bench.settings", "bench.calls", "bench.refusals", "bench.resolve", "bench.command_line"),
     *("bench.sweep", "bench.cluster", "bench.tools"),
+    *("analysis.row_type", "analysis.rows"),
     *("analysis.format", "analysis.where", "analysis.changes", "analysis.derive", "analysis.load"),
     *("analysis.causes", "analysis.derive.registry", "analysis.nodes", "analysis.recommend"),
     *("analysis.figures", "analysis.cli", "analysis.compact", "analysis.restat"),

@@ -25,6 +25,7 @@ from tests.gpu.steps import STEPS
 from tests.gpu.studies import LARGE, SMALL, STUDIES, CaseKind, Study, Sweep
 from tests.helpers.commands import Ask
 from tests.helpers.paths import REFERENCE, ROOT
+from tests.helpers.rows import row_with
 
 H100 = DeviceFacts("cuda", "NVIDIA H100 80GB HBM3", (9, 0), 80 * 2**30)
 
@@ -183,7 +184,7 @@ def test_pasted_code_has_to_take_as_long_as_its_row(pasted_s: float | None, agre
 
 @pytest.mark.parametrize("name", [".", "bf16", "training"])
 def test_every_kept_row_has_a_program_with_a_call_at_its_end(name: str) -> None:
-    for row in read(REFERENCE / "nvidia-h100" / name):
+    for row in map(row_with, read(REFERENCE / "nvidia-h100" / name)):
         _, call = pasted.split(code(row))
         trained = row["phase"] == "train"
         ends = "graph.replay()" if row["graph"] else "optimizer.step()" if trained else "model("

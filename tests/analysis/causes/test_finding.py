@@ -24,6 +24,7 @@ from modescope.analysis.causes.types import (
 )
 from modescope.analysis.format import phrases
 from tests.helpers.causes import codes, profiled, rows_of
+from tests.helpers.rows import row_with
 from tests.helpers.studies import not_measured, record
 
 
@@ -116,7 +117,7 @@ def test_a_loss_with_a_wide_interval_is_explained_by_its_end(tmp_path: Path) -> 
     """The speedup is 0.8, and may be 0.5: of a loss of a half 0.3 is not most."""
     (row,) = rows_of([record("compile", speedup=0.8, spread=0.002)], tmp_path)
     for low, kind in ((0.79, PART), (0.5, REST)):
-        wide = {**row, "speedup_ci_low": low}
+        wide = row_with(row, speedup_ci_low=low)
         (found,) = find_causes(Context(wide), [_planted("part", PART, 0.3)])
         assert found.kind == kind
 
@@ -136,7 +137,7 @@ def test_losers_come_first_then_modes_without_gain_then_gains_each_cause_once(
     ]
     records = [record(mode, speedup=speedup, spread=0.002) for mode, speedup, _ in planted]
     rows = [
-        {**row, "cause": cause, "in_effect": cause != "not_graphed"}
+        row_with(row, cause=cause, in_effect=cause != "not_graphed")
         for row, (_, _, cause) in zip(rows_of(records, tmp_path), planted, strict=True)
     ]
     assert [phrases.mode(row) for row in most_important(rows, 9)] == [

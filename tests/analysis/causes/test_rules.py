@@ -14,6 +14,7 @@ from modescope.analysis.derive.mix import mix_of
 from modescope.bench.records.results import Record
 from tests.helpers.cause_worlds.compiler import VARIED
 from tests.helpers.causes import Kernel, codes, of_last, profiled, rows_of
+from tests.helpers.rows import row_with
 from tests.helpers.studies import PACE_S, cpu_clocks, cuda_clocks, record
 
 NATIVE = "avx2 avx512_bf16"
@@ -128,7 +129,7 @@ def test_sizes_that_change_are_compiled_once_or_padded(
         for at, one in enumerate(speedups)
     ]
     *others, row = rows_of(records, tmp_path)
-    rows = [*({**one, "mode": "compile-dynamic"} for one in others), row]
+    rows = [*(row_with(one, mode="compile-dynamic") for one in others), row]
     found = of_last(rows, recompile_reasons=json.dumps(reasons))
     (remedy,) = (one.remedy for one in found if one.code == "recompiles")
     assert ("calls.pad" in remedy) is is_size
@@ -186,7 +187,7 @@ def test_the_remedy_for_kernels_fits_the_device_and_what_was_measured(
     others = [] if lower is None else [record("amp", speedup=lower)]
     plain = record("inference_mode", speedup=1.0, **profile)
     rows = rows_of([*others, plain, record(speedup=1.0, **profile)], tmp_path)
-    on_device = [{**row, **columns} for row in rows]
+    on_device = [row_with(row, **columns) for row in rows]
     (found,) = (one for one in findings(on_device)[-1] if one.code == "unchanged_kernels")
     assert found.remedy.startswith(remedy)
 

@@ -9,6 +9,7 @@ import pytest
 
 from modescope.analysis.causes.finding import findings
 from tests.helpers.causes import of_last, profiled, rows_of
+from tests.helpers.rows import row_with
 from tests.helpers.studies import cpu_clocks, record
 
 WIDE: dict[str, Any] = {"speedup": 10.73, "speedup_ci_low": 1.29, "speedup_ci_high": 13.42}
@@ -27,7 +28,7 @@ def test_of_a_wide_interval_a_cause_claims_what_its_end_proves(tmp_path: Path) -
 
 def test_of_a_wide_interval_a_remedy_names_no_middle(tmp_path: Path) -> None:
     other, eager = rows_of([record("inference_mode", speedup=2.0), record("eager")], tmp_path)
-    left_on = findings([{**other, **WIDE}, {**eager, "speedup_ci_high": 1.02}])[-1]
+    left_on = findings([row_with(other, **WIDE), row_with(eager, speedup_ci_high=1.02)])[-1]
     (sentence,) = (one.sentence for one in left_on if one.code == "grad_left_on")
     assert "is at least 1.2" in sentence
 
@@ -48,6 +49,6 @@ def test_of_a_wide_interval_another_mode_is_told_by_an_end(tmp_path: Path) -> No
     profile = profiled(100e-6, ("aten::addmm", 4, 80e-6), cpu_instructions=None)
     records = [record("compile", speedup=2.0), record("no_grad", speedup=1.0, **profile)]
     other, row = rows_of(records, tmp_path)
-    rows = [{**other, "speedup_ci_low": 1.2, "speedup_ci_high": 2.4}, row]
+    rows = [row_with(other, speedup_ci_low=1.2, speedup_ci_high=2.4), row]
     (remedy,) = (one.remedy for one in of_last(rows) if one.code == "unchanged_kernels")
     assert remedy.startswith("compile fp32 is at least 1.1")

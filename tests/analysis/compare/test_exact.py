@@ -8,6 +8,8 @@ import pytest
 
 from modescope.analysis.compare import exact
 from modescope.analysis.compare.exact import BETTER, REPORTED, WORSE, ExactChange
+from modescope.analysis.format.phrases import Row
+from tests.helpers.rows import row_with
 
 ROW: dict[str, Any] = {
     "status": "ok", "reason": None, "in_effect": True, "in_effect_note": None,
@@ -16,10 +18,12 @@ ROW: dict[str, Any] = {
 }  # fmt: skip
 
 
-def rows(**columns: list[Any]) -> list[dict[str, Any]]:
+def rows(**columns: list[Any]) -> list[Row]:
     """A process for each value."""
     (count,) = {len(values) for values in columns.values()} or {1}
-    return [ROW | {name: values[n] for name, values in columns.items()} for n in range(count)]
+    return [
+        row_with(ROW, **{name: values[n] for name, values in columns.items()}) for n in range(count)
+    ]
 
 
 def kinds(old: list[Any], new: list[Any]) -> list[tuple[str, str]]:

@@ -13,6 +13,7 @@ from modescope.analysis.compare import exporters
 from modescope.analysis.compare.gate import NOT_COMPARED, ComparedRow, Comparison
 from tests.helpers.comparisons import REQUEST, compared, of_mode, processes
 from tests.helpers.paths import ROOT
+from tests.helpers.rows import row_with
 from tests.helpers.studies import not_measured
 
 SCHEMA = json.loads((ROOT / "docs/compare.schema.json").read_text())
@@ -41,7 +42,7 @@ def large(comparison: Comparison) -> Comparison:
     rows: list[ComparedRow] = []
     for number in range(1000):
         one = of_mode(comparison, "no_grad" if number % 10 == 0 else "eager")
-        case = {**one.pair.row, "case_id": f"{number}", "mode": f"mode-{number}"}
+        case = row_with(one.pair.row, case_id=f"{number}", mode=f"mode-{number}")
         rows.append(replace(one, pair=replace(one.pair, row=case)))
     return replace(comparison, rows=tuple(rows))
 

@@ -18,10 +18,12 @@ from modescope.analysis.derive.against import (
     ratio,
 )
 from modescope.analysis.format.phrases import Row
+from modescope.analysis.rows import value_of
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.results import Record
 from tests.helpers.derivations import studies_of
 from tests.helpers.drawings import rows_of
+from tests.helpers.rows import row_with
 from tests.helpers.studies import not_measured, record
 
 HALF = 0.02 * 13 / 39  # of the interval of ln(speedup) in one process of 40 rounds
@@ -32,7 +34,10 @@ BF16: dict[str, Any] = {"dtype": "bf16", "baseline_dtype": "bf16"}
 def _rows(folder: Path, *studies: Iterable[Record]) -> list[dict[str, Row]]:
     """The rows of each study by mode, with the columns that a ratio needs."""
     found = studies_of(folder, studies)
-    return [{row["mode"]: {name: row[name] for name in NEEDED} for row in rows} for rows in found]
+    return [
+        {row["mode"]: row_with({name: value_of(row, name) for name in NEEDED}) for row in rows}
+        for rows in found
+    ]
 
 
 def _replicates(mode: str, middle: float, offsets: Sequence[float]) -> list[Record]:

@@ -11,14 +11,16 @@ import numpy as np
 import pytest
 
 from modescope.analysis.derive import against, over_fp32
-from modescope.analysis.derive.select import ordered
+from modescope.analysis.derive.select import ordered, values_of
 from modescope.analysis.figures import theme
 from modescope.analysis.format import cells, phrases
+from modescope.analysis.format.phrases import Row
 from modescope.bench.records.results import Record
 from modescope.bench.stats import estimates
 from modescope.bench.stats.estimates import Estimate
 from tests.helpers.derivations import studies_of
 from tests.helpers.drawings import rows_of
+from tests.helpers.rows import row_with
 from tests.helpers.studies import paired_rounds, record
 
 HALF = 0.02 * 13 / 39  # of the interval of ln(speedup) in one process of 40 rounds
@@ -41,7 +43,7 @@ def found(folder: Path, studies: Sequence[Sequence[Record]]) -> list[list[Any]]:
     """The chained speedup of the first row of each study, with its ends; None: it has none."""
     rows = (study[0] for study in studies_of(folder, studies))
     names = ("chained_speedup", "chained_speedup_ci_low", "chained_speedup_ci_high")
-    return [[row[name] for name in names] for row in rows]
+    return [list(values_of(row, tuple(names))) for row in rows]
 
 
 def expected(value: float, half_width: float) -> list[Any]:
@@ -201,10 +203,11 @@ def test_intervals_of_chains_are_right_at_least_as_often_as_they_say(
     assert squares / TRIALS == pytest.approx(expected_of_squares, abs=0.02)
 
 
-def _row(run_id: str, one: Estimate) -> Columns:
+def _row(run_id: str, one: Estimate) -> Row:
     ends = {"speedup": one.value, "speedup_ci_low": one.low, "speedup_ci_high": one.high}
-    return {**dict.fromkeys(against.NEEDED), **ends, "run_id": run_id, "budget_rank": 2,
-            "speedup_processes": 1}  # fmt: skip
+    return row_with(
+        dict.fromkeys(against.NEEDED), **ends, run_id=run_id, budget_rank=2, speedup_processes=1
+    )
 
 
 def test_the_rounds_of_these_records_have_the_half_width_that_is_expected() -> None:

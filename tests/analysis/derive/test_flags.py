@@ -23,6 +23,7 @@ from modescope.analysis.derive.flags import (
 from modescope.analysis.derive.profile import DOUBTS
 from modescope.analysis.derive.registry import derived
 from modescope.analysis.format import cells
+from modescope.analysis.format.phrases import Row
 from modescope.bench.case.profiler.profile import CHECKS
 from modescope.bench.records.columns import estimate_columns
 from modescope.bench.records.results import Record
@@ -30,6 +31,7 @@ from modescope.bench.stats.diagnostics import DIAGNOSTICS
 from modescope.bench.summary import RULES
 from tests.helpers.derivations import studies_of, values_of_each
 from tests.helpers.paths import REFERENCE
+from tests.helpers.rows import row_with
 from tests.helpers.studies import PACE_S, blocks, cpu_clocks, cuda_clocks, record
 
 
@@ -229,10 +231,11 @@ def test_every_flag_is_explained_and_no_other() -> None:
     assert {"profile_empty", LONGER, *of_profiles} == DOUBTS
 
 
-def row(*flags: str, **columns: Any) -> dict[str, Any]:
+def row(*flags: str, **columns: Any) -> Row:
     touch = doubtful_figures(flags)
     known = {"status": "ok", "budget_rank": 1, "flags": [*flags], "flags_touch": touch}
-    return known | dict(zip(estimate_columns("speedup"), (1.4, 1.3, 1.5), strict=True)) | columns
+    speedup = dict(zip(estimate_columns("speedup"), (1.4, 1.3, 1.5), strict=True))
+    return row_with(known | speedup, **columns)
 
 
 def test_each_flag_is_a_remark_or_in_the_legend_and_marks_a_figure() -> None:

@@ -11,6 +11,7 @@ from modescope.analysis.causes import evidence
 from modescope.analysis.derive.registry import derived
 from modescope.analysis.format import phrases
 from modescope.analysis.format.phrases import Row
+from modescope.bench.records.results import StoredRow
 from tests.helpers.commands import rows_in
 from tests.helpers.paths import REFERENCE
 
@@ -19,7 +20,7 @@ ON_CPU = ("intel-xeon-2-cores", "amd-epyc-2-cores")
 
 
 @cache
-def _kept(study: str) -> list[tuple[Row, Row]]:
+def _kept(study: str) -> list[tuple[Row, StoredRow]]:
     """Each derived row of one process, and the stored row with its samples."""
     stored = {row["run_id"]: row for file in (REFERENCE / study / "rows").iterdir()
               for row in rows_in(file)}  # fmt: skip
@@ -28,13 +29,13 @@ def _kept(study: str) -> list[tuple[Row, Row]]:
             if row["replicates"] == 1 and row["status"] == "ok"]  # fmt: skip
 
 
-def _on_gpu() -> list[tuple[Row, Row]]:
+def _on_gpu() -> list[tuple[Row, StoredRow]]:
     pairs = [pair for study in ON_GPU for pair in _kept(study)]
     assert len(pairs) == 45
     return pairs
 
 
-def _of_baseline(row: Row) -> float:
+def _of_baseline(row: StoredRow) -> float:
     """Device time of the row ÷ of its baseline, of the same rounds."""
     pairs = zip(row["device_rounds_s"], row["baseline_device_rounds_s"], strict=True)
     return float(statistics.median(mine / theirs for mine, theirs in pairs))

@@ -14,6 +14,7 @@ from modescope.analysis import table
 from modescope.analysis.derive.select import SECTION, distinguishing_options, latest, split_table
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.load import read
+from modescope.analysis.rows import value_of
 from modescope.bench.records.results import Record, Work
 from tests.helpers.derivations import studies_of
 from tests.helpers.drawings import rows_of
@@ -214,4 +215,4 @@ def test_a_case_is_trusted_only_if_every_process_is(tmp_path: Path) -> None:
     )
     for row, doubt in zip(_combined(tmp_path, *cases), doubts, strict=True):
         assert row["replicate"] == 1
-        assert {column: row[column] for column in doubt} == doubt
+        assert {column: value_of(row, column) for column in doubt} == doubt

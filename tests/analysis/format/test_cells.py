@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from modescope.analysis.format import cells, phrases
+from tests.helpers.rows import row_with
 
 PRINT = {"place": "net.py:12", "reason": "print"}
 ELSEWHERE = {"place": None, "reason": "Skip inlining"}
@@ -28,12 +29,12 @@ ELSEWHERE = {"place": None, "reason": "Skip inlining"}
 def test_breaks_are_told_with_the_place_and_reason_of_the_first(
     sites: list[dict[str, str]] | None, in_eager: list[str] | None, expected: str
 ) -> None:
-    row = {
+    columns = {
         "graph_breaks": None if sites is None else len(sites),
         "graph_break_reasons": None if sites is None else json.dumps(sites),
         "eager_functions": None if in_eager is None else json.dumps(in_eager),
     }
-    assert cells.graph_breaks(row) == expected
+    assert cells.graph_breaks(row_with(columns)) == expected
 
 
 CHECKED = {
@@ -59,7 +60,7 @@ CHECKED = {
 def test_an_error_that_was_accepted_knowingly_is_a_remark(
     changes: dict[str, Any], expected: str
 ) -> None:
-    assert phrases.accepted_knowingly(CHECKED | changes) == expected
+    assert phrases.accepted_knowingly(row_with(CHECKED, **changes)) == expected
 
 
 @pytest.mark.parametrize(
@@ -76,7 +77,7 @@ def test_an_error_that_was_accepted_knowingly_is_a_remark(
 def test_a_baseline_that_was_accepted_knowingly_is_a_remark(
     changes: dict[str, Any], is_accepted: bool
 ) -> None:
-    assert bool(phrases.baseline_accepted(CHECKED | changes)) is is_accepted
+    assert bool(phrases.baseline_accepted(row_with(CHECKED, **changes))) is is_accepted
 
 
 @pytest.mark.parametrize(
@@ -94,8 +95,8 @@ def test_a_baseline_that_was_accepted_knowingly_is_a_remark(
 def test_a_row_says_whether_its_results_were_checked(
     columns: dict[str, Any], remark: str, why: str
 ) -> None:
-    assert phrases.checked(CHECKED | columns) == remark
-    assert phrases.unchecked(CHECKED | columns) == why
+    assert phrases.checked(row_with(CHECKED, **columns)) == remark
+    assert phrases.unchecked(row_with(CHECKED, **columns)) == why
 
 
 @pytest.mark.parametrize(
@@ -105,7 +106,7 @@ def test_a_row_says_whether_its_results_were_checked(
 def test_the_larger_limit_counts(
     limit: float | None, max_error: float | None, expected: float | None
 ) -> None:
-    row = CHECKED | {"error_limit": limit, "max_error": max_error}
+    row = row_with(CHECKED, error_limit=limit, max_error=max_error)
     assert phrases.accepted_error(row) == expected
 
 
@@ -122,8 +123,8 @@ def test_the_larger_limit_counts(
 def test_a_graph_that_was_given_no_new_inputs_is_told(
     changes: dict[str, Any], in_place: bool
 ) -> None:
-    row = {"graph": True, "graph_launches": 1, "copies": 0, "launches": 0} | changes
-    assert cells._reads_in_place(row) == in_place
+    captured = {"graph": True, "graph_launches": 1, "copies": 0, "launches": 0}
+    assert cells._reads_in_place(row_with(captured, **changes)) == in_place
 
 
 LIMITED = {
@@ -148,6 +149,6 @@ LIMITED = {
 def test_where_power_is_limited_the_time_of_calls_alone_is_told(
     changes: dict[str, Any], alone: str
 ) -> None:
-    said = phrases.power_limited(LIMITED | changes)
+    said = phrases.power_limited(row_with(LIMITED, **changes))
     assert alone in said
     assert bool(said) == bool(alone)

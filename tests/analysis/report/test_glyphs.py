@@ -8,7 +8,9 @@ from importlib import resources
 import pytest
 
 from modescope.analysis.format import style
+from modescope.analysis.format.phrases import Row
 from modescope.analysis.report import render
+from tests.helpers.rows import row_with
 from tests.helpers.studies import MODES
 
 TEXT, GRAPHICS = 4.5, 3.0  # least contrasts of WCAG 2.2, level AA (1.4.3 and 1.4.11)
@@ -48,9 +50,10 @@ def test_text_and_marks_stand_out_from_what_they_are_on(palette: str) -> None:
             assert _contrast(family.colour, colours[paper]) >= GRAPHICS, family.name
 
 
-def row(mode: str) -> dict[str, object]:
+def row(mode: str) -> Row:
     _, autocast, compiled, graph = MODES[mode]
-    return {"mode": mode, "autocast": autocast, "compile_mode": compiled, "graph": graph}
+    columns = {"mode": mode, "autocast": autocast, "compile_mode": compiled, "graph": graph}
+    return row_with(columns)
 
 
 def test_a_mark_of_its_own_for_each_mode_in_figures_pages_and_text() -> None:
@@ -58,7 +61,7 @@ def test_a_mark_of_its_own_for_each_mode_in_figures_pages_and_text() -> None:
     assert len({look.symbol for look in looks}) == len({look.character for look in looks})
     assert len({render.symbols()[look.symbol] for look in looks}) == len(MODES)
     assert len({look.colour for look in looks}) == len(style.FAMILIES)
-    overridden = {**row("eager"), "mode": "eager[autocast=true]", "autocast": True}
+    overridden = row_with(row("eager"), mode="eager[autocast=true]", autocast=True)
     assert style.family(overridden) is style.AMP
     assert style.marker(overridden) == style.MARKERS["eager"]
     look = render.glyph(row("compile"))
