@@ -174,7 +174,7 @@ def survives_the_other(device: Hardware, small: bool, ours: bool) -> bool:
     torch.cuda.empty_cache()
     count, size = (2, 8) if small else (64, MIB)
     filled = [torch.full((size,), 7.0, device=place) for _ in range(count)]  # over what was freed
-    result = one()
+    result: Any = one()
     device.synchronize()
     return torch.equal(result, expected) and bool(filled)
 
