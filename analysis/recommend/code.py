@@ -29,21 +29,24 @@ from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import (
     checkpoint_wrapper,
 )"""
 RATE_IS_FIXED = "# The graph keeps the learning rate: a schedule has no effect on replays."
-CAPTURE = """
+EACH_CALL = "# for each call:"
+"""The line after which a program that captures has what is done in each call."""
+
+CAPTURE = f"""
 
 stream = torch.cuda.Stream()
 stream.wait_stream(torch.cuda.current_stream())
 with torch.cuda.stream(stream):
-    for _ in range(3):{note}
+    for _ in range(3):{{note}}
         step()
 torch.cuda.current_stream().wait_stream(stream)
 graph = torch.cuda.CUDAGraph()
 with torch.cuda.graph(graph, stream=stream):
-    {result} = step()
+    {{result}} = step()
 
-# for each call:
-{copy}
-graph.replay()  # now `{result}` has the result"""
+{EACH_CALL}
+{{copy}}
+graph.replay()  # now `{{result}}` has the result"""
 _HELD = {
     True: "{name: x.clone() for name, x in inputs.items()}",
     False: "[x.clone() for x in inputs]",

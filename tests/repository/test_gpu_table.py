@@ -188,6 +188,7 @@ def test_every_kept_row_has_a_program_with_a_call_at_its_end(name: str) -> None:
         trained = row["phase"] == "train"
         ends = "graph.replay()" if row["graph"] else "optimizer.step()" if trained else "model("
         assert ends in call
+        assert ("copy_(x)" in call) is bool(row["graph"]), "which the row has timed, too"
         assert call.count("model(") == (not row["graph"])
         assert "torch.compile" not in call
         compile(pasted.script(row, 1.0), "program", "exec")
