@@ -21,7 +21,8 @@ from modescope.bench.steps.evidence import mode_effect
 from modescope.bench.steps.phases import ONE_CALL
 from modescope.bench.steps.subject import Inputs
 from tests.helpers.made_up_records import COMPILE, CPU, case
-from tests.helpers.probe_models import PRESETS, model, observed, preset, tells, variant
+from tests.helpers.paths import ROOT
+from tests.helpers.probe_models import PRESETS, linear, model, observed, preset, tells, variant
 from tests.helpers.programs import lines
 
 
@@ -87,6 +88,19 @@ def test_a_further_backend_is_one_entry(monkeypatch: pytest.MonkeyPatch) -> None
     dynamic = Variant(replace(asked.mode, dynamic=True), "fp32")
     taken = str(refusal(case(variant=dynamic, baseline=None), CPU))
     assert "mode.compile=third does not take mode.dynamic" in taken
+
+
+def test_the_example_in_the_documentation_builds_and_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (ROOT / "docs" / "adding.md").read_text(encoding="utf-8")
+    (example,) = (part.partition("```")[0] for part in text.split("```python\n")[1:])
+    names: dict[str, Any] = {"Backend": Backend}
+    exec(example, names)
+    monkeypatch.setattr(backends, "BACKENDS", BACKENDS | names["BACKENDS"])
+    asked = Variant(Mode("mine", "no_grad", False, "aot"), "fp32")
+    subject = build(model(linear), {})
+    made = modes.build(modes.prepare(subject, asked, ONE_CALL), asked, True, Cpu(), ONE_CALL)
+    assert torch.equal(torch.as_tensor(made.step()), subject.call())
+    assert 'model = torch.compile(model, backend="aot_eager", fullgraph=True)' in lines(asked)
 
 
 @pytest.mark.parametrize(
