@@ -11,7 +11,13 @@ from typing import Any
 import pytest
 
 from modescope.analysis import table
-from modescope.analysis.derive.select import SECTION, distinguishing_options, latest, split_table
+from modescope.analysis.derive.select import (
+    SECTION,
+    distinguishing_options,
+    is_plain,
+    latest,
+    split_table,
+)
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.load import read
 from modescope.bench.records.results import Record, Work
@@ -215,3 +221,9 @@ def test_a_case_is_trusted_only_if_every_process_is(tmp_path: Path) -> None:
     for row, doubt in zip(_combined(tmp_path, *cases), doubts, strict=True):
         assert row["replicate"] == 1
         assert {column: row[column] for column in doubt} == doubt
+
+
+def test_a_row_with_a_further_axis_is_not_plain_eager() -> None:
+    plain = {"autocast": False, "compile_mode": "none", "graph": False, "axes": None}
+    assert is_plain(plain)
+    assert not is_plain({**plain, "axes": '{"layout":"tall"}'})

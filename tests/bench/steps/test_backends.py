@@ -126,5 +126,8 @@ def test_options_of_the_compiler_add_to_those_of_its_mode(
     program = next(line for line in lines(wanted).splitlines() if "torch.compile" in line)
     exec(program, {"torch": torch, "model": torch.nn.Identity()})
     assert asked[1] == asked[0]
+    off = variant(compile="reduce-overhead", options='{"triton.cudagraphs":false}')
+    modes.build(build(model(tells), {}), off, True, Cpu(), ONE_CALL)
+    assert asked[2]["options"] == {"triton.cudagraphs": False}, "they win over the mode's"
     eager = Variant(replace(wanted.mode, compile="none"), "fp32")
     assert "does not take mode.options" in str(refusal(case(variant=eager, baseline=None), CPU))
