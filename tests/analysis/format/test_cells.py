@@ -151,8 +151,8 @@ def test_where_power_is_limited_the_time_of_calls_alone_is_told(
     said = phrases.power_limited(LIMITED | changes)
     assert alone in said
     assert bool(said) == bool(alone)
-    reasons = [*((LIMITED | changes)["throttle_reasons"] or []),
-               *((LIMITED | changes)["throttle_alone"] or [])]  # fmt: skip
+    row: dict[str, Any] = LIMITED | changes
+    reasons = [*(row["throttle_reasons"] or []), *(row["throttle_alone"] or [])]
     assert ("power limited" in said) is ("sw_power_cap" in reasons)
 
 
