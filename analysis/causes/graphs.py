@@ -93,11 +93,8 @@ def input_copies(context: Context) -> Evidence | None:
     if not row["device_s"] or copied_s < LEAST_COPIES * row["device_s"]:
         return None
     copies, device = evidence.durations(copied_s, row["device_s"])
-    left = remedies.unrefuted(context, "compile-cuda-graph")
-    own = ", or capture a graph that owns its inputs (mode=compile-cuda-graph)" if left else ""
-    return Evidence(
-        copied_s / required(row["latency_s"]), {"copies": copies, "device": device, "own": own}
-    )
+    figures = {"copies": copies, "device": device}
+    return Evidence(copied_s / required(row["latency_s"]), figures)
 
 
 def device_is_the_limit(context: Context) -> Evidence | None:
@@ -160,7 +157,7 @@ CAUSES = (
         "it copies its inputs into the graph's buffers, {copies} of the {device} that the device "
         "works.",
         "Pass inputs in the same tensors, marked by torch._dynamo.mark_static_address, which are "
-        "not copied{own}.",
+        "not copied.",
     ),
     Cause(
         LIMIT, device_is_the_limit,

@@ -168,7 +168,11 @@ def _eager_in_graph(context: Context) -> Row | None:
     It runs the same kernels as plain eager.
     """
     same = (context.row["grad"], context.row["baseline_dtype"], False)
-    others = (one for one in context.siblings if one["graph"] and one["compile_mode"] == "none")
+    others = (
+        one
+        for one in context.siblings
+        if one["graph"] and one["compile_mode"] == "none" and not one["axes"]
+    )
     return next(
         (one for one in others if (one["grad"], one["dtype"], one["autocast"]) == same), None
     )

@@ -27,13 +27,14 @@ def unrefuted(context: Context, *modes: str) -> list[str]:
     """Returns those of `modes`, which are alike, that the study does not show to be no remedy.
 
     These are the ones measured as faster than the row at its dtype; all others than the row's own
-    if none was measured.
+    if none was measured, or if the row has no interval to compare them with.
     """
     row = context.row
+    high = row["speedup_ci_high"]
     lows = {one["mode"]: _low(one) for one in context.siblings
             if one["dtype"] == row["dtype"] and one["mode"] in modes}  # fmt: skip
-    if lows:
-        return [mode for mode in modes if lows.get(mode, 0.0) > speedup_ends(row)[1]]
+    if lows and high is not None:
+        return [mode for mode in modes if lows.get(mode, 0.0) > high]
     return [mode for mode in modes if mode != row["mode"]]
 
 

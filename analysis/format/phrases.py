@@ -17,7 +17,7 @@ from modescope.bench.records.cases import eager_is_sane
 from modescope.bench.records.columns import estimate_columns
 from modescope.bench.records.cpu import instructions_text, told_name
 from modescope.bench.stats.diagnostics import apart
-from modescope.bench.steps.backends import capturing
+from modescope.bench.steps.backends import captures_graphs
 from modescope.bench.summary import is_smoke as is_smoke
 from modescope.bench.summary import on_cuda as on_cuda
 
@@ -37,7 +37,8 @@ def captures(row: Row) -> str | None:
     """Returns what captures CUDA graphs in a row's mode, on a GPU: `hand`, `compiler` or None."""
     if row["graph"]:
         return "hand"
-    return "compiler" if row["compile_mode"] in capturing() else None
+    options = json.loads(row.get("compile_options") or "{}").get("options", {})
+    return "compiler" if captures_graphs(row["compile_mode"], options) else None
 
 
 OF_ROUNDS = estimate_columns("speedup")
@@ -318,14 +319,17 @@ def power_limited(row: Row) -> str:
     """Returns `power limited (alone 781 µs)` for a row of a GPU at its limit; else empty.
 
     The clock then depends on what ran before, and the other side of a pair may draw less power: the
-    ratio holds for calls that alternate, the time is that of the row's calls alone.
+    ratio holds for calls that alternate, the time is that of the row's calls alone. So it does, as
+    `other clock alone (781 µs)`, if the clock differs in these and power is not known to be why.
     """
     reasons = [*_listed(row, "throttle_reasons"), *_listed(row, "throttle_alone")]
     in_rounds_hz = [*_listed(row, "device_clock_hz")][-1:]
     alone_hz = row.get("clock_alone_hz")
-    if POWER not in reasons and not any(apart(alone_hz, each) for each in in_rounds_hz):
-        return ""
-    return f"power limited (alone {numbers.duration(row.get('latency_alone_s'))})"
+    alone = numbers.duration(row.get("latency_alone_s"))
+    if POWER in reasons:
+        return f"power limited (alone {alone})"
+    differs = any(apart(alone_hz, each) for each in in_rounds_hz)
+    return f"other clock alone ({alone})" if differs else ""
 
 
 def _listed(row: Mapping[str, Any], column: str) -> Sequence[Any]:

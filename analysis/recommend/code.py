@@ -28,29 +28,38 @@ WRAPPER = """\
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import (
     checkpoint_wrapper,
 )"""
-RATE_IS_FIXED = "# The graph keeps the learning rate: a schedule has no effect on replays."
-CAPTURE = """
+OF_STEPS = """\
+# The graph keeps the learning rate: a schedule has no effect on replays. It reads what loss_of
+# reads, such as targets, where it lay: copy new values there, too."""
+EACH_CALL = "# for each call:"
+"""The line after which a program that captures has what is done in each call."""
+
+CAPTURE = f"""
 
 stream = torch.cuda.Stream()
 stream.wait_stream(torch.cuda.current_stream())
 with torch.cuda.stream(stream):
-    for _ in range(3):{note}
+    for _ in range(3):{{note}}
         step()
 torch.cuda.current_stream().wait_stream(stream)
 graph = torch.cuda.CUDAGraph()
 with torch.cuda.graph(graph, stream=stream):
-    {result} = step()
+    {{result}} = step()
 
-# for each call:
-{copy}
-graph.replay()  # now `{result}` has the result"""
+{EACH_CALL}
+{{copy}}
+graph.replay()  # now `{{result}}` has the result"""
+_OWN = "x.detach().clone() if isinstance(x, torch.Tensor) else x"
 _HELD = {
-    True: "{name: x.clone() for name, x in inputs.items()}",
-    False: "[x.clone() for x in inputs]",
+    True: f"{{name: {_OWN} for name, x in inputs.items()}}",
+    False: f"[{_OWN} for x in inputs]",
 }
 _COPY = {
-    True: "for name, x in inputs.items():\n    held[name].copy_(x)",
-    False: "for own, x in zip(held, inputs):\n    own.copy_(x)",
+    named: f"for {each}:\n    if isinstance(x, torch.Tensor):\n        {own}.copy_(x)"
+    for named, each, own in (
+        (True, "name, x in inputs.items()", "held[name]"),
+        (False, "own, x in zip(held, inputs)", "own"),
+    )
 }
 """By whether arguments are passed by name: where a graph reads them, and how they get there."""
 
@@ -114,7 +123,7 @@ def code(row: Row) -> str:
         "# capture what follows once for each size of `inputs`": captured and row["calls"],
         f"optimizer = torch.optim.{_optimizer(training, mode)}": trains,
         f'scaler = torch.amp.GradScaler("{device}")': scaled,
-        RATE_IS_FIXED: captured and trains,
+        OF_STEPS: captured and trains,
         f"held = {_HELD[named]}  # where the graph reads them": captured,
     }  # fmt: skip
     before = [line for line, is_needed in setup.items() if is_needed]

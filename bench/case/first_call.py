@@ -90,7 +90,7 @@ def enter(
         meet_libraries(subject, variant, device, phase)
     own = modes.prepare(subject, variant, phase)
     first = phase.start(own.module)
-    _ = own.given  # copied here: such copies are no part of the time or memory of the first call
+    _ = own.given  # copied here: only the copies that a graph reads are part of the first call
     records_later = backends.captures(variant.mode) and device.type == "cuda"
     before = mode_effect.read_compiled()
     # These watches hardly affect the time: they keep code as it is written, add up bytes per kernel

@@ -166,7 +166,10 @@ def run_clocks(
         empty,
     )
     after = devices.read_conditions(device)
-    state = devices.join(_state(findings), devices.device_state(before, after))
+    state = devices.device_state(before, after)
+    if state.device_clock_hz is not None:  # before these rounds the device was idle
+        state = replace(state, device_clock_hz=state.device_clock_hz[1:])
+    state = devices.join(_state(findings), state)
     by_itself = alone.read(candidate.built.step, device, budget, call_s[0], after.clock_hz, redrawn)
     seconds = device.clock() - start
     clocks = replace(read, dispatch_note=note, clocks_s=seconds)

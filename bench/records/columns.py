@@ -279,8 +279,8 @@ class DeviceState:
     """The device's clock rate, and other processes on the device, at a few moments."""
 
     device_clock_hz: tuple[float, ...] | None = nullable(
-        "clock of the GPU before warm-up and after the rounds of latency, then before and after "
-        "those of all clocks; null on a CPU"
+        "clock of the GPU before warm-up, after the rounds of latency, and after those of all "
+        "clocks; null on a CPU"
     )
     throttle_reasons: tuple[str, ...] | None = nullable(
         "why it was lowered: NVML's reasons, or cpu_thermal; empty: nothing; null: unknown"

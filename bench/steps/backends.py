@@ -51,6 +51,10 @@ Doubt = tuple[Callable[[Any], bool], str]
 reason: a template in which `f` stands for these facts."""
 
 
+GRAPHS_OPTION = "triton.cudagraphs"
+"""Inductor's option that makes it capture CUDA graphs, whatever its mode."""
+
+
 @dataclass(frozen=True)
 class BuildContext:
     """What a backend may need beside a module, its inputs and the mode.
@@ -197,7 +201,12 @@ def compiling(mode: Mode, fullgraph: bool) -> str:
 
 def captures(mode: Mode) -> bool:
     """Whether the backend of `mode` captures CUDA graphs by itself."""
-    return mode.compile in capturing()
+    return captures_graphs(mode.compile, json.loads(mode.options))
+
+
+def captures_graphs(compile_mode: str, options: Mapping[str, Any]) -> bool:
+    """Whether a value of `mode.compile` with these options of the compiler captures CUDA graphs."""
+    return bool(options.get(GRAPHS_OPTION, compile_mode in capturing()))
 
 
 def drop_graphs(mode: Mode) -> Mode:

@@ -124,9 +124,10 @@ class Subject:
         `changed`: those that forward changes, else those that a captured call reads.
         """
         pairs = zip(self.given.tensors(), self.inputs.tensors(), strict=True)
+        once = {id(own): (own, original) for own, original in pairs}  # a tensor may be given twice
         return [
             (own, original)
-            for own, original in pairs
+            for own, original in once.values()
             if own is not original and (id(original) in self.changed) == changed
         ]
 

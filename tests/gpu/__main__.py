@@ -98,6 +98,11 @@ def _run(options: argparse.Namespace, given: Sequence[str]) -> int:
     steps = _steps(options)
     machine = read_machine(options.pretend)
     folder = (options.folder or default_folder(machine)).resolve()
+    for each in filter(None, (folder, options.out)):  # before anything has run
+        try:
+            each.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise Mistake(f"{each}: {error.strerror}") from None
     try:
         with locked(folder):
             return _drive(options, steps, machine, folder)

@@ -18,7 +18,7 @@ from textwrap import indent
 from modescope.analysis.derive.registry import derived
 from modescope.analysis.format import phrases
 from modescope.analysis.format.phrases import Row
-from modescope.analysis.recommend.code import code
+from modescope.analysis.recommend.code import EACH_CALL, code
 from modescope.analysis.recommend.decide import recommend
 from modescope.bench.records.cases import BUILT_IN, Mode
 from modescope.bench.steps import backends
@@ -99,7 +99,13 @@ class Pasted:
 
 
 def split(program: str) -> tuple[str, str]:
-    """Divides a printed program into what is done once, and the call or step at its end."""
+    """Divides a printed program into what is done once, and the call or step at its end.
+
+    To the call of a captured graph belong the copies of its inputs, which its row has timed, too.
+    """
+    once, is_captured, each_call = program.rpartition(f"{EACH_CALL}\n")
+    if is_captured:
+        return once, each_call
     statements = ast.parse(program).body
     begins = [
         each.lineno for each in statements

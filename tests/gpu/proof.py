@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.gpu.log import STOPPED, Log, Machine
 from tests.gpu.pretending import NOTE
 from tests.gpu.running import CRASHED, FAILED, PASSED, SKIPPED, TIMEOUT
-from tests.gpu.steps import Step
+from tests.gpu.steps import STEPS, Step
 
 PAGE = "proof.md"
 NOT_RUN = "not run"
@@ -39,6 +39,13 @@ def summary(steps: Sequence[Step], log: Log) -> str:
     """How many steps have which verdict."""
     counts = Counter(verdicts(steps, log).values())
     return ", ".join(f"{counts[each]} {each}" for each in ORDER if counts[each])
+
+
+def shown(steps: Sequence[Step], log: Log) -> list[Step]:
+    """`steps`, which a call has chosen, and those that earlier calls have run, in order."""
+    chosen, known = {step.name for step in steps}, log.last()
+    earlier = [step for step in STEPS if step.name in known and step.name not in chosen]
+    return sorted([*steps, *earlier], key=lambda step: (step.last, step.number))
 
 
 def page(steps: Sequence[Step], log: Log, reasons: dict[str, str]) -> str:
@@ -85,6 +92,6 @@ def write(folder: Path, steps: Sequence[Step], log: Log, reasons: dict[str, str]
     """Writes the page as a whole, and returns its path."""
     path = folder / PAGE
     partial = path.with_suffix(".partial")
-    partial.write_text(page(steps, log, reasons), encoding="utf-8")
+    partial.write_text(page(shown(steps, log), log, reasons), encoding="utf-8")
     partial.replace(path)
     return path

@@ -15,7 +15,7 @@ from tests.gpu import __main__ as command
 from tests.gpu import driving, keep, proof, running
 from tests.gpu.driving import Drive, Setting
 from tests.gpu.log import Log, Machine, locked
-from tests.gpu.steps import Step
+from tests.gpu.steps import FOLDER, STEPS, Step
 from tests.helpers.commands import start
 from tests.helpers.fake_gpu_steps import MACHINE, MODULE, SLOW_S, last, ran, step
 from tests.helpers.paths import ROOT
@@ -212,6 +212,20 @@ def test_the_page_says_what_a_pretended_gpu_shows(tmp_path: Path) -> None:
     assert "nothing about CUDA" not in proof.page([step("pass", "a")], log_of(tmp_path / "b"), {})
 
 
+def test_the_page_keeps_what_earlier_calls_have_shown(tmp_path: Path) -> None:
+    """A call with --only left a page with the steps of its own alone."""
+    steps = [
+        replace(each, module=MODULE, words=("pass", FOLDER, each.name), smoke=None, limit_s=60.0)
+        for each in STEPS
+        if each.name in ("power", "graphs")
+    ]
+    for each in reversed(steps):
+        Drive([each], Setting(tmp_path, 60.0, 60.0, reserve_s=0.5), log_of(tmp_path)).run()
+    page = (tmp_path / proof.PAGE).read_text()
+    assert page.index("| 3 | power | passed |") < page.index("| 4 | graphs | passed |")
+    assert "- 2 passed; " in page
+
+
 def test_the_folder_is_kept_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     study = tmp_path / "graphs"
     for name in ("logs/x.log", "report/index.html", *(f"traces/{n}.json.gz" for n in range(4))):
@@ -255,6 +269,21 @@ def test_a_folder_of_another_machine_or_run_is_refused(
     assert command.main(words) == 2
     with locked(tmp_path):
         assert command.main(words) == 2
+
+
+@pytest.mark.parametrize("option", ["--folder", "--out"])
+def test_a_folder_that_cannot_be_made_is_a_mistake_before_anything_runs(
+    option: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(command, "read_machine", lambda pretended: MACHINE)
+    (file := tmp_path / "file").touch()
+    words = ["--folder", str(tmp_path / "a"), "--only", "power", option, str(file)]
+    assert command.main(words) == 2
+    assert capsys.readouterr().err == f"error: {file}: File exists\n"
+    assert not (tmp_path / "a" / "steps.jsonl").exists()
 
 
 def test_the_folder_is_named_by_the_card() -> None:

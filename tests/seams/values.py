@@ -160,7 +160,7 @@ GRAPH: Columns = {
     "clocks_s": Lasted("clocks"), "synchronize_s": READ_S,
     # The system's counters: 10 s on 4 cores, 35.5 idle and 4 of this process, so 0.5 of others
     "watched_s": 10.0, "cpu_wait_s": 0.05, "others_cpu_s": 10 * 4 - 35.5 - 4, "machine_cores": 4,
-    "cgroup_throttled_s": 0.02, "device_clock_hz": [2e9 / 1.5] * 4, "gpu_processes": 0,
+    "cgroup_throttled_s": 0.02, "device_clock_hz": [2e9 / 1.5] * 3, "gpu_processes": 0,
     "throttle_reasons": ["sw_power_cap"],
     # Alone it takes as long, as the simulated power cap slows nothing down
     "latency_alone_s": GRAPH_S, "clock_alone_hz": 2e9 / 1.5, "throttle_alone": ["sw_power_cap"],

@@ -137,6 +137,19 @@ def test_sizes_that_change_are_compiled_once_or_padded(
     assert ("Keep constant" in remedy) is not is_size
 
 
+def test_a_row_without_an_interval_refutes_no_advice(tmp_path: Path) -> None:
+    """Comparing its unknown interval with another row's ended every command with a traceback."""
+    other, row = rows_of(
+        [record("compile", case_id="other"), record("compile", case_id="row")], tmp_path
+    )
+    unknown = {"speedup_ci_low": None, "speedup_ci_high": None, "verdict": None}
+    found = of_last(
+        [{**other, "mode": "compile-dynamic"}, row], recompile_reasons=json.dumps([SIZE]), **unknown
+    )
+    (remedy,) = (one.remedy for one in found if one.code == "recompiles")
+    assert "mode=compile-dynamic" in remedy
+
+
 @pytest.mark.parametrize(
     ("mode", "advised"),
     [("compile", "mode=reduce-overhead"), ("reduce-overhead", "mode=compile-cuda-graph")],

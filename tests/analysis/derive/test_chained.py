@@ -83,6 +83,26 @@ def test_only_a_trusted_row_of_the_same_work_and_machine_links(
     assert found(tmp_path, [[mode(), link(**other)], [mode()]]) == [[None] * 3] * 2
 
 
+@pytest.mark.parametrize(("cache", "over"), [("cold", 5.0), ("warm", 4.0)])
+def test_a_link_with_the_same_compiler_cache_is_preferred(
+    cache: str, over: float, tmp_path: Path
+) -> None:
+    links = [link(), link(speedup=4.0, compile_cache="warm")]
+    rows = phrases.as_rows(rows_of(tmp_path, mode(compile_cache=cache), *links))
+    (value,) = (row["chained_speedup"] for row in rows if row["mode"] == "compile")
+    assert value == pytest.approx(1.4 * over, rel=1e-3)
+
+
+def test_a_smoke_run_is_not_chained(tmp_path: Path) -> None:
+    """Neither by a link, nor itself."""
+    rows = phrases.as_rows(rows_of(tmp_path, mode(), link()))
+    row, linked = sorted(rows, key=lambda each: each["mode"])
+    assert against.chain(row, linked)
+    smoke, smoke_link = (row_with(each, budget="smoke", budget_rank=0) for each in (row, linked))
+    assert against.chain(smoke, linked) is None
+    assert against.chain(row, smoke_link) is None
+
+
 def test_the_link_and_rows_of_other_precisions_have_none(tmp_path: Path) -> None:
     others = [record("compile", speedup=9.0, dtype="bf16"), record("compile")]
     (rows,) = studies_of(tmp_path, [[mode(), link(), *others]])

@@ -11,13 +11,20 @@ from typing import Any
 import pytest
 
 from modescope.analysis import table
-from modescope.analysis.derive.select import SECTION, distinguishing_options, latest, split_table
+from modescope.analysis.derive.select import (
+    SECTION,
+    distinguishing_options,
+    is_plain,
+    latest,
+    split_table,
+)
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.load import read
 from modescope.analysis.rows import value_of
 from modescope.bench.records.results import Record, Work
 from tests.helpers.derivations import studies_of
 from tests.helpers.drawings import rows_of
+from tests.helpers.rows import row_with
 from tests.helpers.studies import not_measured, record, save, training
 
 NET: dict[str, Any] = {"model": "custom:net:build"}
@@ -216,3 +223,9 @@ def test_a_case_is_trusted_only_if_every_process_is(tmp_path: Path) -> None:
     for row, doubt in zip(_combined(tmp_path, *cases), doubts, strict=True):
         assert row["replicate"] == 1
         assert {column: value_of(row, column) for column in doubt} == doubt
+
+
+def test_a_row_with_a_further_axis_is_not_plain_eager() -> None:
+    plain = row_with({"autocast": False, "compile_mode": "none", "graph": False, "axes": None})
+    assert is_plain(plain)
+    assert not is_plain(row_with(plain, axes='{"layout":"tall"}'))

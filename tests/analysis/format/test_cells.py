@@ -152,3 +152,12 @@ def test_where_power_is_limited_the_time_of_calls_alone_is_told(
     said = phrases.power_limited(row_with(LIMITED, **changes))
     assert alone in said
     assert bool(said) == bool(alone)
+    row: dict[str, Any] = LIMITED | changes
+    reasons = [*(row["throttle_reasons"] or []), *(row["throttle_alone"] or [])]
+    assert ("power limited" in said) is ("sw_power_cap" in reasons)
+
+
+def test_the_clock_alone_is_compared_with_the_last_reading_of_the_rounds() -> None:
+    idle_first = {"throttle_reasons": [], "device_clock_hz": [0.3e9, 1.98e9], "throttle_alone": []}
+    assert not phrases.power_limited(row_with(LIMITED | idle_first, clock_alone_hz=1.98e9))
+    assert phrases.power_limited(row_with(LIMITED | idle_first)) == "other clock alone (781 µs)"

@@ -119,6 +119,24 @@ def test_a_captured_call_replays_on_new_values(monkeypatch: pytest.MonkeyPatch) 
     torch.testing.assert_close(ran.output, ran.model(torch.ones(2, WIDTH)))
 
 
+@pytest.mark.parametrize("named_inputs", [None, True])
+def test_a_captured_call_passes_on_what_is_no_tensor(
+    named_inputs: bool | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    emulated(monkeypatch)
+    program = lines(GRAPH, device="cuda", named_inputs=named_inputs)
+    given = {"x": torch.ones(2), "factor": 3}
+    names: dict[str, Any] = {"torch": torch, "model": Scaled()}
+    names["inputs"] = given if named_inputs else tuple(given.values())
+    exec(program, names)
+    assert names["output"].tolist() == [3.0, 3.0]
+
+
+class Scaled(torch.nn.Module):
+    def forward(self, x: Tensor, factor: float) -> Tensor:
+        return x * factor
+
+
 def trained(program: str, steps: int = 1) -> list[Tensor]:
     """The weights after the program's step and further ones by hand."""
     ran = run(program)

@@ -147,6 +147,30 @@ def test_a_graph_has_inputs_of_its_own_into_which_each_call_copies(
     assert live().tolist() == [14.0, 14.0], "which is only what was captured"
 
 
+def test_a_graph_copies_an_input_that_requires_grad(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = subject(lambda x: x * 3.0, torch.ones(2, requires_grad=True))
+    device = emulated(monkeypatch)
+    built = modes.build(made, variant(graph=True), True, device, ONE_CALL)
+    built.subject.inputs.assign(Inputs((torch.full((2,), 2.0),), {}))
+    step: Any = built.step
+    assert step().tolist() == [6.0, 6.0]
+
+
+def test_tensors_on_another_device_than_the_graph_are_not_copied() -> None:
+    made = replace(subject(lambda x: x + 1.0, torch.ones(2)), graphs_on=torch.device("meta"))
+    assert made.copied(changed=False) == []
+
+
+def test_a_tensor_that_is_given_twice_is_copied_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = torch.ones(2)
+    made = subject(lambda q, k: q + k, x, x)
+    built = modes.build(made, variant(graph=True), True, emulated(monkeypatch), ONE_CALL)
+    assert len(built.subject.copied(changed=False)) == 1
+    step: Any = built.step
+    x.fill_(4.0)
+    assert step().tolist() == [8.0, 8.0]
+
+
 def test_what_is_not_captured_reads_the_inputs_themselves() -> None:
     made = subject(lambda x: x + 1.0, torch.ones(2))
     built = modes.build(made, variant(), True, Cpu(), ONE_CALL)

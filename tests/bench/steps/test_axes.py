@@ -95,6 +95,11 @@ def test_what_is_asked_for_is_in_effect_in_each_call_and_left_behind(
     assert told == {"volume": seen.axes["volume"], "layout": seen.axes["layout"]}
 
 
+def test_the_default_of_an_axis_prepares_nothing() -> None:
+    assert not hasattr(built(of()).subject.module, "layout")
+    assert not hasattr(built(of(volume="loud")).subject.module, "layout")
+
+
 @pytest.mark.parametrize("name", ["volume", "layout"])
 def test_an_axis_that_is_dropped_on_the_floor_is_seen(
     name: str, monkeypatch: pytest.MonkeyPatch

@@ -21,7 +21,8 @@ from modescope.bench.steps.evidence import mode_effect
 from modescope.bench.steps.phases import ONE_CALL
 from modescope.bench.steps.subject import Inputs
 from tests.helpers.made_up_records import COMPILE, CPU, case
-from tests.helpers.probe_models import PRESETS, model, observed, preset, tells, variant
+from tests.helpers.paths import ROOT
+from tests.helpers.probe_models import PRESETS, linear, model, observed, preset, tells, variant
 from tests.helpers.programs import lines
 
 
@@ -89,6 +90,19 @@ def test_a_further_backend_is_one_entry(monkeypatch: pytest.MonkeyPatch) -> None
     assert "mode.compile=third does not take mode.dynamic" in taken
 
 
+def test_the_example_in_the_documentation_builds_and_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (ROOT / "docs" / "adding.md").read_text(encoding="utf-8")
+    example = text.split("```python\n")[1].partition("```")[0]
+    names: dict[str, Any] = {"Backend": Backend}
+    exec(example, names)
+    monkeypatch.setattr(backends, "BACKENDS", BACKENDS | names["BACKENDS"])
+    asked = Variant(Mode("mine", "no_grad", False, "aot"), "fp32")
+    subject = build(model(linear), {})
+    made = modes.build(modes.prepare(subject, asked, ONE_CALL), asked, True, Cpu(), ONE_CALL)
+    assert torch.equal(torch.as_tensor(made.step()), subject.call())
+    assert 'model = torch.compile(model, backend="aot_eager", fullgraph=True)' in lines(asked)
+
+
 @pytest.mark.parametrize(
     ("compile_mode", "expected"),
     [("default", {}), ("reduce-overhead", {"triton.cudagraphs": True})],
@@ -112,5 +126,11 @@ def test_options_of_the_compiler_add_to_those_of_its_mode(
     program = next(line for line in lines(wanted).splitlines() if "torch.compile" in line)
     exec(program, {"torch": torch, "model": torch.nn.Identity()})
     assert asked[1] == asked[0]
+    off = variant(compile="reduce-overhead", options='{"triton.cudagraphs":false}')
+    modes.build(build(model(tells), {}), off, True, Cpu(), ONE_CALL)
+    assert asked[2]["options"] == {"triton.cudagraphs": False}, "they win over the mode's"
+    graphs = replace(wanted.mode, options='{"triton.cudagraphs":true}')
+    assert backends.captures(graphs)
+    assert not backends.captures(replace(graphs, options='{"triton.cudagraphs":false}'))
     eager = Variant(replace(wanted.mode, compile="none"), "fp32")
     assert "does not take mode.options" in str(refusal(case(variant=eager, baseline=None), CPU))

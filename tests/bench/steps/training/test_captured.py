@@ -90,6 +90,22 @@ def test_gradients_are_those_of_replays_again_after_a_live_step(device: Emulated
     assert not torch.as_tensor(made.step()).requires_grad
 
 
+def test_a_captured_step_reads_targets_of_its_own_into_which_it_copies(device: Emulated) -> None:
+    made = built(in_graphs(variant()), training("sgd"), device)
+    (target,) = made.subject.inputs.targets
+
+    def live() -> Tensor:
+        with made.keep_state():
+            return torch.as_tensor(made.live()).detach().clone()
+
+    before = live()
+    target += 5.0
+    assert torch.equal(live(), before), "which reads what was captured"
+    with made.keep_state():
+        made.step()
+    assert not torch.equal(live(), before)
+
+
 @pytest.mark.parametrize("capture", CAPTURES)
 def test_a_replay_skips_a_step_that_overflows(capture: str, device: Emulated) -> None:
     how = training("adamw", implementation="fused", capture=capture)
