@@ -14,6 +14,7 @@ import torch
 
 from modescope.bench.case import mixed_calls
 from modescope.bench.devices.devices import Hardware
+from modescope.bench.records.caches import CACHES
 from modescope.bench.records.cases import Case, Plan, Variant
 from modescope.bench.records.columns import Compilations, FirstPass, GeneratedCode, Setup
 from modescope.bench.records.errors import shorten
@@ -126,7 +127,7 @@ def enter(
         varies=bool(subject.order),
         device_type=device.type,
         compiled=compiled,
-        cold=plan.compile_cache == "cold",
+        cold=CACHES[plan.compile_cache].starts_empty,
         symbolic_sizes=code_watch.symbolic_sizes if code_watch else None,
         observed=mode_effect.observe(built, variant, device),
         built_dtypes=mode_effect.weight_dtypes(subject.module),

@@ -21,14 +21,8 @@ ROOMS = (
     *("bench.sweep", "bench.cluster", "bench.tools"),
     *("analysis.format", "analysis.where", "analysis.changes", "analysis.derive", "analysis.load"),
     *("analysis.causes", "analysis.derive.registry", "analysis.nodes", "analysis.recommend"),
-    *(
-        "analysis.snapshot",
-        "analysis.figures",
-        "analysis.cli",
-        "analysis.compact",
-        "analysis.restat",
-    ),
-    *("analysis.table", "analysis.why", "analysis.report"),
+    *("analysis.figures", "analysis.cli", "analysis.compact", "analysis.restat"),
+    *("analysis.snapshot", "analysis.table", "analysis.why", "analysis.report"),
     *("analysis.compare", "analysis.trend"),
     *("bench.run", "bench.api", "bench.versus"),
 )
