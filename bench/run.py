@@ -91,7 +91,7 @@ def measure(requests: Sequence[Request]) -> int:
 def confirm(submission: Submission, run_ids: Sequence[str]) -> Snapshot | None:
     """Measures once more the runs on which a recommendation of a sweep rests.
 
-    Returns the study as it is, if it had to be read and nothing was measured.
+    Returns the study as it was read for that; None if it was not read, or has new rows since.
     """
     from modescope.analysis.recommend import decide
 
