@@ -7,10 +7,11 @@ formulas than the current ones gets a new summary as it is read.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path, PurePosixPath
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import pandas as pd
@@ -110,14 +111,26 @@ def read(study_folder: str | Folder) -> Runs:
     _warn(folder / rows.ROWS, found.left_out)
     if not found.table.num_rows:
         raise UsageError(f"no row could be read in {folder / rows.ROWS}")
-    table = _decode(found.table)
     confirming: dict[str, Estimate | None] = {}
     again = _rows(folder / rows.CONFIRMATIONS)  # without the unreadable: no row needs them
     if again is not None:
         further = _decode(again.table)  # the newest further process of a row counts
         confirming = dict(zip(further["confirms"], further["_speedup"], strict=True))
+    return _runs(found.table, confirming, found.left_out)
+
+
+def of_rows(measured: Sequence[dict[str, Any]]) -> Runs:
+    """Returns rows in hand, with all columns of SCHEMA, as `read` returns those of their study."""
+    table = pa.Table.from_pylist(list(measured), schema=SCHEMA)
+    return _runs(table.select(COLUMNS), {}, {})
+
+
+def _runs(
+    stored: pa.Table, confirming: Mapping[str, Estimate | None], left_out: dict[str, str]
+) -> Runs:
+    table = _decode(stored)
     speedups = per_row(table, map(confirming.get, table["run_id"]), "object")
-    return Runs(table.assign(_confirming_speedup=speedups), found.left_out)
+    return Runs(table.assign(_confirming_speedup=speedups), left_out)
 
 
 def _near(folder: Folder) -> str:

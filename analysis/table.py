@@ -37,6 +37,7 @@ from modescope.analysis.recommend import constraints
 from modescope.analysis.recommend.advice import Advice, fold
 from modescope.analysis.recommend.constraints import ANYTHING, Wishes
 from modescope.analysis.recommend.decide import recommend
+from modescope.analysis.recommend.types import Recommendation
 from modescope.bench.records.parquet import SCHEMA
 from modescope.bench.records.paths import program
 
@@ -164,10 +165,10 @@ def advice(rows: pd.DataFrame, wanted: Wishes = ANYTHING) -> str:
     return "\n".join([*lines, *_programs(every)])
 
 
-def use(rows: pd.DataFrame) -> str:
+def use(answers: Sequence[Recommendation]) -> str:
     """Returns which modes to use, like `advice` but without remarks and code."""
     lines = []
-    for one in fold(recommend(rows)):
+    for one in fold(answers):
         lines += paragraph(f"use for {one.work}")
         lines += [line for each in one.precisions for line in indented_paragraph(each.text)]
     return "\n".join(lines)

@@ -11,6 +11,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from modescope.bench.command_line import collect
 from modescope.bench.records.errors import (
@@ -23,6 +24,10 @@ from modescope.bench.records.errors import (
 from modescope.bench.records.paths import program
 from modescope.bench.resolve import Request
 from modescope.bench.sweep.prepare import start_torch
+
+if TYPE_CHECKING:
+    from modescope.analysis.snapshot import Snapshot
+    from modescope.bench.sweep.sweep import Submission
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -63,11 +68,11 @@ def measure(requests: Sequence[Request]) -> int:
         return 0
     study, run_ids = submission.study_folder, list[str]()
     status, said = 0, ""
+    snapshot = None
     try:
         for run_id in submission.finished:
             run_ids.append(run_id)
-        if submission.confirm is not None:
-            submission.confirm(unconfirmed(study, run_ids))
+        snapshot = confirm(submission, run_ids)
     except sweep.Incomplete as rest:
         status, said = 2 if rest.refused else 1, f"error: {rest}"
     except KeyboardInterrupt as stop:
@@ -75,45 +80,62 @@ def measure(requests: Sequence[Request]) -> int:
         status = exit_status(stop)
         said = f"{how} after {len(run_ids)} of {submission.runs}; run the sweep again to continue"
     if run_ids:
-        status = max(status, show(study, run_ids, requests[0].sweep))
+        snapshot = snapshot or read(submission, run_ids)
+        status = max(status, show(study, run_ids, snapshot, requests[0].sweep))
     if said:
         sys.stdout.flush()
         print(said, file=sys.stderr if said.startswith("error: ") else sys.stdout)
     return status
 
 
-def unconfirmed(study: Path, run_ids: Sequence[str]) -> list[str]:
-    """Returns the run ids that a second process must confirm before a mode is recommended."""
-    from modescope.analysis.derive import registry
+def confirm(submission: Submission, run_ids: Sequence[str]) -> Snapshot | None:
+    """Measures once more the runs on which a recommendation of a sweep rests.
+
+    Returns the study as it was read for that; None if it was not read, or has new rows since.
+    """
     from modescope.analysis.recommend import decide
 
-    return decide.unconfirmed(decide.recommend(registry.derived(study)), run_ids)
+    if submission.confirm is None:
+        return None
+    snapshot = read(submission, run_ids)
+    again = decide.unconfirmed(snapshot.answers, run_ids)
+    if not again:
+        return snapshot
+    submission.confirm(again)
+    return None
 
 
-def show(study: Path, run_ids: Sequence[str], is_sweep: bool) -> int:
+def read(submission: Submission, run_ids: Sequence[str]) -> Snapshot:
+    """Returns the study of `submission`, or these runs alone if their rows are in hand."""
+    from modescope.analysis import load
+    from modescope.analysis.snapshot import Snapshot
+
+    if submission.in_hand.keys() >= {*run_ids}:
+        return Snapshot(load.of_rows([submission.in_hand[run_id] for run_id in run_ids]))
+    return Snapshot(load.read(submission.study_folder))
+
+
+def show(study: Path, run_ids: Sequence[str], snapshot: Snapshot, is_sweep: bool) -> int:
     """Prints the rows of these runs and which mode to use; returns the exit status.
 
-    Other runs of the study are not printed. Several runs of a case (seeds, replicates) are one row;
-    runs that went wrong are listed below the table.
+    `snapshot` has at least these runs of `study`; other runs are not printed. Several runs of a
+    case (seeds, replicates) are one row; runs that went wrong are listed below the table.
     """
     from modescope.analysis import table
-    from modescope.analysis.derive import registry, select
-    from modescope.analysis.load import read
     from modescope.bench.records.rows import ROWS
 
-    runs = read(study).table
+    runs = snapshot.stored.table
     mine = runs[runs["run_id"].isin(run_ids)]
-    latest = select.latest(runs, among=run_ids)
-    derived = registry.derive(latest)
-    print("\n".join([table.summary(derived, study), *table.not_shown(mine, derived)]))
-    for text in (table.node_warnings(latest), table.why(derived, study)):
+    alone = snapshot.of(run_ids)
+    print("\n".join([table.summary(alone.rows, study), *table.not_shown(mine, alone.rows)]))
+    for text in (table.node_warnings(alone.processes), table.why(alone.rows, study)):
         if text:
             print(text)
     if is_sweep:
         from modescope.analysis.report import report
 
-        print(table.use(derived))
-        print(f"report   {report.write(study)}")
+        print(table.use(alone.answers))
+        print(f"report   {report.write(study, snapshot=snapshot)}")
     print(f"results  {study / ROWS}")
     print(f"next     {program('analysis.table' if is_sweep else 'analysis.report', study)}")
     unread = set(run_ids) - set(mine["run_id"])

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 from omegaconf import MISSING, DictConfig, OmegaConf
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
 
+from modescope.bench.records.caches import CACHES
 from modescope.bench.records.cases import (
     IMPLEMENTATIONS,
     OPTIMIZERS,
@@ -204,7 +205,7 @@ class Settings:
     results_dir: str = MISSING
     study: str = MISSING
     timeout_s: float = setting(least=1, most=1e5)
-    compile_cache: str = setting("cold", "warm")
+    compile_cache: str = setting(*CACHES)
     profile: bool = MISSING
     memory: bool = MISSING
     trace_max_mb: float = setting(least=0)

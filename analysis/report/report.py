@@ -10,8 +10,7 @@ from typing import Any
 
 from modescope.analysis import cli, nodes, where
 from modescope.analysis.causes import finding
-from modescope.analysis.derive.registry import derive
-from modescope.analysis.derive.select import latest, ordered
+from modescope.analysis.derive.select import ordered
 from modescope.analysis.figures.registry import OF_GRIDS, OF_SECTION, OF_SERIES
 from modescope.analysis.format import numbers
 from modescope.analysis.load import Folder, RemotePath, read
@@ -24,6 +23,7 @@ from modescope.analysis.report.environment import environments, period, places
 from modescope.analysis.report.first_screen import answer_cards
 from modescope.analysis.report.listing import flagged, left_out, listing, runs
 from modescope.analysis.report.study import Study
+from modescope.analysis.snapshot import Snapshot
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.paths import ROOT
 
@@ -44,30 +44,36 @@ OPEN = ("which", "rows", "figures")  # the other parts of the HTML page are fold
 _DRAWN = tuple(kind.name for kind in (*OF_SECTION, *OF_GRIDS, *OF_SERIES))
 
 
-def write(study: Folder, wanted: Wishes = ANYTHING, condition: str | None = None) -> Path:
+def write(
+    study: Folder,
+    wanted: Wishes = ANYTHING,
+    condition: str | None = None,
+    snapshot: Snapshot | None = None,
+) -> Path:
     """Writes `<study>/report/`: index.html (self-contained), report.md and its figures.
 
     The report of a remote study, such as s3://bucket/main, is written to results/s3-main/report/.
 
     `wanted` constrains the recommendations. `condition` selects rows (`analysis.where`; None: all).
+    `snapshot` is the study as it was read before; None: it is read here.
 
     Returns the path of index.html. Raises UsageError if the study is missing or has no run, if
     `condition` is invalid or keeps no row, or if the report cannot be written.
     """
-    stored = read(study)
-    processes = latest(stored.table)
-    rows = every = derive(processes)
+    snapshot = snapshot or Snapshot(read(study))
+    rows = every = snapshot.rows
     if condition is not None:
         rows = where.select(every, condition)
         if rows.empty:
             none = where.count(rows, len(every), condition)
             raise UsageError(f"{none}, so no report of {study} is written")
+    plain = condition is None and wanted == ANYTHING
     shown = Study(
         name=study.resolve().name,
         folder=_command_argument(study),
         rows=ordered(rows),
-        answers=recommend(rows, wanted),
-        unread=stored.left_out,
+        answers=snapshot.answers if plain else recommend(rows, wanted),
+        unread=snapshot.stored.left_out,
         causes=finding.findings_by_run(every),  # of the whole study, which rows are compared with
         traces=study / "traces" if isinstance(study, Path) else None,
     )
@@ -75,8 +81,8 @@ def write(study: Folder, wanted: Wishes = ANYTHING, condition: str | None = None
     variables = context(shown, drawn) | {
         "guide": _guide(study),
         "where": condition,
-        "nodes": nodes.names(processes),
-        "warnings": nodes.sentences(processes),
+        "nodes": nodes.names(snapshot.processes),
+        "warnings": nodes.sentences(snapshot.processes),
     }
     texts = {picture.file: picture.svg for chapter in drawn for picture in chapter.pictures}
     texts |= {page: render.render(page, variables) for page in render.PAGES}

@@ -30,15 +30,12 @@ from hydra.core.override_parser.types import Quote, QuotedString
 
 from modescope.analysis import table, why
 from modescope.analysis.causes import finding
-from modescope.analysis.derive.registry import derive
-from modescope.analysis.derive.select import latest, ordered
-from modescope.analysis.load import read
-from modescope.analysis.recommend.decide import recommend
+from modescope.analysis.derive.select import ordered
 from modescope.analysis.recommend.types import Choice, Recommendation
 from modescope.bench.api import saving
 from modescope.bench.records.cases import PICKLE_FOLDER
 from modescope.bench.records.errors import UsageError
-from modescope.bench.run import unconfirmed
+from modescope.bench.run import confirm, read
 from modescope.bench.sweep import isolation, prepare, progress_bar, sweep
 
 COMPOSING_S = 3600.0
@@ -186,18 +183,17 @@ def compare(
             raise
         try:
             run_ids = list(submission.finished)
-            if submission.confirm is not None:
-                submission.confirm(unconfirmed(folder, run_ids))
+            snapshot = confirm(submission, run_ids)
         except sweep.Incomplete as rest:
             raise UsageError(f"{rest}; finished rows are kept in {folder}") from rest
         except KeyboardInterrupt as stop:
             stop.add_note(f"finished rows are kept; study={str(folder)!r} continues")
             raise
-    frame = ordered(derive(latest(read(folder).table, among=run_ids)))
+    found = (snapshot or read(submission, run_ids)).of(run_ids)
     answers = sorted(
-        recommend(frame), key=lambda one: one.question.dtype != one.question.baseline_dtype
+        found.answers, key=lambda one: one.question.dtype != one.question.baseline_dtype
     )
-    return Comparison(folder, frame, tuple(answers))
+    return Comparison(folder, ordered(found.rows), tuple(answers))
 
 
 def _submit(*words: str) -> sweep.Submission:

@@ -7,18 +7,16 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from modescope.bench.devices.devices import Hardware
 from modescope.bench.records.cases import Plan
 from modescope.bench.records.columns import FirstPass, SizeLatencies
 from modescope.bench.records.errors import note_place
 from modescope.bench.steps.evidence import mode_effect
+from modescope.bench.steps.evidence.watching import Watch
 from modescope.bench.steps.subject import Built
 from modescope.bench.timing import timers
-
-if TYPE_CHECKING:
-    from modescope.bench.steps.evidence.graph_break_watch import GraphBreakWatch
 
 PASS_PATIENCE = 10.0
 """The budget's cap of timing is multiplied by this: passes are long steps, and an interval takes
@@ -36,14 +34,14 @@ SIZES_MAX_S = 10.0
 
 
 def first_pass(
-    built: Built, device: Hardware, passes: int, breaks: GraphBreakWatch | None
+    built: Built, device: Hardware, passes: int, watch: Watch
 ) -> tuple[FirstPass, float]:
     """Calls all sizes in order, `passes` times, and times each call.
 
     Returns the columns of the first pass, and the seconds of all passes together. `passes` is 2 if
-    the compiler records CUDA graphs, because it does so at the second call of a size. `breaks` is
-    watching the compiler and shows the call at which torch gave up compiling; None: not watched. If
-    a call raises, a note on the error names the call.
+    the compiler records CUDA graphs, because it does so at the second call of a size. `watch` is
+    under way, and shows the call at which torch gave up compiling. If a call raises, a note on the
+    error names the call.
     """
     order, seconds = built.subject.order, list[float]()
     compiled: list[dict[str, Any]] = []
@@ -55,7 +53,7 @@ def first_pass(
         if mode_effect.read_compiled().since(before).graphs:
             why = next(iter(reasons()), None)
             compiled.append({"call": number, "seconds": seconds[-1], "reason": why})
-        if gave_up is None and breaks and breaks.limit_hits:
+        if gave_up is None and watch.limit_hits:
             gave_up = number
     first = json.dumps(_rounded(seconds[: len(order)]))
     return FirstPass(first, json.dumps(compiled), gave_up), sum(seconds)

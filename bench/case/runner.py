@@ -90,6 +90,14 @@ def run(progress: Progress, case: Case, plan: Plan, run_id: str | None = None) -
         return Result("failed", with_place(reason, error), Findings())
 
 
+def fill(progress: Progress, case: Case, plan: Plan, run_id: str | None = None) -> Result:
+    """Measures `case` like `run`, unless its first call has to fill the compiler's cache.
+
+    It then ends after that call, with the status CACHE_FILLED.
+    """
+    return run(progress, case, replace(plan, fills_cache=True), run_id)
+
+
 def _compilers_reason(error: Exception, case: Case) -> str | None:
     if not compiler.is_imported():
         return None

@@ -320,7 +320,7 @@ class Plan:
     budget: Budget
     seed: int
     replicate: int  # number, from 0, of this process among those that measure the case
-    compile_cache: str  # cold | warm
+    compile_cache: str  # a key of bench.records.caches.CACHES
     timeout_s: float
     study: str
     results_dir: str

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from modescope.bench.records import columns
+from modescope.bench.records.caches import CACHES
 from modescope.bench.records.cases import Case, Plan, canonical_json
 from modescope.bench.records.columns import column, nullable
 from modescope.bench.records.environment import Environment, Scheduling
@@ -24,7 +25,7 @@ REVISION = "git:"
 """The beginning of the column `versus_state` if a revision of a git repository was measured."""
 
 CACHE_FILLED = "cache_filled"
-"""Status of a `Result` whose process only filled the compiler's cache. No row has this status."""
+"""Status of a `Result` whose process only prepared the compiler's cache. No row has this status."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ class Work:
     device: str = column("cpu, cuda or cuda:index")
     threads: int = column("intra-op threads")
     compile_cache: str = column(
-        "cold: empty before the first call; warm: filled before this process"
+        "; ".join(f"{name}: {cache.meaning}" for name, cache in CACHES.items())
     )
     batch_dim: int | None = nullable("dimension of the inputs that is the batch; null if none is")
     compile_options: str | None = nullable("options of torch.compile other than the defaults, JSON")

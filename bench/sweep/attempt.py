@@ -12,6 +12,7 @@ from pathlib import Path
 from time import monotonic
 
 from modescope.bench.records import files, parquet, results, rows
+from modescope.bench.records.caches import CACHES
 from modescope.bench.records.cases import Plan
 from modescope.bench.records.environment import Scheduling, scheduling
 from modescope.bench.records.results import Findings, Record, Result, StoredRow
@@ -129,22 +130,22 @@ def _result(job: Job, run_id: str, on_phase: OnPhase) -> Result:
 def _outcome(job: Job, run_id: str, log: Path, on_phase: OnPhase) -> ChildOutcome:
     """Measures the case in a process of its own; returns how that ended.
 
-    With compile_cache=warm, unless `plan.latency_alone` (only paired rounds are timed), a process
-    whose first call had to fill the compiler's cache ends after that call, and a second process
-    measures with the filled cache. Code that is never cached is compiled again in the second
-    process, and `compiler_cache_misses` counts it.
+    Before it, the processes that prepare the compiler's caches run, unless `plan.latency_alone`
+    (only paired rounds are timed). One of them that has nothing to prepare measures the case. With
+    compile_cache=warm, code that is never cached is compiled again in the process that measures,
+    and `compiler_cache_misses` counts it.
     """
-    with isolation.compiler_caches(job.plan.compile_cache) as variables:
-        run = partial(
+    cache, arguments = CACHES[job.plan.compile_cache], (job.case, job.plan, run_id)
+    with cache.variables() as variables:
+        call = partial(
             isolation.call,
-            "modescope.bench.case.runner:run",
             timeout_s=job.plan.timeout_s,
             log=log,
             variables=variables,
             on_phase=on_phase,
         )
-        if job.plan.compile_cache == "warm" and not job.plan.latency_alone:
-            outcome = run(job.case, replace(job.plan, fills_cache=True), run_id)
+        for function in () if job.plan.latency_alone else cache.before:
+            outcome = call(function, *arguments)
             if getattr(outcome.value, "status", None) != results.CACHE_FILLED:
                 return outcome
-        return run(job.case, job.plan, run_id)
+        return call("modescope.bench.case.runner:run", *arguments)

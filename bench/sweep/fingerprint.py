@@ -17,7 +17,7 @@ from modescope.bench.records.paths import ROOT
 
 MEASURING = (
     *("case", "devices", "stats", "steps", "timing", "sweep/isolation.py"),
-    *("records/cases.py", "records/input_descriptions.py", "records/cpu.py"),
+    *("records/cases.py", "records/caches.py", "records/input_descriptions.py", "records/cpu.py"),
 )
 """Folders and files of bench/ with code that runs while a case is measured."""
 

@@ -28,7 +28,6 @@ from types import ModuleType
 from typing import Any
 
 import modescope
-from modescope.bench.records import files
 from modescope.bench.records.errors import UsageError, one_line
 
 STARTED = "MODESCOPE_FORKSERVER"
@@ -124,23 +123,6 @@ def _start(imports: Sequence[str]) -> None:
     with ignore_interrupts(), _own_sources_first(imports):
         forkserver.ensure_running()
     _environments.setdefault(SERVER._forkserver_pid, environment)
-
-
-@contextlib.contextmanager
-def compiler_caches(temperature: str) -> Iterator[dict[str, str]]:
-    """Yields the environment variables that tell a child process where its compiler caches are.
-
-    If `temperature` is `cold`, they name empty caches, which are removed after the block. If it is
-    `warm`, no variables are yielded, and the child uses the user's caches.
-    """
-    if temperature == "warm":
-        yield {}
-        return
-    with files.temporary_folder() as folder:
-        yield {
-            "TORCHINDUCTOR_CACHE_DIR": str(folder),
-            "TRITON_CACHE_DIR": str(folder / "triton"),
-        }
 
 
 def end_outdated(matters: Callable[[str], bool]) -> bool:

@@ -11,7 +11,7 @@ import random
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -26,6 +26,7 @@ from modescope.bench.sweep import others
 from modescope.bench.sweep.attempt import (
     ALONE,
     Place,
+    Row,
     attempt,
     describe_end,
     remove_abandoned_files,
@@ -50,6 +51,7 @@ class Submission:
     finished: Iterator[str]  # run ids, each once its row is on disk, in any order
     detaches: bool = False  # whether measuring goes on elsewhere after an interruption
     confirm: Callable[[Sequence[str]], None] | None = None  # measures these runs' cases once more
+    in_hand: Mapping[str, Row] = field(default_factory=dict)  # a single case's row, by its run id
 
 
 class Incomplete(Exception):
@@ -116,19 +118,23 @@ def submit_here(requests: Sequence[Request]) -> Submission | None:
     if requests[0].settings.dry_run:
         print("\n".join(["nothing was measured; the cases:", *(job.command for job in jobs)]))
         return None
-    by_run: dict[str, Job] = {}
+    by_run, in_hand = dict[str, Job](), dict[str, Row]()
     return Submission(
         first.plan.study_folder,
         len(jobs),
-        _measure(jobs, requests[0], by_run),
+        _measure(jobs, requests[0], by_run, in_hand),
         confirm=partial(confirm, jobs=by_run) if requests[0].sweep else None,
+        in_hand=in_hand,
     )
 
 
-def _measure(jobs: list[Job], request: Request, by_run: dict[str, Job]) -> Iterator[str]:
+def _measure(
+    jobs: list[Job], request: Request, by_run: dict[str, Job], in_hand: dict[str, Row]
+) -> Iterator[str]:
     """Measures each job that has no reusable row; yields the run ids of reused and new rows.
 
-    `by_run` gets the job of a run id before the run id is yielded. order=random shuffles the jobs
+    `by_run` gets the job of a run id before the run id is yielded, and `in_hand` the row that was
+    measured, unless the rows of a sweep would fill the memory. order=random shuffles the jobs
     with the first job's seed, so that a drift of the machine does not look like a difference
     between modes; order=given keeps their order.
     """
@@ -154,6 +160,8 @@ def _measure(jobs: list[Job], request: Request, by_run: dict[str, Job]) -> Itera
             stands = Place(order, position) if len(jobs) > 1 else ALONE
             row = attempt(job, describe(bar, job.label), stands)
             by_run[row["run_id"]] = job
+            if not request.sweep:
+                in_hand[row["run_id"]] = row
             yield row["run_id"]
             advance(bar, number, f"{job.label}: {describe_end(row)}")
     if request.sweep and missing:

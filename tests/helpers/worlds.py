@@ -34,6 +34,7 @@ class World:
             "modescope.bench.sweep.host:read": self._host,
             "modescope.bench.sweep.host:try_model": self._model_source,
             "modescope.bench.case.runner:run": self._measured,
+            "modescope.bench.case.runner:fill": self._measured,
             "modescope.bench.versus.sides:imported_files": self._imported,
         }
         return ChildOutcome("returned", answers[function](*arguments))

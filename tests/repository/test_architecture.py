@@ -23,7 +23,7 @@ ROOMS = (
     *("analysis.format", "analysis.where", "analysis.changes", "analysis.derive", "analysis.load"),
     *("analysis.causes", "analysis.derive.registry", "analysis.nodes", "analysis.recommend"),
     *("analysis.figures", "analysis.cli", "analysis.compact", "analysis.restat"),
-    *("analysis.table", "analysis.why", "analysis.report"),
+    *("analysis.snapshot", "analysis.table", "analysis.why", "analysis.report"),
     *("analysis.compare", "analysis.trend"),
     *("bench.run", "bench.api", "bench.versus"),
 )

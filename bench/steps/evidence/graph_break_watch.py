@@ -108,16 +108,6 @@ def site(error: Exception) -> Site:
     return Site(_place(spot), _reason(str(error)))
 
 
-def count(watch: GraphBreakWatch) -> int:
-    """Returns the number of places where the graph breaks.
-
-    Raises RuntimeError if this torch reports no breaks.
-    """
-    if watch.breaks is None:
-        raise RuntimeError(f"torch {torch.__version__} does not report graph breaks as expected")
-    return len(watch.breaks.sites)
-
-
 class GraphBreakWatch:
     """Collects the graph breaks within the block of `watch`."""
 

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from modescope.bench.devices.cuda import find
+from modescope.bench.records.caches import CACHES
 from modescope.bench.records.errors import Progress
 from modescope.bench.stats.estimates import Estimate
 from modescope.bench.sweep import isolation
@@ -118,7 +119,8 @@ def _row(claim: Claim, answer: Answer, *run: Any) -> ClaimRow:
 
 
 def _call(function: str, claim: Claim, log: Path, *more: Any) -> isolation.ChildOutcome:
-    with isolation.compiler_caches("cold" if "inductor" in claim.needs else "warm") as variables:
+    cache = CACHES["cold" if "inductor" in claim.needs else "warm"]
+    with cache.variables() as variables:
         name = f"{__name__}:{function}"
         return isolation.call(
             name, claim.id, *more, timeout_s=LIMIT_S, log=log, variables=variables

@@ -17,7 +17,7 @@ from modescope.bench.case.profiler.facts import StepFacts
 from modescope.bench.devices.devices import Hardware, Step
 from modescope.bench.stats.estimates import Estimate
 from modescope.bench.steps import compiler
-from modescope.bench.steps.evidence import compilation, graph_break_watch, mode_effect
+from modescope.bench.steps.evidence import watching
 from modescope.bench.timing import memory_layout
 from modescope.bench.timing.comparison import compare
 from modescope.bench.tools.selfcheck.races import adaptive_budget
@@ -105,15 +105,18 @@ class CompilerWork(NamedTuple):
 
 
 def compiler_work(call: Step) -> CompilerWork:
-    """Returns what torch.compile does in a first `call`, with its graph caches off."""
-    before = mode_effect.read_compiled()
+    """Returns what torch.compile does in a first `call`, with its graph caches off.
+
+    Raises RuntimeError if this torch reports no graph breaks.
+    """
     with (
-        compilation.watch_code() as code,
-        graph_break_watch.watch() as broken,
+        watching.watch(compiles=True, code=True) as watch,
         inductor.patch(fx_graph_cache=False),
         aot_autograd.patch(enable_autograd_cache=False),
     ):
         call()
-    graphs = mode_effect.read_compiled().since(before).graphs
-    kernels, externs = code.columns.generated_kernels or 0, code.columns.extern_calls or 0
-    return CompilerWork(graphs, graph_break_watch.count(broken), kernels, externs)
+    seen = watch.evidence
+    if seen.breaks is None:
+        raise RuntimeError(f"torch {torch.__version__} does not report graph breaks as expected")
+    kernels, externs = seen.code.generated_kernels or 0, seen.code.extern_calls or 0
+    return CompilerWork(seen.compiled.graphs, len(seen.breaks.sites), kernels, externs)

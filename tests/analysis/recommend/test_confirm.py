@@ -12,12 +12,11 @@ from modescope.analysis.derive.registry import derived
 from modescope.analysis.format import numbers
 from modescope.analysis.recommend import types
 from modescope.analysis.recommend.advice import fold
-from modescope.analysis.recommend.decide import recommend
+from modescope.analysis.recommend.decide import recommend, unconfirmed
 from modescope.analysis.recommend.types import Recommendation
 from modescope.bench.records import parquet
 from modescope.bench.records.results import Record, row
 from modescope.bench.records.rows import CONFIRMATIONS
-from modescope.bench.run import unconfirmed
 from tests.helpers.recommendations import control
 from tests.helpers.studies import record, replicates, save
 
@@ -107,5 +106,6 @@ def test_only_an_answer_that_would_switch_to_a_compiled_or_captured_mode_is_conf
 ) -> None:
     folder = study(tmp_path, records, again)
     by_id = {each.attempt.run_id: each.work.mode for each in records}
-    assert [by_id[one] for one in unconfirmed(folder, [*by_id])] == modes
-    assert unconfirmed(folder, []) == []
+    answers = recommend(derived(folder))
+    assert [by_id[one] for one in unconfirmed(answers, [*by_id])] == modes
+    assert unconfirmed(answers, []) == []

@@ -150,8 +150,8 @@ def test_a_first_call_that_fills_the_cache_ends_there(
     tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
-    plan = replace(smoke(), fills_cache=True)
-    first, second = (runner.run(silent, case(model(scaled), COMPILE), plan) for _ in range(2))
+    asked = case(model(scaled), COMPILE)
+    first, second = (runner.fill(silent, asked, smoke()) for _ in range(2))
     assert (first.status, first.findings.latency_rounds_s) == (CACHE_FILLED, None)
     assert first.findings.compiler_cache_misses == 1
     assert second.status == "ok"

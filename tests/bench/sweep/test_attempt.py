@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from modescope.bench.records.caches import CACHES, Cache
 from modescope.bench.records.results import CACHE_FILLED, Findings, Result
+from modescope.bench.settings import LIMITS
 from modescope.bench.sweep import attempt, isolation, prepare
 from modescope.bench.sweep.isolation import ChildOutcome
 from tests.helpers.commands import Ask, rows
@@ -23,14 +27,25 @@ FILLED = ended(Result(CACHE_FILLED, "the compiler's cache lacked its code", Find
 KILLED = ChildOutcome("crashed", None, "by SIGKILL")
 
 
+FIRST, SECOND = "somewhere:first", "somewhere:second"
+EMPTY = {"TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"}
+VARIABLES = {"cold": EMPTY, "warm": set(), "made-up": {"PLACE"}}
+RUN, FILL = "modescope.bench.case.runner:run", "modescope.bench.case.runner:fill"
+MADE_UP = Cache(
+    "as two processes leave it", lambda: nullcontext({"PLACE": "here"}), (FIRST, SECOND)
+)
+
+
 @pytest.mark.parametrize(
     ("cache", "processes", "status"),
     [
-        ("cold", [("run", MEASURED)], "failed"),
+        ("cold", [(RUN, MEASURED)], "failed"),
         # another process fills an empty cache, and is not measured
-        ("warm", [("fill", FILLED), ("run", MEASURED)], "failed"),
-        ("warm", [("fill", MEASURED)], "failed"),
-        ("warm", [("fill", KILLED)], "crashed"),
+        ("warm", [(FILL, FILLED), (RUN, MEASURED)], "failed"),
+        ("warm", [(FILL, MEASURED)], "failed"),
+        ("warm", [(FILL, KILLED)], "crashed"),
+        ("made-up", [(FIRST, FILLED), (SECOND, FILLED), (RUN, MEASURED)], "failed"),
+        ("made-up", [(FIRST, FILLED), (SECOND, MEASURED)], "failed"),
     ],
 )
 def test_the_processes_of_an_attempt(
@@ -39,17 +54,47 @@ def test_the_processes_of_an_attempt(
 ) -> None:  # fmt: skip
     monkeypatch.setattr(prepare, "_hosts", {})
     monkeypatch.setattr(isolation, "call", World().call)
-    words = ("mode=max-autotune-no-cudagraphs", f"compile_cache={cache}", f"results_dir={tmp_path}")
+    monkeypatch.setitem(CACHES, "made-up", MADE_UP)
+    words = ("mode=max-autotune-no-cudagraphs", f"results_dir={tmp_path}")
     (job,) = prepare.prepare(ask_quickly(*words))
+    job = replace(job, plan=replace(job.plan, compile_cache=cache))
     left, called = [outcome for _, outcome in processes], []
+    variables: list[set[str]] = []
 
     def call(function: str, *arguments: Any, **options: Any) -> ChildOutcome:
-        called.append("fill" if arguments[1].fills_cache else "run")
+        called.append(function)
+        assert arguments[:2] == (job.case, job.plan)
+        variables.append({*options["variables"]})
         return left.pop(0)
 
     monkeypatch.setattr(isolation, "call", call)
     held = attempt.attempt(job)
     (row,) = rows(tmp_path)
     assert called == [name for name, _ in processes]
+    assert variables == [VARIABLES[cache]] * len(processes)
     assert row["status"] == held["status"] == status
     assert row["run_id"] == held["run_id"]
+    assert row["compile_cache"] == cache
+
+
+def test_a_confirmation_prepares_no_cache(
+    ask_quickly: Ask, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(prepare, "_hosts", {})
+    monkeypatch.setattr(isolation, "call", World().call)
+    (job,) = prepare.prepare(ask_quickly("mode=compile", f"results_dir={tmp_path}"))
+    called: list[str] = []
+
+    def call(function: str, *arguments: Any, **options: Any) -> ChildOutcome:
+        called.append(function)
+        return MEASURED
+
+    monkeypatch.setattr(isolation, "call", call)
+    plan = replace(job.plan, compile_cache="warm", latency_alone=True)
+    attempt.attempt(replace(job, plan=plan))
+    assert called == [RUN]
+
+
+def test_the_setting_allows_every_state_of_the_cache() -> None:
+    assert LIMITS["compile_cache"]["choices"] == (*CACHES,) == ("cold", "warm")
+    assert [cache.starts_empty for cache in CACHES.values()] == [True, False]

@@ -283,7 +283,7 @@ def test_the_table_is_shown_also_where_a_signal_ends_the_confirming(
         assert len(run_ids) == 2
         raise KeyboardInterrupt(signal.SIGTERM)
 
-    def show_table(study: Path, run_ids: Sequence[str], is_sweep: bool) -> int:
+    def show_table(study: Path, run_ids: Sequence[str], *others: object) -> int:
         tables.append(run_ids)
         return 1
 
