@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path, PurePosixPath
-from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import pandas as pd
@@ -23,6 +22,7 @@ from modescope.bench.records import rows
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.parquet import ESTIMATES, SAMPLES, SCHEMA, SUMMARY
 from modescope.bench.records.paths import runner
+from modescope.bench.records.results import StoredRow
 from modescope.bench.stats.estimates import Estimate
 from modescope.bench.summary import VERSION, summary
 
@@ -119,7 +119,7 @@ def read(study_folder: str | Folder) -> Runs:
     return _runs(found.table, confirming, found.left_out)
 
 
-def of_rows(measured: Sequence[dict[str, Any]]) -> Runs:
+def of_rows(measured: Sequence[StoredRow]) -> Runs:
     """Returns rows in hand, with all columns of SCHEMA, as `read` returns those of their study."""
     table = pa.Table.from_pylist(list(measured), schema=SCHEMA)
     return _runs(table.select(COLUMNS), {}, {})

@@ -51,7 +51,7 @@ with torch.cuda.graph(graph, stream=stream):
 graph.replay()  # now `{{result}}` has the result"""
 _OWN = "x.detach().clone() if isinstance(x, torch.Tensor) else x"
 _HELD = {
-    True: f"{{name: {_OWN} for name, x in inputs.items()}}",
+    True: f"{{\n    name: {_OWN}\n    for name, x in inputs.items()\n}}",
     False: f"[{_OWN} for x in inputs]",
 }
 _COPY = {
@@ -124,7 +124,7 @@ def code(row: Row) -> str:
         f"optimizer = torch.optim.{_optimizer(training, mode)}": trains,
         f'scaler = torch.amp.GradScaler("{device}")': scaled,
         OF_STEPS: captured and trains,
-        f"held = {_HELD[named]}  # where the graph reads them": captured,
+        f"# where the graph reads its inputs\nheld = {_HELD[named]}": captured,
     }  # fmt: skip
     before = [line for line, is_needed in setup.items() if is_needed]
     line = f"loss = loss_of({call})" if trains else f"output = {call}"

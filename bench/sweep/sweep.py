@@ -19,6 +19,7 @@ from modescope.bench.records import files
 from modescope.bench.records.cases import Budget
 from modescope.bench.records.environment import describe_machine
 from modescope.bench.records.errors import UsageError
+from modescope.bench.records.results import StoredRow
 from modescope.bench.records.rows import CONFIRMATIONS, ROWS, join
 from modescope.bench.resolve import Request
 from modescope.bench.settings import preset, usage_error
@@ -26,7 +27,6 @@ from modescope.bench.sweep import others
 from modescope.bench.sweep.attempt import (
     ALONE,
     Place,
-    Row,
     attempt,
     describe_end,
     remove_abandoned_files,
@@ -51,7 +51,9 @@ class Submission:
     finished: Iterator[str]  # run ids, each once its row is on disk, in any order
     detaches: bool = False  # whether measuring goes on elsewhere after an interruption
     confirm: Callable[[Sequence[str]], None] | None = None  # measures these runs' cases once more
-    in_hand: Mapping[str, Row] = field(default_factory=dict)  # a single case's row, by its run id
+    in_hand: Mapping[str, StoredRow] = field(
+        default_factory=dict
+    )  # a single case's row, by its run id
 
 
 class Incomplete(Exception):
@@ -118,7 +120,7 @@ def submit_here(requests: Sequence[Request]) -> Submission | None:
     if requests[0].settings.dry_run:
         print("\n".join(["nothing was measured; the cases:", *(job.command for job in jobs)]))
         return None
-    by_run, in_hand = dict[str, Job](), dict[str, Row]()
+    by_run, in_hand = dict[str, Job](), dict[str, StoredRow]()
     return Submission(
         first.plan.study_folder,
         len(jobs),
@@ -129,7 +131,7 @@ def submit_here(requests: Sequence[Request]) -> Submission | None:
 
 
 def _measure(
-    jobs: list[Job], request: Request, by_run: dict[str, Job], in_hand: dict[str, Row]
+    jobs: list[Job], request: Request, by_run: dict[str, Job], in_hand: dict[str, StoredRow]
 ) -> Iterator[str]:
     """Measures each job that has no reusable row; yields the run ids of reused and new rows.
 
