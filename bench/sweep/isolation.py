@@ -21,7 +21,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from multiprocessing import connection, forkserver, get_context
+from multiprocessing import connection, forkserver, get_context, resource_tracker
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import ModuleType
@@ -120,6 +120,7 @@ def start(compiler: bool) -> None:
 def _start(imports: Sequence[str]) -> None:
     environment = dict(os.environ)
     forkserver.set_forkserver_preload([__name__])
+    resource_tracker.ensure_running()  # here, as starting it unblocks interrupts
     with ignore_interrupts(), _own_sources_first(imports):
         forkserver.ensure_running()
     _environments.setdefault(SERVER._forkserver_pid, environment)
@@ -271,15 +272,21 @@ def _exit_with_parent(pipe: Any) -> None:
 
 @contextlib.contextmanager
 def ignore_interrupts() -> Iterator[None]:
-    """Makes processes that are started in the block ignore Ctrl-C; this process must end them."""
+    """Makes processes that are started in the block ignore Ctrl-C; this process must end them.
+
+    This process itself is interrupted at the end of the block: Linux keeps a blocked signal, even
+    if it is ignored.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread may change signal handlers
         return
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 @contextlib.contextmanager

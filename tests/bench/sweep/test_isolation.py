@@ -258,3 +258,20 @@ def test_the_main_program_is_not_run_again(tmp_path: Path) -> None:
         [sys.executable, script], cwd=tmp_path, env=variables, capture_output=True, text=True
     )
     assert (done.stdout, done.stderr) == ("main\n3\n", "")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux keeps a blocked, ignored signal")
+def test_an_interrupt_is_not_lost_while_processes_are_started() -> None:
+    """And a process that is started meanwhile does not get it."""
+    code = "import os, signal; os.kill(os.getpid(), signal.SIGINT); print('alive')"
+    ended: list[str] = []
+
+    def interrupted() -> None:
+        with isolation.ignore_interrupts():
+            os.kill(os.getpid(), signal.SIGINT)
+            ended.append(subprocess.check_output([sys.executable, "-c", code], text=True))
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert ended == ["alive\n"]
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
