@@ -271,7 +271,11 @@ def test_an_interrupt_is_not_lost_while_processes_are_started() -> None:
             os.kill(os.getpid(), signal.SIGINT)
             ended.append(subprocess.check_output([sys.executable, "-c", code], text=True))
 
-    with pytest.raises(KeyboardInterrupt):
-        interrupted()
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # pytest-xdist ignores it
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            interrupted()
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert ended == ["alive\n"]
     assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
