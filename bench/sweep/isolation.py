@@ -274,8 +274,8 @@ def _exit_with_parent(pipe: Any) -> None:
 def ignore_interrupts() -> Iterator[None]:
     """Makes processes that are started in the block ignore Ctrl-C; this process must end them.
 
-    This process itself is interrupted at the end of the block: Linux keeps a blocked signal, even
-    if it is ignored.
+    This process itself is interrupted at the end of the block, if it has no other threads: Linux
+    keeps a blocked signal, even if it is ignored.
     """
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread may change signal handlers
