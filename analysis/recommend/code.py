@@ -98,8 +98,7 @@ def code(row: Row) -> str:
     contexts = ", ".join(
         filter(None, (axis.context(variant, device) for axis in reversed(AXES.values())))
     )
-    named = row["named_inputs"]
-    named, passed = bool(named), "held" if captured else "inputs"
+    named, passed = bool(row["named_inputs"]), "held" if captured else "inputs"
     values = f"{passed}.values()" if named else passed
     call = f"model(**{passed})" if named and not graphed else f"model(*{values})"
     setup = {
