@@ -16,7 +16,7 @@ from modescope.bench.records.paths import program
 from modescope.bench.text import prose
 from modescope.bench.tools.cli import ToolParser, command, heading, run_context
 from modescope.bench.tools.selfcheck import exact, races
-from modescope.bench.tools.selfcheck.check import Check, Setting, open_device
+from modescope.bench.tools.selfcheck.check import SelfCheck, Setting, open_device
 
 PROGRAM = program("bench.selfcheck")
 EXIT_FAILED = 1
@@ -25,7 +25,7 @@ WIDTHS = (4, 53, 24, 50, 0)
 MARKS = {True: "pass", False: "FAIL", None: "–"}
 
 # name -> check, in the order in which they run
-CHECKS: dict[str, Check] = {
+CHECKS: dict[str, SelfCheck] = {
     "delays": exact.planted_delays,
     "spins": exact.planted_spins,
     "separation": exact.separation,

@@ -41,7 +41,7 @@ class Prepared:
 
 
 @dataclass(frozen=True)
-class Series:
+class CallSequence:
     """A step that consists of several calls, which a timer may time a few at a time."""
 
     calls: tuple[Step, ...]

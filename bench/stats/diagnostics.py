@@ -31,7 +31,7 @@ from modescope.bench.stats.estimates import (
     finite,
     logarithms,
 )
-from modescope.bench.stats.orders import ORDER_P, Logs, Order, rank
+from modescope.bench.stats.orders import ORDER_P, CaseFirst, Logs, rank
 
 DRIFT_P = 0.005
 RATIO_DRIFT = 0.005  # 0.5 % between the first third of the rounds and the last
@@ -146,7 +146,7 @@ def bimodality(values: Samples) -> Groups | None:
     )
 
 
-def order_effect(differences: Samples, case_first: Order) -> Effect | None:
+def order_effect(differences: Samples, case_first: CaseFirst) -> Effect | None:
     """Tests whether a ratio depends on which step ran first (Mann-Whitney test, two-sided).
 
     `differences` are log ratios; `case_first[i]` says whether the case ran first in round i. The
@@ -174,7 +174,7 @@ class LogRounds:
     values: Logs
     as_played: Logs  # the same with the effect of the order
     least_drift: float  # that is flagged
-    case_first: Order
+    case_first: CaseFirst
     sides: tuple[Logs, ...] = ()
 
 
@@ -212,7 +212,7 @@ DIAGNOSTICS: dict[str, Callable[[LogRounds], bool]] = {
 }
 
 
-def flags(case_s: Samples, baseline_s: Samples, case_first: Order) -> tuple[str, ...]:
+def flags(case_s: Samples, baseline_s: Samples, case_first: CaseFirst) -> tuple[str, ...]:
     """Returns the names of the DIAGNOSTICS that are raised.
 
     With a baseline only the ratios are judged, and levels of one side that ratios show: what slows

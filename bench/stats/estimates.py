@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from modescope.bench.records.columns import estimate_columns
-from modescope.bench.stats.orders import Order, remove_order_effect
+from modescope.bench.stats.orders import CaseFirst, remove_order_effect
 
 ALPHA = 0.05
 MIN_ROUNDS = 12  # the fewest at which the interval leaves out two rounds per side: [x(3), x(10)]
@@ -82,7 +82,7 @@ def interval_rank(n: int) -> int:
     return k
 
 
-def speedup(case_s: Samples, baseline_s: Samples, case_first: Order = None) -> Estimate | None:
+def speedup(case_s: Samples, baseline_s: Samples, case_first: CaseFirst = None) -> Estimate | None:
     """Returns how many times as fast as the baseline the case is. Above 1 the case is faster.
 
     `case_s[i]` and `baseline_s[i]` come from round i, so whatever slowed that round cancels in d =

@@ -45,7 +45,7 @@ ORDER_P = 0.005
 MIN_ROUNDS_PER_ORDER = 5  # fewer give no useful ranks
 
 Logs = NDArray[np.float64]
-Order = Sequence[bool] | NDArray[np.bool_] | None
+CaseFirst = Sequence[bool] | NDArray[np.bool_] | None
 """Per round, whether the case ran before the baseline; None if that is unknown."""
 
 
@@ -61,7 +61,7 @@ class OrderEffect:
     difference: float  # between the medians of the log ratios
 
 
-def order_effect(log_ratios: Logs, case_first: Order) -> OrderEffect | None:
+def order_effect(log_ratios: Logs, case_first: CaseFirst) -> OrderEffect | None:
     """Returns the effect of the order on `log_ratios`, which have one value per round.
 
     None if the order is unknown or either order has fewer than MIN_ROUNDS_PER_ORDER rounds.
@@ -77,7 +77,7 @@ def order_effect(log_ratios: Logs, case_first: Order) -> OrderEffect | None:
     return OrderEffect(z, math.erfc(abs(z) / math.sqrt(2)), difference)
 
 
-def remove_order_effect(log_ratios: Logs, case_first: Order) -> Logs:
+def remove_order_effect(log_ratios: Logs, case_first: CaseFirst) -> Logs:
     """Returns `log_ratios` with both orders moved to the middle between their medians.
 
     If the effect is not significant at ORDER_P, `log_ratios` come back unchanged: taking off a

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import torch
 
-from modescope.bench.devices.devices import Hardware, Series, Step, bare_call, prepare_like
+from modescope.bench.devices.devices import CallSequence, Hardware, Step, bare_call, prepare_like
 from modescope.bench.records import files
 from modescope.bench.records.cases import Mode, PhaseOptions, Variant
 from modescope.bench.records.errors import UsageError
@@ -145,9 +145,9 @@ def build(
         return built(subject)
     parts = {name: built(subject.parts[name]) for name in dict.fromkeys(subject.order)}
     ordered = [parts[name] for name in subject.order]
-    live = Series(tuple(part.live for part in ordered))
+    live = CallSequence(tuple(part.live for part in ordered))
     same = all(part.live is part.step for part in ordered)
-    step = live if same else Series(tuple(part.step for part in ordered))
+    step = live if same else CallSequence(tuple(part.step for part in ordered))
     return Built(subject, target, live, step, parts=parts)
 
 

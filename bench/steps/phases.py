@@ -31,7 +31,7 @@ from modescope.bench.steps.training.trainer import (
     optimizer,
     start_of,
 )
-from modescope.bench.steps.training.training_check import TrainingCheck, Trial
+from modescope.bench.steps.training.training_check import TrainingCheck, TrainingTrial
 
 ONE_CALL = Phase(Inference())
 
@@ -103,7 +103,7 @@ class TrainingPhase(Phase):
         options, kept = self.options, subject.on_host()
         plain = Training(options.optimizer, lr=options.lr, loss=options.loss, scaler=False)
         follows_size = OPTIMIZERS[options.optimizer].follows_size
-        return Trial(kept, TrainingPhase(plain), follows_size, device).check(seed)
+        return TrainingTrial(kept, TrainingPhase(plain), follows_size, device).check(seed)
 
     def own(self, subject: Subject) -> Subject:
         """Returns `subject` with activation checkpointing as `options.checkpoint` says."""

@@ -68,7 +68,7 @@ CountFromNow = Callable[[], Callable[[], int]]
 
 
 @dataclass(frozen=True)
-class Comparison:
+class PairedRun:
     """The paired rounds of case and baseline, or the rounds of the case alone."""
 
     rounds: Rounds
@@ -88,7 +88,7 @@ class Comparison:
 class Measurement:
     """A comparison, and the load and device state during it."""
 
-    comparison: Comparison
+    comparison: PairedRun
     contention: Contention
     device_state: DeviceState
 
@@ -103,7 +103,7 @@ def compare(
     on_phase: Callable[[str], object] = lambda phase: None,
     count_compilations: CountFromNow = lambda: lambda: 0,
     watch: Interruptions = UNWATCHED,
-) -> Comparison:
+) -> PairedRun:
     """Warms the steps up, then times them in paired rounds, whose order `seed` determines.
 
     `baseline`: None times the case alone. `redraw` (`bench.timing.memory_layout.make_redraw`) is
@@ -120,7 +120,7 @@ def compare(
     rounds = play_pairs(
         case, baseline, device, budget, seed, expected_s, redraw, pace.clock(), watch
     )
-    return Comparison(replace(rounds, warmup_s=warmth.seconds), warmth.steady, compilations())
+    return PairedRun(replace(rounds, warmup_s=warmth.seconds), warmth.steady, compilations())
 
 
 def measure(
@@ -145,7 +145,7 @@ def measure(
 
 
 def flags(
-    compared: Comparison, load: Contention, state: DeviceState | None = None
+    compared: PairedRun, load: Contention, state: DeviceState | None = None
 ) -> tuple[str, ...]:
     """Returns a comparison's flags (docs/how-to-read-a-report.md); `state`: None if unobserved."""
     rounds, seen = compared.rounds, state or DeviceState()

@@ -10,7 +10,7 @@ import math
 import random
 from collections.abc import Sequence
 
-from modescope.bench.devices.devices import Device, Series, Step
+from modescope.bench.devices.devices import CallSequence, Device, Step
 from modescope.bench.records.cases import Budget
 from modescope.bench.records.columns import Rounds
 from modescope.bench.stats import estimates
@@ -111,7 +111,7 @@ def latency_clock(
     calls) and long, they are timed in alternating parts of about TURN_S.
     """
     cost_s = reading_cost(device.clock)
-    lengths = [len(step.calls) for step in steps if isinstance(step, Series)]
+    lengths = [len(step.calls) for step in steps if isinstance(step, CallSequence)]
     turns = min(*lengths, math.ceil(max(per_call_s) / TURN_S)) if len(lengths) > 1 else 1
     sides = (
         Side(

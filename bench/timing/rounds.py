@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from modescope.bench.devices.devices import Device, Series, Step, pause_gc
+from modescope.bench.devices.devices import CallSequence, Device, Step, pause_gc
 from modescope.bench.timing.memory_layout import Redraw
 from modescope.bench.timing.timers import Timing
 
@@ -74,7 +74,7 @@ class Clock:
 
 Seconds = tuple[float, ...]
 
-Order = tuple[tuple[int, int], ...]
+RoundOrder = tuple[tuple[int, int], ...]
 """The blocks of a round in order. A block is given by the index of its clock and of its side."""
 
 
@@ -82,7 +82,7 @@ Order = tuple[tuple[int, int], ...]
 class Round:
     """The order of the blocks of one round, and what they measured."""
 
-    order: Order
+    order: RoundOrder
     timings: tuple[tuple[Timing, ...], ...]  # by clock and side: the median of a block's samples
     case_calls_s: Seconds  # samples of the first clock and side, thinned
     interruptions: int  # of the timed blocks of the first clock
@@ -93,7 +93,7 @@ class Round:
         return self.order.index((0, 0)) <= self.order.index((0, len(self.timings[0]) - 1))
 
 
-def orders(clocks: Sequence[Clock], rounds: int, shuffle: random.Random) -> list[Order]:
+def orders(clocks: Sequence[Clock], rounds: int, shuffle: random.Random) -> list[RoundOrder]:
     """Draws an order of blocks for each round: half of them random, the others their mirror images.
 
     Thus each of any two blocks comes first in half of the rounds, at the same distances. This
@@ -107,7 +107,7 @@ def orders(clocks: Sequence[Clock], rounds: int, shuffle: random.Random) -> list
     return both
 
 
-def _draw_order(clocks: Sequence[Clock], shuffle: random.Random) -> Order:
+def _draw_order(clocks: Sequence[Clock], shuffle: random.Random) -> RoundOrder:
     places = shuffle.sample(range(len(clocks)), len(clocks))
     sides = [range(len(clocks[place].sides)) for place in places]
     return tuple(
@@ -119,7 +119,7 @@ def _draw_order(clocks: Sequence[Clock], shuffle: random.Random) -> Order:
 
 def play(
     clocks: Sequence[Clock],
-    planned: Sequence[Order],
+    planned: Sequence[RoundOrder],
     device: Device,
     deadline: float,
     watch: Interruptions = UNWATCHED,
@@ -140,7 +140,9 @@ def play(
     return played
 
 
-def _round(clocks: Sequence[Clock], order: Order, device: Device, watch: Interruptions) -> Round:
+def _round(
+    clocks: Sequence[Clock], order: RoundOrder, device: Device, watch: Interruptions
+) -> Round:
     """Plays one round. Each block begins with a redraw, a call of the other step and untimed calls.
 
     Without these, the first block of a pair would follow any step and the second always the other
@@ -192,7 +194,7 @@ def _settle(side: Side, calls: int) -> None:
     Of a long series (a step made of several calls) only the last call is made, because the series'
     own first calls fill the caches.
     """
-    if isinstance(side.step, Series) and side.settling_calls == 1:
+    if isinstance(side.step, CallSequence) and side.settling_calls == 1:
         side.step.calls[-1]()
         return
     for _ in range(calls):
@@ -213,11 +215,11 @@ def _take_turns(clock: Clock, first: int, device: Device) -> list[Timing]:
     for part in range(clock.turns):
         for number in (first, 1 - first)[:: -1 if part.bit_count() % 2 else 1]:
             side = clock.sides[number]
-            assert isinstance(side.step, Series)
+            assert isinstance(side.step, CallSequence)
             calls = side.step.calls
             begin, end = (len(calls) * edge // clock.turns for edge in (part, part + 1))
             calls[begin - 1]()
-            spent_s[number] += side.timer(Series(calls[begin:end]), device, 1).samples_s[0]
+            spent_s[number] += side.timer(CallSequence(calls[begin:end]), device, 1).samples_s[0]
     del placement
     return [Timing((each,)) for each in spent_s]
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import repeat
 
-from modescope.bench.devices.devices import Device, Prepared, Series, Step, bare_call
+from modescope.bench.devices.devices import CallSequence, Device, Prepared, Step, bare_call
 
 ReadClock = Callable[[], float]
 
@@ -70,8 +70,8 @@ def _each(
 def _add_wait(step: Step, device: Device) -> Step:
     if not device.queues:
         return step
-    if isinstance(step, Series):
-        return Series(tuple(_add_wait(call, device) for call in step.calls))
+    if isinstance(step, CallSequence):
+        return CallSequence(tuple(_add_wait(call, device) for call in step.calls))
     synchronize = device.synchronize
 
     def awaited() -> None:

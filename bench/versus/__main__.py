@@ -39,7 +39,7 @@ from modescope.bench.sweep.attempt import Place
 from modescope.bench.sweep.fingerprint import untested_warning
 from modescope.bench.sweep.prepare import Job
 from modescope.bench.sweep.progress_bar import advance, progress_bar
-from modescope.bench.versus.sides import Side, start
+from modescope.bench.versus.sides import SideProcess, start
 from modescope.bench.versus.states import state
 
 SIDES = ("old", "new")
@@ -130,7 +130,7 @@ def _measure(typed: Mapping[str, str], requests: Sequence[Request]) -> list[Path
 def _take(
     missing: Mapping[int, tuple[int, str]],
     jobs: Sequence[Job],
-    sides: Mapping[str, Side],
+    sides: Mapping[str, SideProcess],
     order: str,
 ) -> None:
     """Measures what is missing in the order of `turns`, one process after the other.

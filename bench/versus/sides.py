@@ -1,8 +1,8 @@
 """Runs one process for each side (old, new) of `bench.versus`.
 
-`Side` is how the parent uses that process, and `Worker` is what runs in it. It has the interpreter
-of its side, and a forkserver of its own, so that all processes of the side have the same
-interpreter and import path. It ends with its parent. Imports no torch.
+`SideProcess` is how the parent uses that process, and `Worker` is what runs in it. It has the
+interpreter of its side, and a forkserver of its own, so that all processes of the side have the
+same interpreter and import path. It ends with its parent. Imports no torch.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from modescope.bench.sweep.attempt import Place, attempt, describe_end, remove_a
 from modescope.bench.sweep.isolation import ignore_interrupts
 from modescope.bench.sweep.prepare import Job, prepare
 from modescope.bench.sweep.resume import find_earlier
-from modescope.bench.versus.states import State
+from modescope.bench.versus.states import CodeState
 
 START = "from modescope.bench.versus.sides import main; import sys; main(int(sys.argv[1]))"
 """Python code that the process of a side runs."""
@@ -42,10 +42,12 @@ START = "from modescope.bench.versus.sides import main; import sys; main(int(sys
 END_TIMEOUT_S = 10.0
 
 
-class Side:
+class SideProcess:
     """The parent's handle of the process that measures `state`; takes one question at a time."""
 
-    def __init__(self, state: State, pipe: Connection, process: subprocess.Popen[bytes]) -> None:
+    def __init__(
+        self, state: CodeState, pipe: Connection, process: subprocess.Popen[bytes]
+    ) -> None:
         self.state, self._pipe, self._process = state, pipe, process
 
     def ask(self, method: str, *arguments: Any) -> None:
@@ -79,7 +81,7 @@ class Side:
 
 
 @contextmanager
-def start(state: State) -> Iterator[Side]:
+def start(state: CodeState) -> Iterator[SideProcess]:
     """Starts the process that measures `state`; ends it after the block."""
     ours, theirs = Pipe()
     with temporary_folder() as folder:
@@ -95,7 +97,7 @@ def start(state: State) -> Iterator[Side]:
                 stdin=subprocess.DEVNULL,
             )
         theirs.close()
-        side = Side(state, ours, process)
+        side = SideProcess(state, ours, process)
         try:
             yield side
         finally:
@@ -103,10 +105,10 @@ def start(state: State) -> Iterator[Side]:
 
 
 class Worker:
-    """What runs in the process of a side; the parent calls its methods through `Side.ask`."""
+    """What runs in the process of a side; `SideProcess.ask` calls its methods."""
 
     def prepare(
-        self, state: State, requests: Sequence[Request]
+        self, state: CodeState, requests: Sequence[Request]
     ) -> tuple[tuple[Job, ...], list[int | None]]:
         """Returns the jobs of `requests`, and for each job the block of the row that it can reuse.
 
@@ -138,7 +140,7 @@ class Worker:
         return describe_end(attempt(self._jobs[number], place=place))
 
 
-def _check_sources(state: State, jobs: Sequence[Job]) -> None:
+def _check_sources(state: CodeState, jobs: Sequence[Job]) -> None:
     """Raises UsageError if a job would not import the user's code from the folder of `state`.
 
     For each job, at least one imported file must be in that folder. It may be the file of the loss,

@@ -32,7 +32,7 @@ need not be installed there."""
 
 
 @dataclass(frozen=True)
-class State:
+class CodeState:
     """How the process of a side is started, and what it may import.
 
     Folders are strings, because Python 3.12 cannot unpickle a Path of Python 3.13.
@@ -51,7 +51,7 @@ class State:
         return f"{self.side}={self.typed}"
 
 
-def state(side: str, typed: str, stack: ExitStack) -> State:
+def state(side: str, typed: str, stack: ExitStack) -> CodeState:
     """Returns the state that the argument `side=typed` names.
 
     Temporary files of the state are removed when `stack` closes. Raises UsageError if there is no
@@ -65,7 +65,7 @@ def state(side: str, typed: str, stack: ExitStack) -> State:
         raise UsageError(f"{side}={typed}: {error}") from None
 
 
-def _interpreter(side: str, typed: str) -> State:
+def _interpreter(side: str, typed: str) -> CodeState:
     found = shutil.which(os.path.expanduser(typed))
     if found is None:
         raise UsageError(
@@ -77,19 +77,19 @@ def _interpreter(side: str, typed: str) -> State:
     if done.returncode:
         why = (done.stderr.splitlines() or ["it is no Python"])[-1]
         raise UsageError(f"not a Python 3.11 or newer with torch and what modescope needs ({why})")
-    return State(side, typed, typed, python, _python_path())
+    return CodeState(side, typed, typed, python, _python_path())
 
 
-def _folder(side: str, typed: str) -> State:
+def _folder(side: str, typed: str) -> CodeState:
     rest = typed.removeprefix(FOLDER)
     path = Path(rest).expanduser().resolve()
     if not rest or not path.is_dir():
         raise UsageError("no such folder; name the one that holds your package")
     search = (str(path), *_python_path())
-    return State(side, typed, typed, sys.executable, search, source=str(path))
+    return CodeState(side, typed, typed, sys.executable, search, source=str(path))
 
 
-def _revision(side: str, typed: str, stack: ExitStack) -> State:
+def _revision(side: str, typed: str, stack: ExitStack) -> CodeState:
     """Writes the files of a git revision to a temporary folder; returns the state.
 
     git uses a temporary index for that, so the user's repository does not change.
@@ -110,7 +110,7 @@ def _revision(side: str, typed: str, stack: ExitStack) -> State:
         ) from None
     search = tuple(_move(each, top, tree) for each in (*_python_path(), os.getcwd()))
     name = f"{typed} ({commit[:12]})"
-    return State(side, typed, name, sys.executable, search, str(tree), str(top))
+    return CodeState(side, typed, name, sys.executable, search, str(tree), str(top))
 
 
 def _move(folder: str, top: Path, tree: Path) -> str:

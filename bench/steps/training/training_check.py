@@ -110,7 +110,7 @@ def _differ(some: list[torch.Tensor], others: list[torch.Tensor]) -> bool:
 
 
 @dataclass(frozen=True)
-class Trial:
+class TrainingTrial:
     """What checks of one model's training on different batches share; `check` makes such a check.
 
     `follows_size`: whether an optimizer's update is proportional to its gradient (SGD's is, AdamW's
@@ -175,7 +175,7 @@ class TrainingCheck(Check):
     seed: int
     unfit: str | None
     seen: Seen
-    trial: Trial
+    trial: TrainingTrial
 
     def examine(self, built: Built, variant: Variant) -> Deviation:
         """Returns the largest errors of a loss, gradient or update; restores all state."""

@@ -69,7 +69,7 @@ class CheckRow:
     holds: bool | None = None  # None: this machine cannot decide it
 
 
-Check = Callable[[Setting], Iterator[CheckRow]]
+SelfCheck = Callable[[Setting], Iterator[CheckRow]]
 
 
 def most_wrong(trials: int, share: float) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import math
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from statistics import median
 
@@ -16,7 +16,7 @@ from torch.utils import benchmark
 from modescope.bench.devices.devices import Device, Step
 from modescope.bench.stats import estimates
 from modescope.bench.timing import rounds
-from modescope.bench.timing.rounds import SETTLING_CALLS, quiet_gc
+from modescope.bench.timing.rounds import SETTLING_CALLS, Timer, quiet_gc
 from modescope.bench.timing.timers import (
     SHORT_BLOCKS,
     Timing,
@@ -30,8 +30,6 @@ from modescope.bench.timing.timers import (
 )
 from modescope.bench.tools.selfcheck.check import NEEDS_GPU, CheckRow, Setting, percent
 from modescope.bench.tools.selfcheck.workloads import CONDITIONS, build, call_s, delay
-
-Timer = Callable[[Step, Device, int], Timing]
 
 DELAYS_S = (50e-6, 200e-6, 1e-3, 10e-3)
 DELAY_SHARE, DELAY_LEAST_S = 0.005, 0.5e-6

@@ -70,7 +70,7 @@ FIXED = replace(adaptive_budget(60.0, half_width=1e-9), min_rounds=120, warmup_m
 
 
 @dataclass(frozen=True)
-class Trial:
+class RaceResult:
     """The result of comparing two steps once."""
 
     speedup: Estimate  # of the case over the baseline
@@ -93,7 +93,7 @@ def race(
     budget: Budget,
     seed: int,
     redraw: memory_layout.Redraw | None = None,
-) -> Trial:
+) -> RaceResult:
     """Compares `case` with `baseline`: warm-up, then paired rounds.
 
     `redraw` is called before each block. By default it gives the tensors new places in memory.
@@ -105,7 +105,7 @@ def race(
     load_known = load.cpu_wait_s is not None or load.others_cpu_s is not None
     assert compared.speedup is not None
     assert compared.rounds.timed_s is not None
-    return Trial(compared.speedup, flags(compared, load), compared.rounds.timed_s, load_known)
+    return RaceResult(compared.speedup, flags(compared, load), compared.rounds.timed_s, load_known)
 
 
 def equal_steps(setting: Setting) -> Iterator[CheckRow]:
@@ -168,7 +168,9 @@ def planted_changes(setting: Setting) -> Iterator[CheckRow]:
                     yield _contended_row(title, trials, condition)
 
 
-def _detection_row(title: str, timed_max_s: float, trials: list[Trial], condition: str) -> CheckRow:
+def _detection_row(
+    title: str, timed_max_s: float, trials: list[RaceResult], condition: str
+) -> CheckRow:
     wrong = sum(trial.sign > 0 for trial in trials)
     detected = sum(trial.sign < 0 and trial.timed_s <= LATE * timed_max_s for trial in trials)
     detail = f", wrong sign {wrong}; took {median(trial.timed_s for trial in trials):.2g} s"
@@ -180,7 +182,7 @@ def _detection_row(title: str, timed_max_s: float, trials: list[Trial], conditio
     return replace(row, accepted=f"{row.accepted}, wrong sign 0", holds=row.holds and not wrong)
 
 
-def _contended_row(what: str, trials: list[Trial], condition: str) -> CheckRow:
+def _contended_row(what: str, trials: list[RaceResult], condition: str) -> CheckRow:
     check = f"{what}: flagged contended"
     if not any(trial.load_known for trial in trials):
         return CheckRow(check, condition, "this system does not report others' load")
@@ -215,7 +217,7 @@ def disturbances(setting: Setting) -> Iterator[CheckRow]:
             yield _contended_row(name, trials, "injected")
 
 
-def disturbed_race(slowdown: Slowdown, setting: Setting, seed: int) -> Trial:
+def disturbed_race(slowdown: Slowdown, setting: Setting, seed: int) -> RaceResult:
     """Compares two equal steps while `slowdown` lengthens the calls of both.
 
     The budget is FIXED: the number of rounds does not depend on the times.

@@ -59,7 +59,7 @@ class Played:
         self.calls += 1
         latency_s = (float(self.calls),) * len(paces_s)  # tells which one was kept
         rounds = Rounds(latency_rounds_s=latency_s, pace_rounds_s=tuple(paces_s))
-        compared = comparison.Comparison(rounds, steady=True, compilations=self.compilations)
+        compared = comparison.PairedRun(rounds, steady=True, compilations=self.compilations)
         return comparison.Measurement(compared, Contention(), DeviceState())
 
 

@@ -12,7 +12,7 @@ from statistics import median
 
 import pytest
 
-from modescope.bench.devices.devices import Series
+from modescope.bench.devices.devices import CallSequence
 from modescope.bench.records.cases import Budget
 from modescope.bench.records.columns import Rounds
 from modescope.bench.stats import estimates as stats
@@ -192,7 +192,7 @@ def two_speeds(now_s: float) -> float:
 def test_series_take_turns_so_that_both_have_the_same_pace(queues: bool) -> None:
     device = SimulatedDevice(queues, slowdown=two_speeds)
     case, baseline = (
-        Series(tuple(step(device, (0.0, factor * each)) for each in SERIES_S))
+        CallSequence(tuple(step(device, (0.0, factor * each)) for each in SERIES_S))
         for factor in (1, 1.25)
     )
     budget = replace(BUDGET, pilot_rounds=12, max_rounds=12, timed_max_s=1e9)

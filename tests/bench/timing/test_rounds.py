@@ -11,9 +11,9 @@ from itertools import combinations, pairwise
 
 import pytest
 
-from modescope.bench.devices.devices import Device, Series, Step
+from modescope.bench.devices.devices import CallSequence, Device, Step
 from modescope.bench.timing import rounds, timers
-from modescope.bench.timing.rounds import Clock, Order, Round, Side
+from modescope.bench.timing.rounds import Clock, Round, RoundOrder, Side
 from modescope.bench.timing.timers import Timing
 from tests.helpers.simulated import Placements, SimulatedDevice, recording, settling, step
 
@@ -32,7 +32,7 @@ THREE = (clock(idle, idle), clock(idle), clock(idle, idle))
 BLOCKS = [(0, 0), (0, 1), (1, 0), (2, 0), (2, 1)]
 
 
-def drawn(count: int, seed: int = 0, clocks: Sequence[Clock] = THREE) -> list[Order]:
+def drawn(count: int, seed: int = 0, clocks: Sequence[Clock] = THREE) -> list[RoundOrder]:
     return rounds.orders(clocks, count, random.Random(seed))
 
 
@@ -90,7 +90,9 @@ def test_series_take_turns_and_each_timed_call_follows_its_previous_one() -> Non
     device, log = SimulatedDevice(), list[str]()
     placements = Placements(log)
     sides = (
-        Series(tuple(placements.needed_by(recording(device, log, f"{of}{n}")) for n in range(3)))
+        CallSequence(
+            tuple(placements.needed_by(recording(device, log, f"{of}{n}")) for n in range(3))
+        )
         for of in "cb"
     )
     pair = replace(clock(*sides), redraw=placements.redraw, turns=3)
@@ -105,7 +107,7 @@ def test_series_take_turns_and_each_timed_call_follows_its_previous_one() -> Non
 
 def test_a_long_series_settles_with_one_call_and_a_short_one_as_a_whole() -> None:
     device, log = SimulatedDevice(), list[str]()
-    series = Series(tuple(recording(device, log, f"c{n}") for n in range(2)))
+    series = CallSequence(tuple(recording(device, log, f"c{n}") for n in range(2)))
     for settling_calls, expected in ((1, "c1c1c0c1"), (2, "c0c1" * 4)):
         log.clear()
         play(clock(series, settling_calls=settling_calls), device=device, count=1)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from modescope.bench.devices.devices import Device, Prepared, Series, Step
+from modescope.bench.devices.devices import CallSequence, Device, Prepared, Step
 from modescope.bench.timing import timers
 from tests.helpers.simulated import SimulatedDevice, settling, spikes, step, synchronising_step
 
@@ -184,5 +184,5 @@ def test_calls_that_need_a_preparation_are_not_timed_in_a_row(
 def test_each_call_of_a_series_is_waited_for() -> None:
     """Launching 1 ms while the device works 2 ms: 3 ms a call, not 2 for all but the first."""
     device = SimulatedDevice()
-    calls = Series((step(device, (1e-3, 2e-3)),) * 10)
+    calls = CallSequence((step(device, (1e-3, 2e-3)),) * 10)
     assert timers.latency(calls, device, 1).samples_s == pytest.approx([30e-3])

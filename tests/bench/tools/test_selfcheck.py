@@ -22,7 +22,7 @@ from modescope.bench.timing import timers
 from modescope.bench.timing.timers import Timing
 from modescope.bench.tools.selfcheck import exact, races, workloads
 from modescope.bench.tools.selfcheck.check import CheckRow, Setting, most_wrong
-from modescope.bench.tools.selfcheck.races import Slowdown, Trial, adaptive_budget, race
+from modescope.bench.tools.selfcheck.races import RaceResult, Slowdown, adaptive_budget, race
 from modescope.bench.tools.selfcheck.workloads import (
     WAIT_S,
     WORKLOADS,
@@ -96,8 +96,8 @@ def test_what_needs_a_gpu_is_undecided_without_one() -> None:
 
 def _trial(
     low: float, high: float, *flags: str, timed_s: float = 0.1, load_known: bool = True
-) -> Trial:
-    return Trial(Estimate((low * high) ** 0.5, low, high), flags, timed_s, load_known)
+) -> RaceResult:
+    return RaceResult(Estimate((low * high) ** 0.5, low, high), flags, timed_s, load_known)
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def _trial(
     ],
 )
 def test_what_falls_short_of_a_check(
-    check: Any, trial: Trial, short: dict[str, bool | None], monkeypatch: pytest.MonkeyPatch
+    check: Any, trial: RaceResult, short: dict[str, bool | None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(races, "race", lambda *args, **kwargs: trial)
     monkeypatch.setattr(races, "CONDITIONS", dict.fromkeys(workloads.CONDITIONS, nullcontext))

@@ -23,7 +23,7 @@ from modescope.bench.versus import __main__ as command
 from modescope.bench.versus import states
 from modescope.bench.versus.__main__ import turns
 from modescope.bench.versus.sides import Worker
-from modescope.bench.versus.states import State
+from modescope.bench.versus.states import CodeState
 from tests.helpers import composing
 from tests.helpers.commands import Answer, Row, rows
 from tests.helpers.worlds import World
@@ -80,9 +80,9 @@ class Bench:
 
 
 class HereSide:
-    """Answers as `bench.versus.sides.Side` does."""
+    """Answers as `bench.versus.sides.SideProcess` does."""
 
-    def __init__(self, state: State, bench: Bench) -> None:
+    def __init__(self, state: CodeState, bench: Bench) -> None:
         self.state, self._bench, self._worker = state, bench, Worker()
 
     def ask(self, method: str, *arguments: Any) -> None:
@@ -125,7 +125,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     made = Bench(worlds)
 
     @contextmanager
-    def start(state: State) -> Iterator[HereSide]:
+    def start(state: CodeState) -> Iterator[HereSide]:
         yield HereSide(state, made)
 
     monkeypatch.setattr(command, "collect", lambda words: list(_collected(tuple(words))))
@@ -236,7 +236,7 @@ def test_rows_of_another_state_are_not_reused(
     versus: Versus, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        states, "_interpreter", lambda side, typed: State(side, typed, typed, typed, ())
+        states, "_interpreter", lambda side, typed: CodeState(side, typed, typed, typed, ())
     )
     versus(*SWEEP, old="a", new="b")
     for reused in (False, True):

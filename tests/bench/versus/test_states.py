@@ -17,7 +17,7 @@ from modescope.bench.records.errors import UsageError
 from modescope.bench.sweep import isolation
 from modescope.bench.sweep.isolation import ChildOutcome
 from modescope.bench.versus import sides
-from modescope.bench.versus.states import PROBE, State, state
+from modescope.bench.versus.states import PROBE, CodeState, state
 from tests.helpers.paths import ROOT
 from tests.helpers.versus import Repository, repository
 
@@ -134,8 +134,8 @@ def test_some_code_of_each_case_must_be_of_the_state(
         )
         for options in (Inference(), Training(loss="net:loss"))
     ]
-    sides._check_sources(State("old", "python", "", "", ()), jobs)
+    sides._check_sources(CodeState("old", "python", "", "", ()), jobs)
     assert not asked
     with nullcontext() if right else pytest.raises(UsageError, match="net:build"):
-        sides._check_sources(State("old", "dir:/mine", "", "", (), "/mine", hidden), jobs)
+        sides._check_sources(CodeState("old", "dir:/mine", "", "", (), "/mine", hidden), jobs)
     assert asked == [("net:build", ""), ("net:build", "net:loss")]
