@@ -15,8 +15,8 @@ from modescope.bench.steps import backends, modes
 from modescope.bench.steps.evidence import mode_effect, watching
 from modescope.bench.steps.evidence.mode_effect import Facts, GraphBreaks
 from modescope.bench.steps.evidence.watching import CallEvidence
-from modescope.bench.steps.modes import Phase
 from modescope.bench.steps.module_state import keep_state
+from modescope.bench.steps.phase import Phase
 from modescope.bench.steps.phases import phase_of
 from modescope.bench.steps.subject import Built, Subject
 from modescope.bench.timing import timers

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from dataclasses import replace
+from typing import Any
 
 import torch
 
 from modescope.bench.devices.devices import CallSequence, Hardware, Step, bare_call, prepare_like
 from modescope.bench.records import files
-from modescope.bench.records.cases import Mode, PhaseOptions, Variant
+from modescope.bench.records.cases import Variant
 from modescope.bench.records.errors import UsageError
 from modescope.bench.steps import arguments, axes, backends, fp32_products
 from modescope.bench.steps.backends import BuildContext
-from modescope.bench.steps.checks import Check
-from modescope.bench.steps.output_check import prepare_check
-from modescope.bench.steps.subject import Built, Inputs, State, Subject
+from modescope.bench.steps.phase import Phase
+from modescope.bench.steps.subject import Built, Inputs, Subject
 
 DTYPES = {
     "fp32": torch.float32,
@@ -26,71 +25,10 @@ DTYPES = {
     "fp16": torch.float16,
 }
 
-
 UNGRAPHABLE = (
     "train.capture=forward_backward: make_graphed_callables takes only tensors by position, not "
     "input {} of the model; use train.capture=step"
 )
-
-
-@dataclass(frozen=True)
-class Phase:
-    """How a model is prepared, called in steps, and checked.
-
-    The default is inference: a step is one call, whose outputs are checked.
-    """
-
-    options: PhaseOptions
-
-    trains: ClassVar[bool] = False
-    """Whether steps call the model in `train()`."""
-
-    no_dispatch: ClassVar[str | None] = None
-    """Why an empty batch cannot show dispatch in this phase; None if it can."""
-
-    def apply_settings(self) -> None:
-        """Sets torch's global settings for this phase."""
-
-    def check_model(self, module: torch.nn.Module) -> None:
-        """Raises UsageError if the model cannot be measured in this phase."""
-
-    def prepare(self, subject: Subject, seed: int) -> Subject:
-        """Prepares `subject`, in `eval()`, for the phase; raises UsageError if it is unfit."""
-        return subject
-
-    def check(self, subject: Subject, device: Hardware, seed: int) -> Check:
-        """Returns a check on inputs drawn from `seed`, for which it runs the reference."""
-        return prepare_check(subject, device, seed)
-
-    def own(self, subject: Subject) -> Subject:
-        """Adds to `subject` what the steps of this phase need, and returns it.
-
-        `subject` is the copy of one variant; its module may be changed.
-        """
-        return subject
-
-    def start(self, module: torch.nn.Module) -> Any:
-        """Returns the state that steps of `module` start from; None if they change nothing."""
-
-    def graphs_parts(self, mode: Mode) -> bool:
-        """Whether `mode` captures forward and backward separately, instead of the whole step."""
-        return False
-
-    def forward(self, call: Step, inputs: Inputs) -> Step:
-        """Returns what a step runs in the mode's contexts; `call` calls the model on `inputs`."""
-        return call
-
-    def steps(
-        self, module: torch.nn.Module, forward: Step, variant: Variant, device: Hardware, start: Any
-    ) -> tuple[Step, Step, State]:
-        """Returns the `live`, `step` and `state` of a `Built`.
-
-        `forward` calls the model and enters the mode's contexts itself. Steps start from `start`,
-        or from the module as it is if `start` is None. If `forward` is a `Prepared` (needs untimed
-        work before each call), so are the steps. If `variant` captures the step, this runs it; the
-        caller restores what that changed.
-        """
-        return forward, device.capture(forward) if variant.mode.graph else forward, State()
 
 
 def weight_dtype(variant: Variant) -> torch.dtype:

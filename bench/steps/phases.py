@@ -20,8 +20,8 @@ from modescope.bench.records.cases import (
     size_name,
 )
 from modescope.bench.steps.checks import Check
-from modescope.bench.steps.modes import Phase
 from modescope.bench.steps.output_check import prepare_mixed_check
+from modescope.bench.steps.phase import Phase
 from modescope.bench.steps.subject import Inputs, Subject
 from modescope.bench.steps.training import losses
 from modescope.bench.steps.training.trainer import (

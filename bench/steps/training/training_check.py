@@ -28,6 +28,7 @@ from modescope.bench.steps.checks import (
 from modescope.bench.steps.examination import Calls, Recipe, default_dtype
 from modescope.bench.steps.module_state import keep_state
 from modescope.bench.steps.outputs import Outputs, double
+from modescope.bench.steps.phase import Phase
 from modescope.bench.steps.rounding import PERTURBED_RUNS, Rounded
 from modescope.bench.steps.subject import Built, Inputs, Subject
 from modescope.bench.steps.training.reference import (
@@ -118,7 +119,7 @@ class TrainingTrial:
     """
 
     subject: Subject  # on the host, to leave the GPU's memory alone
-    phase: modes.Phase  # plain training: without scaler, capture and recomputing
+    phase: Phase  # plain training: without scaler, capture and recomputing
     follows_size: bool
     device: Hardware
 

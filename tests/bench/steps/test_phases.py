@@ -13,7 +13,7 @@ from modescope.bench.records.cases import PhaseOptions
 from modescope.bench.records.results import work_of
 from modescope.bench.refusals import OF_PHASE, refusal
 from modescope.bench.settings import PHASE_SETTINGS, PhaseSettings
-from modescope.bench.steps.modes import Phase
+from modescope.bench.steps.phase import Phase
 from modescope.bench.steps.phases import PHASES
 from modescope.bench.steps.subject import Inputs
 from tests.helpers.made_up_records import CPU
