@@ -10,12 +10,11 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from torch.utils.benchmark import CallgrindStats, FunctionCounts, Timer
+from torch.utils.benchmark import CallgrindStats, Timer
 from tqdm import tqdm
 
 from modescope.bench.records.errors import UsageError
@@ -67,34 +66,18 @@ It has one thread, because callgrind counts the instructions of all threads.
 """
 
 
-def count_by_part(counts: FunctionCounts) -> Mapping[str, int]:
-    """Returns the sum of `counts` for each key of PARTS.
-
-    The library in a function's name (`file:function [library]`) decides its part.
-    """
-    found: Counter[str] = Counter()
-    for each in counts:
-        library = each.function.rpartition("[")[2].rstrip("]")
-        found[next(part for part, path in PARTS.items() if re.search(path, library))] += each.count
-    return found
-
-
-def row(op: str, mode: str, stats: CallgrindStats) -> list[str]:
-    """Returns the table row of `op` in `mode`: instructions per call, in total and by PARTS.
-
-    The instructions of an empty call are subtracted. `stats` is what callgrind counted.
-    """
-    all_calls = count_by_part(stats.stmt_exclusive_stats)
-    empty = count_by_part(stats.baseline_exclusive_stats)
-    parts = [(all_calls[part] - empty[part]) / stats.number_per_run for part in PARTS]
-    return [op, mode, *(f"{count:,.0f}" for count in (sum(parts), *parts))]
+def part_of(function: str) -> str:
+    """Returns the key of PARTS for the library in a function's name (`file:function [library]`)."""
+    library = function.rpartition("[")[2].rstrip("]")
+    return next(part for part, path in PARTS.items() if re.search(path, library))
 
 
 def count(op: str, mode: str) -> list[str]:
-    """Counts the instructions of operator `op` in `mode` with callgrind; returns their table `row`.
+    """Counts the instructions of a call of operator `op` in `mode`; returns the table's row.
 
-    Raises OSError if callgrind fails. torch first tries SETUP in this process, and SETUP never
-    leaves the mode that it enters. So all happens in a thread of its own, with which the mode ends.
+    These are the instructions in total and by PARTS. Raises OSError if callgrind fails. torch first
+    tries SETUP in this process, and SETUP never leaves the mode that it enters. So all happens in a
+    thread of its own, with which the mode ends.
     """
     timer = Timer(OPERATORS[op], SETUP.format(mode=MODES[mode]))
 
@@ -103,7 +86,11 @@ def count(op: str, mode: str) -> list[str]:
         return found  # torch's overloads leave out the defaults
 
     with ThreadPoolExecutor(1) as thread:
-        return row(op, mode, thread.submit(run_callgrind).result())
+        stats = thread.submit(run_callgrind).result()
+    calls = (stats.stmt_exclusive_stats - stats.baseline_exclusive_stats).transform(part_of)
+    by_part = {part: times for times, part in calls}
+    per_call = (times / CALLS for times in (calls.sum(), *(by_part.get(part, 0) for part in PARTS)))
+    return [op, mode, *(f"{times:,.0f}" for times in per_call)]
 
 
 @command
