@@ -125,9 +125,9 @@ def _judge(compared: OperatorComparison, variant: Variant) -> tuple[bool, str | 
         return True, NO_LAUNCHES
     if not compared.detours:
         return True, None
-    return compared.error <= operator_comparison.LARGEST_ERROR, (
-        f"torch takes another route on an empty batch ({', '.join(compared.detours)}), which "
-        f"changes dispatch by about {compared.error:.0%}"
+    return compared.share <= operator_comparison.MOST_DETOURS, (
+        f"torch takes another route on an empty batch for {compared.share:.0%} of the operators "
+        f"({', '.join(compared.detours)})"
     )
 
 

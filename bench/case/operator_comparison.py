@@ -1,15 +1,15 @@
 """Compares the operators of the same call on a real and on an empty batch.
 
-For tensors without elements, torch itself replaces some operators by others. These detours are
-listed here with their cost. Any other difference is a branch or loop of the model that depends on
-data or size.
+For tensors without elements, torch itself replaces some operators by others. The detours that
+common layers take are listed here. Any other difference may be a branch or loop of the model that
+depends on data or size.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,63 +22,34 @@ from modescope.bench.steps.compiler import OperatorMode
 ALLOCATIONS = (torch.ops.aten.empty, torch.ops.aten.empty_like, torch.ops.aten.empty_strided)
 """Operators that only allocate, which is part of dispatch."""
 
-LARGEST_ERROR = 0.25
-"""Largest error from known detours that is accepted, as a share of dispatch."""
-
-OPERATOR_US = 2.0
-"""Microseconds of dispatch per operator of a transformer block, in which the errors below were
-measured."""
+MOST_DETOURS = 1 / 3
+"""Largest share of a call's operators that may take detours: that of batch norm among convolutions
+and activations."""
 
 MOST_NAMES = 4  # of operators in a reason
 
-
-@dataclass(frozen=True)
-class Detour:
-    """Operators that torch replaces by others if a tensor is empty.
-
-    `real` and `empty` are patterns of the operators' names for a usual and for an empty tensor. A
-    space follows each name. `error_us` is the time of the empty route minus the time of the real
-    route on a few elements, where computing takes no time.
-    """
-
-    real: str
-    empty: str
-    error_us: float
-
-
-STRIDED = "(strided)"
-"""Ends the name of an `aten.clone` that makes a tensor contiguous which is not."""
-
-VIEW = "aten._?(?:unsafe_)?view "
-COPY = f"aten.clone{re.escape(STRIDED)} "
-COPIED = f"{COPY}{VIEW}"
-ATTENTION = r"aten._scaled_dot_product_\w*attention\w* "
-BATCH_NORM = r"aten.\w*batch_norm\w* "
-
 DETOURS = {
     # Zeros, plus the inputs' sums times 0 for gradients (github.com/pytorch/pytorch/pull/175063)
-    "scaled_dot_product_attention": Detour(
-        f"(?:aten.scalar_tensor aten.scalar_tensor aten.where )?{ATTENTION}(?:aten.detach )*",
-        "aten.zeros aten.sum aten.sum aten.sum aten.add aten.add aten.mul aten.add ",
-        4.0,
+    "scaled_dot_product_attention": (
+        r"(?:aten.scalar_tensor aten.scalar_tensor aten.where )?"
+        r"aten._scaled_dot_product_\w*attention\w* (?:aten.detach )*",
+        r"aten.zeros aten.sum aten.sum aten.sum aten.add aten.add aten.mul aten.add ",
     ),
     # A copy of the input times the first weight, for the gradients (Normalization.cpp)
-    "batch_norm": Detour(
-        f"{BATCH_NORM}(?:aten.detach )*",
-        "(?:aten.empty )*aten.clone (?:aten.select aten.mul (?:aten.detach )*)?"
-        "(?:aten.select aten.add )?",
-        1.5,
+    "batch_norm": (
+        r"aten.\w*batch_norm\w* (?:aten.detach )*",
+        r"(?:aten.empty )*aten.clone (?:aten.select aten.mul (?:aten.detach )*)?"
+        r"(?:aten.select aten.add )?",
     ),
-    # An empty tensor is always contiguous, so it is never copied to become contiguous. Any other
-    # clone is the model's, and runs on an empty batch too.
-    "linear on a transposed input": Detour(
-        f"aten.t {COPIED}aten.mm {VIEW}aten.add_? ", f"{VIEW}aten.t aten.addmm {VIEW}", -1.8
+    # An empty tensor is always contiguous, so it is never copied to become contiguous.
+    "reshape of a transposed tensor": (
+        r"aten.clone aten._unsafe_view ",
+        r"aten.(?:_unsafe_)?view ",
     ),
-    "reshape of a transposed tensor": Detour(COPIED, VIEW, -1.0),
-    "copy of a transposed tensor": Detour(COPY, "", -1.3),
-    "chunk along the batch": Detour("aten.split ", "aten.split_with_sizes ", 0.0),
 }
-"""The known detours. A longer pattern comes before one that is part of it."""
+"""Operators that torch replaces by others if a tensor is empty: patterns of their names for a usual
+and for an empty tensor, in which a space follows each name. These are the ones that the models of
+`models/` take; a model that takes others has no dispatch."""
 
 
 class Operators(OperatorMode):
@@ -97,26 +68,14 @@ class Operators(OperatorMode):
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         results = func(*args, **(kwargs or {}))
-        self.names.append(_name(func, args, kwargs or {}))
+        self.names.append(str(func.overloadpacket))
         known = {storage_key(tensor) for tensor in trees.tensors((args, kwargs))}
         computes = func.overloadpacket not in ALLOCATIONS
-        made = [each for each in trees.tensors(results) if each.numel() > 1]
-        self.elements += sum(each.numel() for each in made)
-        if computes and any(storage_key(each) not in known for each in made):
+        made = [tensor for tensor in trees.tensors(results) if tensor.numel() > 1]
+        self.elements += sum(tensor.numel() for tensor in made)
+        if computes and any(storage_key(tensor) not in known for tensor in made):
             self.working.append(str(func.overloadpacket))
         return results
-
-
-def _name(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
-    """Returns the operator's name, with STRIDED added to a clone by contiguous() or reshape().
-
-    Such a clone has a memory format among its arguments, which a call of clone() has not.
-    """
-    name = str(func.overloadpacket)
-    if func.overloadpacket is not torch.ops.aten.clone:
-        return name
-    copies = kwargs.get("memory_format") is torch.contiguous_format and not args[0].is_contiguous()
-    return name + STRIDED if copies else name
 
 
 @dataclass(frozen=True)
@@ -124,25 +83,21 @@ class OperatorComparison:
     """Differences between the operators of an empty and of a real batch."""
 
     detours: Counter[str]  # names of DETOURS
-    error: float  # the largest error from these, as a share of dispatch
-    unknown: str | None  # the operators that differ beyond the known detours
+    share: float  # of the real call's operators that take these
+    unknown: str | None  # the operators that differ beyond the detours
 
 
 def compare(real: Sequence[str], empty: Sequence[str]) -> OperatorComparison:
     """Compares the operators of a call on a real batch with those of the same call on an empty one.
 
-    `real` and `empty` are operator names in call order, some of which end in `STRIDED` (`_name`).
+    `real` and `empty` are operator names in call order.
     """
-    of_real, of_empty = (
-        Counter(name.replace(STRIDED, "") for name in names) for names in (real, empty)
-    )
-    if of_real == of_empty:
+    if Counter(real) == Counter(empty):
         return OperatorComparison(Counter(), 0.0, None)
     detours = _explain(*("".join(f"{name} " for name in names) for names in (real, empty)))
     if detours is None:
-        return OperatorComparison(Counter(), 0.0, difference(of_real, of_empty))
-    errors_us = sum(abs(DETOURS[name].error_us) * times for name, times in detours.items())
-    return OperatorComparison(detours, errors_us / (OPERATOR_US * len(real)), None)
+        return OperatorComparison(Counter(), 0.0, difference(Counter(real), Counter(empty)))
+    return OperatorComparison(detours, detours.total() / len(real), None)
 
 
 def _explain(real: str, empty: str) -> Counter[str] | None:
@@ -157,11 +112,8 @@ def _explain(real: str, empty: str) -> Counter[str] | None:
         if name and empty.startswith(name, to):
             at, to = at + len(name), to + len(name)
             continue
-        for detour, each in DETOURS.items():
-            here, there = (
-                re.compile(each.real).match(real, at),
-                re.compile(each.empty).match(empty, to),
-            )
+        for detour, (usual, other) in DETOURS.items():
+            here, there = re.compile(usual).match(real, at), re.compile(other).match(empty, to)
             if here and there:
                 taken[detour] += 1
                 at, to = here.end(), there.end()

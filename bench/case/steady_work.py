@@ -110,8 +110,11 @@ def _operators(subject: Subject, *observers: OperatorMode) -> tuple[OperatorCoun
         for each in (*observers, seen):
             stack.enter_context(each)
         call()
-    names = Counter(name.removesuffix(operator_comparison.STRIDED) for name in seen.names)
-    works = {name: n for name, n in names.items() if find_working([name.replace(".", "::", 1)])}
+    works = {
+        name: n
+        for name, n in Counter(seen.names).items()
+        if find_working([name.replace(".", "::", 1)])
+    }
     return Counter(works), seen.elements
 
 

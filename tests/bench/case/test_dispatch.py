@@ -149,7 +149,7 @@ def test_a_known_detour_that_dominates_the_call_gives_no_dispatch() -> None:
         assert timing.reason is None  # torch 2.11 runs attention on an empty batch
     else:
         assert not timing.samples_s
-        assert timing.reason.endswith("changes dispatch by about 200%")
+        assert timing.reason.endswith("for 100% of the operators (scaled_dot_product_attention)")
 
 
 def _convolves() -> nn.Module:
@@ -157,37 +157,32 @@ def _convolves() -> nn.Module:
     return nn.Sequential(*layers, nn.BatchNorm2d(3), nn.ReLU(), nn.AdaptiveAvgPool2d(1))
 
 
-def _transposes() -> nn.Module:
-    """Every way to make a tensor contiguous, between equal operators."""
-    layers = nn.Sequential(*[nn.Sigmoid() for _ in range(12)], nn.Linear(5, 5))
+class Reshapes(nn.Module):
+    """Reshapes a transposed tensor, after operators that are equal on an empty batch."""
 
-    def forward(x: Tensor) -> Tensor:
-        y: Tensor = layers(x.transpose(1, 2))  # sigmoid keeps the strides
-        return y.transpose(1, 2).contiguous() + y.transpose(1, 2).reshape(-1).sum()
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(*[nn.Sigmoid() for _ in range(4)])
 
-    return Calls(forward)
-
-
-TRANSPOSED = "linear on a transposed input"
-COPIES = {TRANSPOSED, "reshape of a transposed tensor", "copy of a transposed tensor"}
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.layers(x.transpose(1, 2))  # sigmoid keeps the strides
+        return y.reshape(-1)
 
 
 @pytest.mark.parametrize("grad", GRADS)
 @pytest.mark.parametrize(
-    ("build", "shape", "detours"),
+    ("build", "shape", "detour"),
     [
-        (_convolves, (4, 3, 8, 8), {"batch_norm"}),
-        (_transposes, (4, 5, 3), COPIES),
-        (lambda: last(nn.GRU(4, 4, batch_first=True)), (4, 5, 4), {TRANSPOSED}),
+        (_convolves, (4, 3, 8, 8), "batch_norm"),
+        (Reshapes, (4, 5, 3), "reshape of a transposed tensor"),
     ],
-    ids=["batch norm", "copies", "gru"],
 )
 def test_detours_of_common_layers_are_known(
-    build: Callable[[], nn.Module], shape: tuple[int, ...], detours: set[str], grad: str
+    build: Callable[[], nn.Module], shape: tuple[int, ...], detour: str, grad: str
 ) -> None:
     timing = dispatch(build(), torch.randn(shape), asked=variant(grad=grad))
     assert timing.samples_s, timing.reason
-    assert all(detour in str(timing.reason) for detour in detours)
+    assert detour in str(timing.reason)
 
 
 def test_a_call_whose_operators_cannot_be_listed_gives_no_dispatch(
