@@ -32,11 +32,16 @@ def test_sets_that_agree_by_chance_keep_the_error_within_them() -> None:
     assert float(trend.best_split(np.zeros(5)).strength) == 0
 
 
-@pytest.mark.parametrize(("count", "rows"), [(4, 1), (12, 40)])
-def test_chance_makes_a_step_in_5_percent_of_reports(count: int, rows: int) -> None:
+@pytest.mark.parametrize(
+    ("count", "rows", "share"), [(4, 1, 0.05), (12, 40, 0.05), (12, 1, 0.04), (52, 1, 0.02)]
+)
+def test_chance_makes_a_step_in_at_most_5_percent_of_reports(
+    count: int, rows: int, share: float
+) -> None:
     series = np.random.default_rng(2).normal(size=(40_000 // rows, rows, count))
     steps = trend.best_split(series).strength > trend.threshold(count, rows)
-    assert 0.03 <= steps.any(axis=1).mean() <= 0.07
+    tolerance = 4 * math.sqrt(share / len(steps))
+    assert steps.any(axis=1).mean() == pytest.approx(share, abs=tolerance)
 
 
 @pytest.mark.parametrize(("count", "least"), [(8, 0.75), (12, 0.99)])
