@@ -44,7 +44,7 @@ def options_of(
     for name, values in sizes.items():
         if known and name not in shape:
             raise usage_error(f"calls.sizes={{{name}: ...}}", "no size of the model", shape)
-        if not all(1 <= each <= MOST for each in values):
+        if not all(1 <= value <= MOST for value in values):
             raise usage_error(f"calls.sizes={{{name}: ...}}", f"sizes are from 1 to {MOST}")
     pad = {name: _buckets(settings.pad, name, values) for name, values in sizes.items()}
     options = Inference(canonical_json(sizes), canonical_json(pad) if settings.pad else None)
@@ -70,7 +70,7 @@ def _draw(settings: CallsSettings, seed: int) -> Sizes:
     drawn: Sizes = {}
     for name, given in settings.sizes.items():
         typed = f"calls.sizes={{{name}: {given}}}"
-        if not (isinstance(given, list) and given and all(type(each) is int for each in given)):
+        if not (isinstance(given, list) and given and all(type(size) is int for size in given)):
             raise usage_error(typed, "sizes are a list of whole numbers")
         if settings.draw == "list":
             drawn[name] = list(islice(cycle(given), count))
@@ -115,7 +115,7 @@ def _buckets(pad: Any, name: str, values: list[int]) -> list[int]:
     if type(pad) is int and pad >= 1:
         ranked = sorted(values)
         return sorted({ranked[-(-len(ranked) * part // pad) - 1] for part in range(1, pad + 1)})
-    if not (isinstance(pad, list) and pad and all(type(each) is int for each in pad)):
+    if not (isinstance(pad, list) and pad and all(type(size) is int for size in pad)):
         raise usage_error(f"calls.pad={pad}", "a number of buckets, or a list of sizes")
     if max(values) > max(pad) or min(pad) < 1:
         raise usage_error(f"calls.pad={pad}", f"calls have {name} up to {max(values)}")

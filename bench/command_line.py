@@ -71,7 +71,7 @@ def collect(words: Sequence[str]) -> list[Request]:
     sys.stderr.write(said.getvalue())
     requests = [_request(config, job) for config, job in composed]
     for key in OF_COMMAND:
-        if len({str(getattr(each.settings, key)) for each in requests}) > 1:
+        if len({str(getattr(request.settings, key)) for request in requests}) > 1:
             raise usage_error(key, "takes one value per command")
     return requests
 

@@ -126,7 +126,7 @@ MIXED_TF32 = (
 WHY_NOT_MIXED: tuple[tuple[Callable[[Case], bool], str], ...] = (
     (lambda case: case.compiles, "compiled code is compiled again when it changes"),
     (
-        lambda case: any(each.mode.graph for each in (case.variant, case.baseline) if each),
+        lambda case: any(side.mode.graph for side in (case.variant, case.baseline) if side),
         "a captured graph keeps what was set at its capture, which nothing shows later",
     ),
     (

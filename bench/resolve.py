@@ -123,7 +123,9 @@ def _name(section: Any, usual: Mapping[str, Any]) -> str:
     `usual` holds the values of the section's preset. Example: `compile[dynamic=true]`.
     """
     made = type(section)()
-    expected = {each.name: usual.get(each.name, getattr(made, each.name)) for each in fields(made)}
+    expected = {
+        option.name: usual.get(option.name, getattr(made, option.name)) for option in fields(made)
+    }
     changed = [
         f"{key}={_text(getattr(section, key))}"
         for key, value in expected.items()
@@ -136,7 +138,7 @@ def _text(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:g}"
     if isinstance(value, dict):
-        return " ".join(f"{name}={_text(each)}" for name, each in value.items())
+        return " ".join(f"{name}={_text(part)}" for name, part in value.items())
     return "null" if value is None else str(value).lower()
 
 
@@ -154,7 +156,9 @@ def resolve(request: Request, describe: Callable[[str], DeviceFacts]) -> tuple[C
     dtype = settings.dtype
     if dtype == "auto":
         dtype = "bf16" if mode.autocast else "fp32"
-    results_dir = _results_dir(settings.results_dir)
+    results_dir = settings.results_dir
+    if Path.cwd() != ROOT:  # else it stays relative, as in the command that a row stores
+        results_dir = str(Path(results_dir).resolve())
     model = _model(settings.model, Path(results_dir) / settings.study)
     shape = _shape(settings.shape, settings.model, facts.type)
     options = _options(settings)
@@ -211,14 +215,6 @@ def _options(settings: Settings) -> cases.PhaseOptions:
     return own.options(**options, **{key: getattr(settings.model, key) for key in own.model_keys})
 
 
-def _results_dir(folder: str) -> str:
-    """Returns `folder` as an absolute path, or unchanged if the current folder is the checkout.
-
-    A row stores a command that runs in the checkout, where a relative path still fits.
-    """
-    return folder if Path.cwd() == ROOT else str(Path(folder).resolve())
-
-
 def _model(settings: ModelSettings, study: Path) -> cases.Model:
     name, target, library = settings.name, settings.target, settings.library
     pickled = _pickled(settings.pickle, study) if settings.pickle else None
@@ -250,7 +246,7 @@ def _model(settings: ModelSettings, study: Path) -> cases.Model:
 def _pickled(named: str, study: Path) -> cases.Pickled:
     file = study / PICKLE_FOLDER / f"{named}{PICKLE_SUFFIX}"
     if not PICKLE.fullmatch(named) or not file.is_file():
-        known = [each.stem for each in sorted(file.parent.glob(f"*{PICKLE_SUFFIX}"))]
+        known = [pickle.stem for pickle in sorted(file.parent.glob(f"*{PICKLE_SUFFIX}"))]
         raise usage_error(
             f"model.pickle={named}", f"no such model in {study / PICKLE_FOLDER}", known
         )

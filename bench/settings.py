@@ -114,7 +114,9 @@ class CommonModeSettings:
         """Returns the mode that these settings describe."""
         values = asdict(self)
         given = {name: values.pop(name) for name in axes.settings()}
-        chosen = tuple((n, each) for n, each in given.items() if each != axes.settings()[n][0])
+        chosen = tuple(
+            (name, value) for name, value in given.items() if value != axes.settings()[name][0]
+        )
         return Mode(**values | {"options": canonical_json(self.options), "axes": chosen})
 
 
@@ -227,10 +229,10 @@ SCHEMAS: dict[str, type] = {"": Settings} | {
 """Maps the key of each section to its class; the key of the top level is empty."""
 
 LIMITS: dict[str, Mapping[str, Any]] = {
-    f"{section}.{each.name}".lstrip("."): each.metadata
+    f"{section}.{key.name}".lstrip("."): key.metadata
     for section, schema in SCHEMAS.items()
-    for each in fields(schema)
-    if each.metadata
+    for key in fields(schema)
+    if key.metadata
 }
 """Maps a key, such as `train.lr`, to its choices and bounds (the arguments of `setting`)."""
 
@@ -271,7 +273,7 @@ def check(config: DictConfig) -> Settings:
     try:
         OmegaConf.resolve(config)
         for section, schema in SCHEMAS.items():
-            known = [each.name for each in fields(schema)]
+            known = [key.name for key in fields(schema)]
             found = set(config[section] if section else config)
             for key in sorted(found ^ set(known)):  # by a + or ~
                 what = "no such key" if key in found else "cannot be removed"
@@ -283,7 +285,9 @@ def check(config: DictConfig) -> Settings:
     for key, limits in LIMITS.items():
         value, choices = OmegaConf.select(config, key), limits["choices"]
         if choices and value not in choices:
-            raise usage_error(f"{key}={value}", "no such value", [each for each in choices if each])
+            raise usage_error(
+                f"{key}={value}", "no such value", [choice for choice in choices if choice]
+            )
         if None not in (limits["least"], value) and not limits["least"] <= value <= limits["most"]:
             raise usage_error(
                 f"{key}={value}", f"must be from {limits['least']} to {limits['most']}"
@@ -312,7 +316,7 @@ def preset(key: str, group: str, name: str, folders: Iterable[Path] = (CONF,)) -
     file = next((place / f"{name}.yaml" for place in places if (place / f"{name}.yaml").is_file()),
                 None)  # fmt: skip
     if file is None:
-        known = sorted({each.stem for place in places for each in place.glob("*.yaml")})
+        known = sorted({file.stem for place in places for file in place.glob("*.yaml")})
         raise usage_error(f"{key}={name}", f"no such {group}", known)
     content = OmegaConf.to_container(OmegaConf.load(file), resolve=True)
     assert isinstance(content, dict)

@@ -34,7 +34,7 @@ def markdown(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def seconds(value: float) -> str:
     """Formats a time `value` in seconds with three digits: `31.4 µs`, `3.21 ms`, `1.25 s`."""
     scales = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
-    scale, unit = next((each for each in scales if abs(value) >= 0.9995 * each[0]), scales[0])
+    scale, unit = next((pair for pair in scales if abs(value) >= 0.9995 * pair[0]), scales[0])
     return f"{value / scale:.3g} {unit}"
 
 
@@ -86,7 +86,7 @@ def markdown_engine(package: str) -> jinja2.Environment:
 
 def _engine(packages: Sequence[str], **options: Any) -> jinja2.Environment:
     return jinja2.Environment(
-        loader=jinja2.ChoiceLoader([jinja2.PackageLoader(each) for each in packages]),
+        loader=jinja2.ChoiceLoader([jinja2.PackageLoader(package) for package in packages]),
         undefined=jinja2.StrictUndefined,
         trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, **options,
     )  # fmt: skip

@@ -33,7 +33,7 @@ class Recommender(nn.Module):
         An id is a row of its table; the `hot` rows of a bag are added.
         """
         below = self.below(numbers)
-        looked_up = [bag(each) for bag, each in zip(self.bags, ids.unbind(1), strict=True)]
+        looked_up = [bag(rows) for bag, rows in zip(self.bags, ids.unbind(1), strict=True)]
         vectors = torch.stack([below, *looked_up], 1)
         products = torch.bmm(vectors, vectors.mT)[:, self.first, self.second]
         score: Tensor = self.above(torch.cat([below, products], 1))

@@ -154,7 +154,7 @@ def compare(
         raise UsageError(f"study={study!r}: must be a name or a path")
     texts = {"modes": () if modes is None else modes, "dtype": dtype, "overrides": overrides}
     for key, value in texts.items():
-        if not isinstance(value, Sequence) or not all(isinstance(each, str) for each in value):
+        if not isinstance(value, Sequence) or not all(isinstance(text, str) for text in value):
             raise UsageError(f"{key}={value!r}: must be a text or a list of texts")
     called = str(name or getattr(model, "__name__", type(model).__name__))
     name = re.sub(r"[^\w-]+", "_", called, flags=re.ASCII).strip("_") or "model"
@@ -191,7 +191,7 @@ def compare(
             raise
     found = (snapshot or read(submission, run_ids)).of(run_ids)
     answers = sorted(
-        found.answers, key=lambda one: one.question.dtype != one.question.baseline_dtype
+        found.answers, key=lambda answer: answer.question.dtype != answer.question.baseline_dtype
     )
     return Comparison(folder, ordered(found.rows), tuple(answers))
 

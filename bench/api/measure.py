@@ -174,7 +174,7 @@ def race(
     seen = [timers.latency(step, device, LATER_CALLS).samples_s for step in steps]
     shortest_s = max(min(map(min, seen)), SHORTEST_S / MOST_CALLS)
     calls = 1 if device.queues else math.ceil(SHORTEST_S / shortest_s)
-    names = [getattr(each, "__name__", "") for each in (baseline, candidate)]
+    names = [getattr(step, "__name__", "") for step in (baseline, candidate)]
     if names[0] == names[1] or not all(name.isidentifier() for name in names):
         names = ["baseline", "candidate"]  # as of two lambdas
     least, most = (share * seconds for share in WARM_UP_SHARES)
@@ -191,9 +191,9 @@ def race(
         timed_max_s=seconds - most,
         clock_rounds=0,
     )
-    if _needed_s([calls * min(each) for each in seen], device, budget) > seconds:
-        needed_s = _needed_s([calls * max(each) for each in seen], device, budget)
-        lasts = [duration(min(each)) for each in reversed(seen)]
+    if _needed_s([calls * min(times_s) for times_s in seen], device, budget) > seconds:
+        needed_s = _needed_s([calls * max(times_s) for times_s in seen], device, budget)
+        lasts = [duration(min(times_s)) for times_s in reversed(seen)]
         loops = f", each in loops of {calls} calls" if calls > 1 else ""
         raise UsageError(
             f"seconds={seconds:g}: a call of {names[0]} takes {lasts[0]} and one of {names[1]} "

@@ -106,7 +106,9 @@ def _file_name(folder: Path, name: str, content: str) -> str:
     known = {taken: its_content for taken, _, its_content in files}
     numbered = (f"{name}-{number}" for number in itertools.count(2))
     free_or_same = (
-        one for one in itertools.chain([name], numbered) if known.get(one, content) == content
+        file_name
+        for file_name in itertools.chain([name], numbered)
+        if known.get(file_name, content) == content
     )
     return f"{next(free_or_same)}.{content}"
 
@@ -118,7 +120,7 @@ def _hash(file: Path, model: Any) -> str:
     only the names of their classes.
     """
     parts = model.modules() if isinstance(model, torch.nn.Module) else [model]
-    owners = {(getattr(one, "__module__", None) or "").partition(".")[0] for one in parts}
+    owners = {(getattr(part, "__module__", None) or "").partition(".")[0] for part in parts}
     versions = {
         name: str(getattr(sys.modules.get(name), "__version__", "")) for name in sorted(owners)
     }

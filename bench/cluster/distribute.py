@@ -81,7 +81,9 @@ def distribute(
         return None
     logs = plan.study_folder.absolute() / "logs"
     # the options of the engine change nothing of what is measured
-    measured = [replace(each, settings=replace(each.settings, cluster={})) for each in kept]
+    measured = [
+        replace(request, settings=replace(request.settings, cluster={})) for request in kept
+    ]
     same = short_hash({"engine": engine.name, "requests": [*map(asdict, measured)]})
     folder, jobs = _find_living(logs, same, engine, total)
     if not jobs:
@@ -115,17 +117,17 @@ def distribute(
 def require_gpus(requests: Sequence[Request]) -> list[Request]:
     """Returns `requests` with device=cuda for auto: a job without a GPU must not use its CPU."""
     return [
-        replace(each, settings=replace(each.settings, device="cuda"))
-        if each.settings.device == "auto"
-        else each
-        for each in requests
+        replace(request, settings=replace(request.settings, device="cuda"))
+        if request.settings.device == "auto"
+        else request
+        for request in requests
     ]
 
 
 def largest_needs(requests: Sequence[Request]) -> tuple[int, float]:
     """Returns the largest number of threads and the largest timeout in seconds of `requests`."""
     every = [request.settings for request in requests]
-    return max(each.threads for each in every), max(each.timeout_s for each in every)
+    return max(asked.threads for asked in every), max(asked.timeout_s for asked in every)
 
 
 def _group(requests: Sequence[Request]) -> tuple[list[Request], list[list[int]], Plan]:

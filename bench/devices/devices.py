@@ -192,8 +192,8 @@ def device_state(before: Conditions, after: Conditions) -> DeviceState:
     The result has both clock frequencies, the reasons for slowdowns that occurred in between, and
     the larger of both numbers of other processes. Each is None unless both readings have it.
     """
-    clocks_hz = [each.clock_hz for each in (before, after) if each.clock_hz is not None]
-    others = [each.other_processes for each in (before, after) if each.other_processes is not None]
+    clocks_hz = [seen.clock_hz for seen in (before, after) if seen.clock_hz is not None]
+    others = [seen.other_processes for seen in (before, after) if seen.other_processes is not None]
     grown = None
     if (earlier := before.slowdowns) is not None and after.slowdowns is not None:
         grown = tuple(name for name, n in after.slowdowns.items() if n > earlier.get(name, 0))
@@ -204,22 +204,22 @@ def device_state(before: Conditions, after: Conditions) -> DeviceState:
     )
 
 
-def join(one: DeviceState, other: DeviceState) -> DeviceState:
+def join(first: DeviceState, second: DeviceState) -> DeviceState:
     """Returns the state of a device over two measurements, one after the other."""
-    others = [each for each in (one.gpu_processes, other.gpu_processes) if each is not None]
+    others = [count for count in (first.gpu_processes, second.gpu_processes) if count is not None]
     return DeviceState(
-        device_clock_hz=_both(one.device_clock_hz, other.device_clock_hz),
-        throttle_reasons=_both(one.throttle_reasons, other.throttle_reasons, dict.fromkeys),
+        device_clock_hz=_both(first.device_clock_hz, second.device_clock_hz),
+        throttle_reasons=_both(first.throttle_reasons, second.throttle_reasons, dict.fromkeys),
         gpu_processes=max(others) if len(others) == 2 else None,
     )
 
 
 def _both(
-    one: tuple[T, ...] | None,
-    other: tuple[T, ...] | None,
+    first: tuple[T, ...] | None,
+    second: tuple[T, ...] | None,
     sort: Callable[[tuple[T, ...]], Iterable[T]] = tuple,
 ) -> tuple[T, ...] | None:
-    return None if one is None or other is None else tuple(sort(one + other))
+    return None if first is None or second is None else tuple(sort(first + second))
 
 
 @contextmanager

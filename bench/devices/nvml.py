@@ -39,7 +39,7 @@ def id_of(uuid: str) -> str:
     does not know counts as a whole GPU.
     """
     ids = [f"{kind}-{uuid}" for kind in KINDS]
-    known = (each for each in ids if _read(each, lambda nvml, gpu: True))
+    known = (name for name in ids if _read(name, lambda nvml, gpu: True))
     return next(known, ids[0])
 
 

@@ -67,7 +67,7 @@ def _clock() -> tuple[float | None, str | None]:
     limits = [_text(folder / "scaling_max_freq") for folder in folders]
     highest = max((float(limit) * 1e3 for limit in limits if limit), default=None)
     governors = {_text(folder / "scaling_governor") for folder in folders} - {None}
-    return highest, " ".join(sorted(str(each) for each in governors)) or None
+    return highest, " ".join(sorted(str(governor) for governor in governors)) or None
 
 
 def _boost() -> bool | None:

@@ -201,13 +201,13 @@ def _has_levels(side: Logs, ratios: Logs) -> bool:
 
 # flag -> whether it is raised
 DIAGNOSTICS: dict[str, Callable[[LogRounds], bool]] = {
-    "drift": lambda one: _is_up(drift(one.values), DRIFT_P, one.least_drift),
-    "autocorrelated": lambda one: _is_up(
-        autocorrelation(one.values), AUTOCORRELATION_P, UNDERSTATED
+    "drift": lambda rounds: _is_up(drift(rounds.values), DRIFT_P, rounds.least_drift),
+    "autocorrelated": lambda rounds: _is_up(
+        autocorrelation(rounds.values), AUTOCORRELATION_P, UNDERSTATED
     ),
     "bimodal": _is_bimodal,
-    "order_effect": lambda one: _is_up(
-        order_effect(one.as_played, one.case_first), ORDER_P, ORDER_DIFFERENCE
+    "order_effect": lambda rounds: _is_up(
+        order_effect(rounds.as_played, rounds.case_first), ORDER_P, ORDER_DIFFERENCE
     ),
 }
 

@@ -143,7 +143,7 @@ def is_wide(ratio: Estimate | None) -> bool:
 
 def hull(ratios: Sequence[Estimate]) -> Estimate:
     """Returns the interval that has all of `ratios` in it; its value is that of the first."""
-    every = [ends(one) for one in ratios]
+    every = [ends(ratio) for ratio in ratios]
     return Estimate(ratios[0].value, min(low for low, _ in every), max(high for _, high in every))
 
 
@@ -336,32 +336,32 @@ def quotient(top: Estimate | None, bottom: Estimate | None) -> Estimate | None:
     return _worst_case(truediv, top, bottom, crosswise=True)
 
 
-def difference(one: Estimate | None, other: Estimate | None) -> Estimate | None:
-    """Returns `one` - `other` with the worst-case interval; None if either is unknown."""
-    if one is None or other is None:
+def difference(first: Estimate | None, second: Estimate | None) -> Estimate | None:
+    """Returns `first` - `second` with the worst-case interval; None if either is unknown."""
+    if first is None or second is None:
         return None
-    return _worst_case(sub, one, other, crosswise=True)
+    return _worst_case(sub, first, second, crosswise=True)
 
 
-def product(one: Estimate | None, other: Estimate | None) -> Estimate | None:
+def product(first: Estimate | None, second: Estimate | None) -> Estimate | None:
     """Returns the product of two positive estimates with the worst-case interval.
 
     None if either is unknown.
     """
-    if one is None or other is None:
+    if first is None or second is None:
         return None
-    return _worst_case(mul, one, other, crosswise=False)
+    return _worst_case(mul, first, second, crosswise=False)
 
 
 def _worst_case(
-    by: Callable[[float, float], float], one: Estimate, other: Estimate, crosswise: bool
+    by: Callable[[float, float], float], first: Estimate, second: Estimate, crosswise: bool
 ) -> Estimate:
     """Applies `by` to two estimates, with the widest interval that their intervals allow.
 
-    `crosswise`: whether the lower end of the result comes from the upper end of `other`.
+    `crosswise`: whether the lower end of the result comes from the upper end of `second`.
     """
-    value, low, high = by(one.value, other.value), other.low, other.high
-    if one.low is None or one.high is None or low is None or high is None:
+    value, low, high = by(first.value, second.value), second.low, second.high
+    if first.low is None or first.high is None or low is None or high is None:
         return Estimate(value, None, None)
     low, high = (high, low) if crosswise else (low, high)
-    return Estimate(value, by(one.low, low), by(one.high, high))
+    return Estimate(value, by(first.low, low), by(first.high, high))

@@ -90,7 +90,7 @@ def untested_warning(torch_version: str | None) -> str | None:
     release = re.match(r"(\d+)\.(\d+)", torch_version or "")
     if release and OLDEST <= (int(release[1]), int(release[2])) <= NEWEST:
         return None
-    oldest, newest = (".".join(map(str, each)) for each in (OLDEST, NEWEST))
+    oldest, newest = (".".join(map(str, release)) for release in (OLDEST, NEWEST))
     return (
         f"warning: modescope was tested with torch {oldest} to {newest}, not with "
         f"{torch_version or 'an unknown version'}; run `make selfcheck` before you rely on it"

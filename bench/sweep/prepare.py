@@ -47,7 +47,7 @@ class Job:
 def start_torch(requests: Iterable[Request]) -> None:
     """Starts the forkserver, which imports torch and, if needed, its compiler."""
     phases = {request.settings.phase for request in requests}
-    modes = [mode for each in requests for mode in (each.settings.mode, each.baseline) if mode]
+    modes = [mode for asked in requests for mode in (asked.settings.mode, asked.baseline) if mode]
     compiles = any(mode.compile != "none" for mode in modes)
     isolation.start(compiles or any(PHASE_SETTINGS[phase].imports_compiler for phase in phases))
 
@@ -179,7 +179,8 @@ def _jobs(request: Request, case: Case, plan: Plan, source: str | None) -> list[
     environment = replace(environment, environment_id=environment_id(environment))
     command = shlex.join([*runner().split(), *request.overrides])
     plans = [replace(plan, replicate=number) for number in range(request.settings.replicates)]
-    return [Job(case, each, environment, refusal(case, facts.device), command) for each in plans]
+    refused = refusal(case, facts.device)
+    return [Job(case, planned, environment, refused, command) for planned in plans]
 
 
 def _add_to_sweep(job: Job, modes: Mapping[str, str]) -> Job:

@@ -116,7 +116,7 @@ def _difference(row: dict[str, Any], plan: Plan, environment: Environment) -> st
 
 def _changed(before: str | None, now: str | None) -> str:
     """Names the environment variables whose values differ between two JSON texts."""
-    old, new = (json.loads(each or "{}") for each in (before, now))
+    old, new = (json.loads(text or "{}") for text in (before, now))
     return ", ".join(sorted(name for name in {*old, *new} if old.get(name) != new.get(name)))
 
 

@@ -147,7 +147,7 @@ def _measure(
     reuses = find_earlier(jobs, request)
     if reused := sum(reuse.run_id is not None for reuse in reuses):
         print(f"reusing {reused} of {len(reuses)} cases; resume=false measures them again")
-    for why, count in Counter(each.why_not for each in reuses if each.why_not).most_common():
+    for why, count in Counter(reuse.why_not for reuse in reuses if reuse.why_not).most_common():
         print(f"measuring {count} again: {why}")
     for job, reuse in zip(jobs, reuses, strict=True):
         if reuse.run_id:

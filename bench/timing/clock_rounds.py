@@ -99,7 +99,7 @@ def read(
         **columns,
         pipelined_note=None
         if columns["pipelined_rounds_s"]
-        else _reason(played, [one.name for one in clocks].index("pipelined"), TOO_NOISY),
+        else _reason(played, [clock.name for clock in clocks].index("pipelined"), TOO_NOISY),
         device_note=None if isolated else blocks[0].reason or _reason(played, -1, TOO_SHORT),
         device_calls=blocks[0].calls if isolated else None,
         device_calls_wanted=blocks[0].wanted if isolated else None,
@@ -137,10 +137,12 @@ def _columns(
 
     A round in which another clock failed is left out of all columns, so that they stay paired.
     """
-    sides = [(place, side) for place, one in enumerate(clocks) for side in range(len(one.sides))]
-    failed = {each: sum(not _read(one, each) for one in played) for each in sides}
-    kept = [each for each in sides if failed[each] <= MOSTLY * len(played)]
-    complete = [one for one in played if all(_read(one, each) for each in kept)]
+    sides = [
+        (place, side) for place, clock in enumerate(clocks) for side in range(len(clock.sides))
+    ]
+    failed = {block: sum(not _was_read(round_, block) for round_ in played) for block in sides}
+    kept = [block for block in sides if failed[block] <= MOSTLY * len(played)]
+    complete = [round_ for round_ in played if all(_was_read(round_, block) for block in kept)]
     for place, side in sides:
         values_s = medians(complete, place, side) if (place, side) in kept else ()
         # A slope may be noise, or 0 by a coarse clock.
@@ -148,13 +150,13 @@ def _columns(
         yield f"{PREFIXES[side]}{clocks[place].name}_rounds_s", values_s if meaningful else None
 
 
-def _read(one: Round, place_and_side: tuple[int, int]) -> bool:
-    place, side = place_and_side
-    return bool(one.timings[place][side].samples_s)
+def _was_read(round_: Round, block: tuple[int, int]) -> bool:
+    place, side = block
+    return bool(round_.timings[place][side].samples_s)
 
 
 def _reason(played: Sequence[Round], place: int, otherwise: str) -> str:
-    return next(filter(None, (each.timings[place][0].reason for each in played)), otherwise)
+    return next(filter(None, (round_.timings[place][0].reason for round_ in played)), otherwise)
 
 
 def _calls_that_fit(step: Step, device: Device, latency_s: float) -> _Block:

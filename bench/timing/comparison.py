@@ -78,9 +78,9 @@ class PairedRun:
     @property
     def speedup(self) -> estimates.Estimate | None:
         """Baseline time over case time; None without a baseline."""
-        of = self.rounds
+        rounds = self.rounds
         return estimates.speedup(
-            of.latency_rounds_s, of.baseline_latency_rounds_s, of.case_ran_first
+            rounds.latency_rounds_s, rounds.baseline_latency_rounds_s, rounds.case_ran_first
         )
 
 

@@ -35,8 +35,8 @@ pace as a whole, which its own rows cannot show."""
 def work() -> None:
     """Does a fixed number of additions in Python; its data fit into the first-level cache."""
     total = 0
-    for one in repeat(1, ITERATIONS):
-        total += one
+    for number in repeat(1, ITERATIONS):
+        total += number
 
 
 def clock(step: Step = work) -> Clock:

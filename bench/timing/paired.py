@@ -80,7 +80,7 @@ def play_pairs(
         rest = orders(clocks, max(0, goal - len(played)), shuffle)
         played += play(clocks, rest, device, start + budget.timed_max_s, watch)
         seconds = device.clock() - start
-    calm = [each for each in played if not each.interruptions]
+    calm = [round_ for round_ in played if not round_.interruptions]
     kept = calm if len(calm) >= budget.pilot_rounds else played
     case_s, baseline_s = _durations(kept)
     return Rounds(
@@ -88,11 +88,11 @@ def play_pairs(
         calls_per_round=compared.sides[0].calls,
         latency_rounds_s=case_s,
         baseline_latency_rounds_s=baseline_s,
-        case_ran_first=None if baseline is None else tuple(each.case_first for each in kept),
+        case_ran_first=None if baseline is None else tuple(round_.case_first for round_ in kept),
         pace_rounds_s=medians(kept, 1, 0) if pace else None,
         rounds_left_out=len(played) - len(kept),
         stopped_early=coarse is not None,
-        latency_calls_s=thin([call_s for each in played for call_s in each.case_calls_s]),
+        latency_calls_s=thin([call_s for round_ in played for call_s in round_.case_calls_s]),
     )
 
 
@@ -126,7 +126,7 @@ def latency_clock(
 
 
 def _is_slow(played: Sequence[Round]) -> bool:
-    ratio = estimates.speedup(*_durations(played), [each.case_first for each in played])
+    ratio = estimates.speedup(*_durations(played), [round_.case_first for round_ in played])
     return ratio is not None and ratio.high is not None and ratio.high < SLOW
 
 

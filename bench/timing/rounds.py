@@ -100,7 +100,7 @@ def orders(clocks: Sequence[Clock], rounds: int, shuffle: random.Random) -> list
     cancels what favours one position, such as a load in every other block, and a steady drift.
     """
     drawn = [_draw_order(clocks, shuffle) for _ in range((rounds + 1) // 2)]
-    both = [order for each in drawn for order in (each, each[::-1])]
+    both = [order for half in drawn for order in (half, half[::-1])]
     if len(both) > rounds:
         del both[-1 - (shuffle.random() < 0.5)]
     shuffle.shuffle(both)
@@ -112,8 +112,8 @@ def _draw_order(clocks: Sequence[Clock], shuffle: random.Random) -> RoundOrder:
     sides = [range(len(clocks[place].sides)) for place in places]
     return tuple(
         (place, side)
-        for place, of in zip(places, sides, strict=True)
-        for side in shuffle.sample(of, len(of))
+        for place, its_sides in zip(places, sides, strict=True)
+        for side in shuffle.sample(its_sides, len(its_sides))
     )
 
 
@@ -221,7 +221,7 @@ def _take_turns(clock: Clock, first: int, device: Device) -> list[Timing]:
             calls[begin - 1]()
             spent_s[number] += side.timer(CallSequence(calls[begin:end]), device, 1).samples_s[0]
     del placement
-    return [Timing((each,)) for each in spent_s]
+    return [Timing((seconds,)) for seconds in spent_s]
 
 
 def thin(samples: Sequence[float]) -> Seconds:
@@ -236,7 +236,7 @@ def medians(played: Sequence[Round], clock: int, side: int) -> Seconds:
     `clock` is its index among the clocks that were played; `side` is 0 for the case, 1 for the
     baseline. That side must have been timed in every round.
     """
-    timings = (each.timings[clock][side] for each in played)
+    timings = (round_.timings[clock][side] for round_ in played)
     return tuple(timing.samples_s[0] for timing in timings)
 
 

@@ -151,8 +151,8 @@ def pipelined(step: Step, device: Device, calls: int) -> Timing:
         return Timing((), NOT_IN_A_ROW)
     if not device.queues:
         blocks = min(SHORT_BLOCKS, calls)
-        each = calls // blocks
-        return Timing(tuple(_block(step, device, each) / each for _ in range(blocks)))
+        length = calls // blocks
+        return Timing(tuple(_block(step, device, length) / length for _ in range(blocks)))
     single_s, double_s = _block(step, device, calls), _block(step, device, 2 * calls)
     return Timing(((double_s - single_s) / calls,))
 

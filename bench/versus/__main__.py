@@ -96,21 +96,21 @@ def _measure(typed: Mapping[str, str], requests: Sequence[Request]) -> list[Path
     """
     with ExitStack() as stack:
         states = [state(side, typed[side], stack) for side in SIDES]
-        sides = {one.side: stack.enter_context(start(one)) for one in states}
+        sides = {code_state.side: stack.enter_context(start(code_state)) for code_state in states}
         for name, side in sides.items():  # both at once, as nothing is timed yet
-            side.ask("prepare", side.state, [_side_request(each, name) for each in requests])
+            side.ask("prepare", side.state, [_side_request(request, name) for request in requests])
         (jobs, blocks), (others, other_blocks) = [side.answer() for side in sides.values()]
         if [job.case.case_id for job in jobs] != [job.case.case_id for job in others]:
             raise UsageError("old and new are different cases; set the device: device=cpu")
         folders = [of_side[0].plan.study_folder for of_side in (jobs, others)]
         machines = [of_side[0].environment for of_side in (jobs, others)]
-        for one, machine, folder in zip(states, machines, folders, strict=True):
+        for code_state, machine, folder in zip(states, machines, folders, strict=True):
             versions = f"torch {machine.torch_version}, Python {machine.python_version}"
-            print(f"{one.side}  {one.name}: {versions} → {folder}")
+            print(f"{code_state.side}  {code_state.name}: {versions} → {folder}")
         for warning in {untested_warning(machine.torch_version) for machine in machines} - {None}:
             print(warning)
-        done = [one is not None and one == other
-                for one, other in zip(blocks, other_blocks, strict=True)]  # fmt: skip
+        done = [block is not None and block == other
+                for block, other in zip(blocks, other_blocks, strict=True)]  # fmt: skip
         again = "; resume=false measures them again" if any(done) else ""
         print(f"processes a side, in turns: {len(jobs)} ({sum(done)} reused{again})")
         every = turns(

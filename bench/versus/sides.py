@@ -115,7 +115,9 @@ class Worker:
         A block is a group of processes that alternated; its number is in the column `versus_block`,
         and is None if there is no such row. Raises UsageError for a mistake of the user.
         """
-        alone = [replace(each, sweep=False) for each in requests]  # so no mode is measured coarsely
+        alone = [
+            replace(request, sweep=False) for request in requests
+        ]  # so no mode is measured coarsely
         self._jobs = tuple(prepare(alone))
         first, plan = self._jobs[0], self._jobs[0].plan
         if first.refusal and not requests[0].sweep:  # in a sweep, its row says so

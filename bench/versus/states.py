@@ -108,7 +108,7 @@ def _revision(side: str, typed: str, stack: ExitStack) -> CodeState:
             f"{error}; name a branch, tag or commit of the repository in which you are "
             "(in a shallow clone first: git fetch --unshallow)"
         ) from None
-    search = tuple(_move(each, top, tree) for each in (*_python_path(), os.getcwd()))
+    search = tuple(_move(path, top, tree) for path in (*_python_path(), os.getcwd()))
     name = f"{typed} ({commit[:12]})"
     return CodeState(side, typed, name, sys.executable, search, str(tree), str(top))
 
@@ -122,7 +122,7 @@ def _move(folder: str, top: Path, tree: Path) -> str:
 
 def _python_path() -> tuple[str, ...]:
     folders = os.environ.get("PYTHONPATH", "")
-    return tuple(os.path.abspath(each) for each in folders.split(os.pathsep) if folders)
+    return tuple(os.path.abspath(folder) for folder in folders.split(os.pathsep) if folders)
 
 
 def _git(folder: Path, *words: str, **variables: str) -> str:

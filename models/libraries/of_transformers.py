@@ -115,5 +115,5 @@ def build(
         numbers = {**_common(sizes), **architecture.numbers(sizes)}
         config = getattr(transformers, architecture.config)(**numbers)
         module: nn.Module = getattr(transformers, architecture.model)(config)
-    ids = {each: torch.randint(0, vocab, (batch, seq)) for each in architecture.inputs}
+    ids = {key: torch.randint(0, vocab, (batch, seq)) for key in architecture.inputs}
     return module.train(), ids

@@ -78,7 +78,7 @@ def tape_accumulates(device: Hardware) -> Answer:
         a, b = (torch.tensor(value, requires_grad=True) for value in (2.0, 3.0))
         y = calls(code, a=a, b=b)[code]()
         gradients = torch.autograd.grad(y, (a, b), materialize_grads=True)
-        found[code] = tuple(each.item() for each in gradients)
+        found[code] = tuple(gradient.item() for gradient in gradients)
     if found != sums:
         return refuted("a gradient is not the sum over all paths", found)
     return holds("gradients are the sums over all paths", found)

@@ -32,7 +32,10 @@ MODULES = (views, dispatch, dispatch_cost, autograd, compiler, compiled_speed, c
 """Modules with claims, in the order of the page."""
 
 CLAIMS = {
-    each.id: each for module in MODULES for each in vars(module).values() if isinstance(each, Claim)
+    claim.id: claim
+    for module in MODULES
+    for claim in vars(module).values()
+    if isinstance(claim, Claim)
 }
 """Every claim by its id."""
 
@@ -85,7 +88,7 @@ def number_rows(claim: str, numbers: Numbers) -> list[NumberRow]:
 
 def choose_device(claim: Claim, device: str) -> str | None:
     """Returns `device` if the claim can be tested on it, else `cpu` if it can there, else None."""
-    return next((each for each in (device, "cpu") if each.partition(":")[0] in claim.needs), None)
+    return next((name for name in (device, "cpu") if name.partition(":")[0] in claim.needs), None)
 
 
 def check(claim: Claim, device: str, log: Path) -> tuple[ClaimRow, list[NumberRow]]:

@@ -77,7 +77,7 @@ def in_range(
     `more` are further numbers for the page.
     """
     numbers = {**estimates, **(more or {})}
-    sides = {label: side(each, low, high) for label, each in estimates.items()}
+    sides = {label: side(estimate, low, high) for label, estimate in estimates.items()}
     within = [label for label in sides if sides[label] == "within"]
     outside = {label: estimates[label] for label in sides if sides[label] in ("below", "above")}
     words = f"above {low:g}" if high == math.inf else f"within {low:g} to {high:g}"

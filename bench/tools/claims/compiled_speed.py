@@ -32,7 +32,7 @@ def _network_of_the_document() -> nn.Module:  # 003 §9.6
 
 
 def _small_layers() -> nn.Module:
-    return nn.Sequential(*(each for _ in range(20) for each in (nn.Linear(256, 256), nn.GELU())))
+    return nn.Sequential(*(layer for _ in range(20) for layer in (nn.Linear(256, 256), nn.GELU())))
 
 
 def _no_products() -> nn.Module:  # nothing but generated kernels
@@ -180,8 +180,8 @@ def compile_speedup(device: Hardware) -> Answer:
     model = transformer(4, width, heads=width // 64).to(device.torch_device)
     x = torch.randn(8, tokens, width, device=device.torch_device)
     compiled, tensors = torch.compile(model), [*model.parameters(), x]
-    train, fast_train = (partial(_train, each, x, device) for each in (model, compiled))
-    infer, fast_infer = (partial(_infer, each, x, device) for each in (model, compiled))
+    train, fast_train = (partial(_train, network, x, device) for network in (model, compiled))
+    infer, fast_infer = (partial(_infer, network, x, device) for network in (model, compiled))
     train()
     (first_s,), (step_s,) = (latency(step, device, 1).samples_s for step in (fast_train, train))
     training = speedup(fast_train, train, device, tensors, timed_max_s)

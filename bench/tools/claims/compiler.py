@@ -42,7 +42,7 @@ def break_on_print(device: Hardware) -> Answer:
         return x.sin().cos()
 
     found = [explain(function)(torch.ones(4)) for function in (between, before)]
-    between_two, before_all = [(each.graph_count, each.graph_break_count) for each in found]
+    between_two, before_all = [(told.graph_count, told.graph_break_count) for told in found]
     numbers = {"graphs, breaks": between_two, "with the print before all operators": before_all}
     if between_two != (2, 1):
         return refuted("a print between two operators does not make two graphs", numbers)

@@ -117,16 +117,16 @@ def stream_reuse(device: Hardware) -> Answer:
 
     import torch
     from torch import cuda
-    one, other = cuda.Stream(), cuda.Stream()
-    with cuda.stream(one):
+    first, second = cuda.Stream(), cuda.Stream()
+    with cuda.stream(first):
         address = torch.empty(2**25, device="cuda").data_ptr()
     cuda.synchronize()
-    for stream in (other, one):
+    for stream in (second, first):
         with cuda.stream(stream):
             print(torch.empty(2**25, device="cuda").data_ptr() == address)
     """
     assert isinstance(device, Cuda)
-    one, other = device.stream(), device.stream()
+    first, second = device.stream(), device.stream()
 
     def address_on(stream: CudaStream) -> int:
         with device.on(stream):
@@ -137,17 +137,17 @@ def stream_reuse(device: Hardware) -> Answer:
             device.hold(0.3)  # s, far longer than the few calls that are made meanwhile
             return device.mark()
 
-    freed = address_on(one)
-    own, end = address_on(one) == freed, work_on(one)
-    numbers = {"another stream gets the block": address_on(other) == freed}
+    freed = address_on(first)
+    own, end = address_on(first) == freed, work_on(first)
+    numbers = {"another stream gets the block": address_on(second) == freed}
     busy = not end.reached()
     device.synchronize()
-    with device.on(one):
+    with device.on(first):
         used = allocate(32 * MIB)
-    recorded, end = used.data_ptr(), work_on(other)
-    used.record_stream(other)
+    recorded, end = used.data_ptr(), work_on(second)
+    used.record_stream(second)
     del used
-    numbers["its own stream gets it after record_stream"] = address_on(one) == recorded
+    numbers["its own stream gets it after record_stream"] = address_on(first) == recorded
     busy = busy and not end.reached()
     if any(numbers.values()) and busy:
         return refuted("a stream gets a block that another is busy with", numbers)

@@ -33,7 +33,7 @@ def calls(*expressions: str, **names: object) -> dict[str, Callable[[], Any]]:
     An expression may use torch, functional (torch.nn.functional) and `names`.
     """
     scope = {"torch": torch, "functional": functional, **names}
-    return {each: eval(f"lambda: {each}", scope) for each in expressions}
+    return {code: eval(f"lambda: {code}", scope) for code in expressions}
 
 
 def refusal(call: Callable[[], object]) -> str | None:

@@ -37,7 +37,7 @@ def page(heading: Sequence[str], rows: Sequence[ClaimRow], numbers: Sequence[Num
         "\n".join(table),
     ]
     for row in rows:
-        parts += _section(row, [each for each in numbers if each.claim == row.claim])
+        parts += _section(row, [number for number in numbers if number.claim == row.claim])
     documents = [f"- {key}: {title}" for key, title in DOCUMENTS.items()]
     return "\n\n".join([*parts, "## Documents", "\n".join(documents)]) + "\n"
 
@@ -57,7 +57,9 @@ def _section(row: ClaimRow, numbers: Sequence[NumberRow]) -> Iterator[str]:
     ]
     yield "\n".join(f"- {name}: {prose(text)}" for name, text in facts if text)
     if numbers:
-        yield markdown(("number", "observed"), [(each.label, each.written) for each in numbers])
+        yield markdown(
+            ("number", "observed"), [(number.label, number.written) for number in numbers]
+        )
     yield f"To see it, in Python started where modescope lies:\n\n```python\n{claim.snippet}\n```"
     if row.printed is None:
         yield "It was not run here."
@@ -83,4 +85,4 @@ def line(row: ClaimRow) -> str:
     """Returns a row as lines for a terminal: verdict, claim and reason, then limits."""
     text = f"{NAMES[row.verdict]:13}  {row.claim}: {row.because}"
     more = [*row.limits, *filter(None, [row.counter_example])]
-    return "\n".join([text, *(f"{'':15}{each}" for each in more)])
+    return "\n".join([text, *(f"{'':15}{added}" for added in more)])

@@ -265,7 +265,7 @@ def empty_strided_cpu(device: Hardware) -> Answer:
     """
     asked = (2, 1), (8, 1), (1, 4), (0, 0)
     numbers: dict[str, object] = {
-        f"asked for {each}": torch.empty_strided((4, 3), each).stride() for each in asked
+        f"asked for {strides}": torch.empty_strided((4, 3), strides).stride() for strides in asked
     }
     if list(numbers.values()) != list(asked):
         return refuted("strides are others", numbers)

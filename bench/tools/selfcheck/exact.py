@@ -133,7 +133,7 @@ def separation_rows(
     """
     for clock, (timer, of_host, of_device) in SEPARATION.items():
         plain_s, host_s, device_s = (
-            _median_of(timer, each, device) for each in (step, more_host, more_device)
+            _median_of(timer, timed, device) for timed in (step, more_host, more_device)
         )
         share_s = max(DEVICE_SHARE * plain_s, DEVICE_WITHIN_S)
         within_s = HOST_WITHIN_S if timer is host else share_s + HOST_WITHIN_S
@@ -150,7 +150,7 @@ def separation_rows(
 
 def _median_of(timer: Timer, step: Step, device: Device) -> float:
     readings = [timer(step, device, 10).median_s for _ in range(ALTERNATIONS)]
-    return median(math.inf if each is None else each for each in readings)
+    return median(math.inf if reading is None else reading for reading in readings)
 
 
 def torch_timer(setting: Setting) -> Iterator[CheckRow]:
@@ -195,12 +195,12 @@ def ours_over_theirs(step: Step, call_s: float, device: Device, turns: int, seed
         blocks = 1 if device.queues else min(SHORT_BLOCKS, calls)
         number = pipelined_blocks(device) * calls // blocks
         measured = [timer.timeit(number) for _ in range(blocks)]
-        return Timing(tuple(each.raw_times[0] / number for each in measured))
+        return Timing(tuple(reading.raw_times[0] / number for reading in measured))
 
     turn_s = QUEUE_TURN_S if device.queues else TURN_S
     block_s = turn_s / pipelined_blocks(device)
     calls = calls_for(block_s, call_s, reading_cost(device.clock))
-    sides = (rounds.Side(step, each, calls, SETTLING_CALLS) for each in (pipelined, theirs))
+    sides = (rounds.Side(step, read, calls, SETTLING_CALLS) for read in (pipelined, theirs))
     clock = rounds.Clock("pipelined", tuple(sides))
     with quiet_gc():
         planned = rounds.orders([clock], turns, random.Random(seed))

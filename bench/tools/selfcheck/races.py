@@ -110,12 +110,12 @@ def race(
 
 def equal_steps(setting: Setting) -> Iterator[CheckRow]:
     """Checks how often two equal steps, built separately, are found to differ."""
-    device, each = setting.device, setting.count(15, 170)
+    device, seeds = setting.device, setting.count(15, 170)
     for condition in ("quiet", "one co-runner"):
         with CONDITIONS[condition]():
             trials = [
                 race(build(name, device), build(name, device), device, adaptive_budget(2.0), seed)
-                for seed in setting.seeds(each, f"equal steps, {condition}")
+                for seed in setting.seeds(seeds, f"equal steps, {condition}")
                 for name in WORKLOADS
             ]
         n = len(trials)
@@ -235,5 +235,5 @@ def disturbed_race(slowdown: Slowdown, setting: Setting, seed: int) -> RaceResul
         warm_up = block < 0
         return 0.0 if warm_up else slowdown(block // 2 / FIXED.max_rounds, block % 2 == 1)
 
-    case, baseline = (lengthen(each, share, device) for each in (work, other))
+    case, baseline = (lengthen(workload, share, device) for workload in (work, other))
     return race(case, baseline, device, FIXED, seed, redraw)

@@ -85,8 +85,8 @@ def attention() -> Workload:
 
 
 WORKLOADS: dict[str, Callable[[], Workload]] = {
-    each.__name__: each
-    for each in (python_loop, pointwise, matmul, copy, linear_with_tape, attention)
+    make.__name__: make
+    for make in (python_loop, pointwise, matmul, copy, linear_with_tape, attention)
 }
 """Builders by name. Two steps from the same builder share no memory."""
 
