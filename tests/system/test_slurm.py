@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.gpu.pretending import PRETENDED
 from tests.helpers.commands import TINY, Answer, Cli, Started, rows, started, stored
 from tests.helpers.paths import ROOT
 from tests.helpers.processes import alive, parent, soon
@@ -135,8 +136,7 @@ def test_jobs_go_on_without_the_command_and_the_same_one_waits_for_them(
 def test_jobs_with_a_gpu_each_are_never_more_than_the_gpus(
     slurm: Slurm, results: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pretended = ROOT / "tests" / "helpers" / "pretended"
-    monkeypatch.setenv("PYTHONPATH", f"{pretended}{os.pathsep}{ROOT}")
+    monkeypatch.setenv("PYTHONPATH", f"{PRETENDED}{os.pathsep}{ROOT}")
     arguments = [*SWEEP, "device=cuda", "cluster.gpus_per_node=1", "cluster.workers=4"]
     answer = end(started(results, arguments))
     assert answer.status == 0, answer

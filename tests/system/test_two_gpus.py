@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.gpu.pretending import PRETENDED
 from tests.helpers import commands
 from tests.helpers.commands import TINY, Row, Started, rows, started, stored
 from tests.helpers.paths import ROOT
@@ -20,7 +21,6 @@ from tests.helpers.processes import alive, soon
 
 pytestmark = pytest.mark.full
 
-PRETENDED = ROOT / "tests" / "helpers" / "pretended"
 NAMES = ("GPU-11111111-2222-3333-4444-555555555555", "GPU-22222222-3333-4444-5555-666666666666")
 
 GPUS = ["-m", "cluster=gpus"]
