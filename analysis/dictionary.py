@@ -8,8 +8,8 @@ from __future__ import annotations
 import sys
 import typing
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import fields
-from inspect import cleandoc, get_annotations
+from inspect import cleandoc
+from itertools import groupby
 from typing import Any
 
 from markupsafe import Markup
@@ -21,7 +21,7 @@ from modescope.analysis.derive.select import ADDED
 from modescope.analysis.load import SHOWN
 from modescope.bench.records.parquet import CORE, ESTIMATES, SUMMARY_DOCS
 from modescope.bench.records.paths import ROOT
-from modescope.bench.records.results import PARTS, SCHEMA_VERSION
+from modescope.bench.records.results import SCHEMA_VERSION, Record, columns_of
 from modescope.bench.text import markdown_engine, prose
 
 PATH = ROOT / "results" / "README.md"
@@ -42,7 +42,7 @@ def text() -> str:
     template = markdown_engine("modescope.analysis").get_template("dictionary.md.j2")
     return template.render(
         version=SCHEMA_VERSION,
-        stored=[group for part in PARTS for group in _groups(part)],
+        stored=list(_groups()),
         summary=_list(SUMMARY_DOCS),
         rows=_list(ADDED),
         derived=_list({name: metric.doc for name, metric in metrics.items()}, mark),
@@ -53,7 +53,7 @@ def text() -> str:
 
 def row_type() -> str:
     """Returns the source of the type of a row: all columns that `derive` returns, and more."""
-    stored = {name: hint for part in PARTS for name, hint in typing.get_type_hints(part).items()}
+    stored = {column.name: column.hint for column in columns_of(Record)}
     counts = [name for name in SUMMARY_DOCS if name in SHOWN and name not in stored]
     types = {
         **{name: _held(stored[name]) for name in SHOWN if name in stored},
@@ -75,11 +75,10 @@ def _held(hint: Any) -> str:
     return f"{'float' if kinds[0] is int else kinds[0].__name__} | None"
 
 
-def _groups(part: type) -> Iterator[tuple[Markup, Markup]]:
-    for group in reversed(part.__mro__):
-        names = get_annotations(group)
-        if docs := {f.name: f.metadata["doc"] for f in fields(part) if f.name in names}:
-            yield Markup(cleandoc(group.__doc__ or "")), _list(docs)
+def _groups() -> Iterator[tuple[Markup, Markup]]:
+    for group, columns in groupby(columns_of(Record), lambda column: column.group):
+        docs = {column.name: column.doc for column in columns}
+        yield Markup(cleandoc(group.__doc__ or "")), _list(docs)
 
 
 def _in_file(name: str) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from modescope.bench.devices.allocators import is_out_of_memory
 from modescope.bench.devices.devices import Hardware
 from modescope.bench.records.cases import EAGER_LIMIT, Case, Plan, Variant, eager_is_sane
+from modescope.bench.records.columns import Checks
 from modescope.bench.records.results import Ended, Findings
 from modescope.bench.steps import modes
 from modescope.bench.steps.checks import CHAOS, Check, Deviation, Limit, RoundingCheck, Scale
@@ -91,14 +92,15 @@ class ExactJudge:
     def columns(self, findings: Findings) -> Findings:
         """Adds the columns on the reference, eager's errors and the error limit to `findings`."""
         eager, seen = self.eager, self.check.seen
-        return replace(
-            findings,
+        checks = replace(
+            findings.checks,
             checked_inputs=seen.checked_inputs,
             checked_against=seen.checked_against,
             error_limit=self.limit.error,
             eager_error=eager.error if eager and not eager.compares_nothing else None,
             eager_scale_error=eager.scale if eager and eager.scales else None,
         )
+        return replace(findings, checks=checks)
 
     def judge(self, built: Built, findings: Findings) -> Findings:
         """Checks the results of the case's step; returns `findings` with errors and verdict.
@@ -114,21 +116,23 @@ class ExactJudge:
         in_doubt = not self._accepts(found, self.limit) or self.check.doubts(found, variant)
         if in_doubt and not known:
             self.add_rounding()  # which may examine other batches
-            findings = replace(findings, error=None, scale_error=None, scale_error_limit=None)
+            none = replace(findings.checks, error=None, scale_error=None, scale_error_limit=None)
+            findings = replace(findings, checks=none)
             found = self.check.examine(built, variant)
-        findings = self.columns(self._add_larger(findings, found))
+        larger = self._add_larger(findings.checks, found)
+        findings = self.columns(replace(findings, checks=larger))
         if not self._accepts(found, self.limit):
             return self._doubt(found, findings)
-        findings = self._describe(found, findings)
+        findings = replace(findings, checks=self._describe(found, findings.checks))
         return check_state(self.check, built, findings)
 
-    def _describe(self, found: Deviation, findings: Findings) -> Findings:
-        """Adds what was checked to `findings`, and what was not, and why."""
+    def _describe(self, found: Deviation, checks: Checks) -> Checks:
+        """Adds what was checked to `checks`, and what was not, and why."""
         places, unchecked = sorted(found.explained), self.check.unchecked
         explained = EXPLAINED.format(dtype=self.case.variant.dtype, places=", ".join(places))
         if found.compares_nothing:
             note = explained if places else NOTHING_COMPARED.format(unchecked)
-            return replace(findings, checked="not", checked_note=note, checked_inputs=None)
+            return replace(checks, checked="not", checked_note=note, checked_inputs=None)
         by_rounding = self.rounding is not None and not is_chaotic(self.rounding)
         notes = (
             BY_ROUNDING if by_rounding else None,
@@ -136,7 +140,7 @@ class ExactJudge:
             self.check.seen.note,
         )
         return replace(
-            findings,
+            checks,
             checked="exact",
             checked_note="; ".join(filter(None, notes)) or None,
             unchecked_outputs=", ".join(filter(None, [unchecked, *places])) or None,
@@ -155,7 +159,7 @@ class ExactJudge:
             if limit.accepts(found):
                 error = f"{limit.error:.0%}" if math.isfinite(limit.error) else "any amount"
                 note = CHAOTIC.format(dtype=dtype, error=error)
-                return replace(findings, checked="not", checked_note=note)
+                return unchecked(findings, note)
         if self.eager and limit == NOTHING:
             error, accept = _describe_error(self.eager), _accept(self.eager.error)
             reason = UNJUDGED.format(dtype=dtype, error=error, accept=accept)
@@ -192,25 +196,25 @@ class ExactJudge:
             if seen.limit:
                 limit = replace(seen.limit, error=max(limit.error, seen.limit.error))
         error = None if found.compares_nothing else found.error
-        columns = replace(findings, baseline_error=error, baseline_error_limit=limit.error)
-        return self._accepts(found, limit), columns
+        checks = replace(findings.checks, baseline_error=error, baseline_error_limit=limit.error)
+        return self._accepts(found, limit), replace(findings, checks=checks)
 
-    def _add_larger(self, findings: Findings, found: Deviation) -> Findings:
-        """Returns `findings` with each error replaced by that of `found` if that is larger or nan.
+    def _add_larger(self, checks: Checks, found: Deviation) -> Checks:
+        """Returns `checks` with each error replaced by that of `found` if that is larger or nan.
 
         A scale error (how far a gradient's or update's ratio to its true value is from 1) has a
         limit of its own for each parameter. So scale errors are compared as shares of their limits.
         """
         if found.compares_nothing:
-            return findings
-        if findings.error is None or not found.error <= findings.error:
-            findings = replace(findings, error=found.error, error_place=found.place)
+            return checks
+        if checks.error is None or not found.error <= checks.error:
+            checks = replace(checks, error=found.error, error_place=found.place)
         seen = self.limit.worst_scale(found)
-        known = findings.scale_error_limit
-        before = Scale(None, findings.scale_error or 0.0, math.inf if known is None else known)
+        known = checks.scale_error_limit
+        before = Scale(None, checks.scale_error or 0.0, math.inf if known is None else known)
         if seen.place is None or seen.share < before.share:
-            return findings
-        return replace(findings, scale_error=seen.value, scale_error_limit=seen.limit)
+            return checks
+        return replace(checks, scale_error=seen.value, scale_error_limit=seen.limit)
 
     def _accepts(self, found: Deviation, limit: Limit) -> bool:
         by_user = self.plan.max_error is not None and found.error <= self.plan.max_error
@@ -248,13 +252,18 @@ class ExactJudge:
             self.limit = NOTHING
 
 
+def unchecked(findings: Findings, note: str) -> Findings:
+    """Returns `findings` with the results marked as not checked; `note` says why."""
+    return replace(findings, checks=replace(findings.checks, checked="not", checked_note=note))
+
+
 def check_state(check: Check, built: Built, findings: Findings) -> Findings:
     """Checks how a step of `built` changes its own state, such as buffers and optimizer state.
 
     Returns `findings` with the columns on it. Raises Ended if the state is wrong.
     """
     state = check.examine_state(built)
-    findings = replace(findings, **state.columns)
+    findings = replace(findings, loss_scaling=state.scaling or findings.loss_scaling)
     if state.reason:
         raise Ended("wrong_result", state.reason, findings)
     return findings

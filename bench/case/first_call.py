@@ -38,8 +38,8 @@ class Contender:
     built: Built
     first_call_s: float
     facts: Facts
-    warnings: tuple[str, ...]  # torch's, in the first call
-    columns: tuple[object, ...]  # further groups of columns about the first call
+    seen: CallEvidence  # in the first call
+    first_pass: FirstPass
 
     def replays_graphs(self, device: Hardware) -> bool:
         """Returns whether its calls should replay CUDA graphs, which only a profile can prove."""
@@ -108,8 +108,7 @@ def enter(
     )
     if variant.mode.compiles:
         facts = _add_silent_changes(facts, seen)
-    groups = (seen.code, seen.compilations, seen.setup, first_pass)
-    return Contender(built, first_call_s, facts, seen.warnings, groups)
+    return Contender(built, first_call_s, facts, seen, first_pass)
 
 
 def meet_libraries(subject: Subject, variant: Variant, device: Hardware, phase: Phase) -> None:

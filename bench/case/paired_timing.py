@@ -17,9 +17,8 @@ from modescope.bench.case.first_call import Contender
 from modescope.bench.devices import devices
 from modescope.bench.devices.devices import Hardware
 from modescope.bench.records.cases import Case, Plan
-from modescope.bench.records.columns import DeviceState
 from modescope.bench.records.errors import Progress
-from modescope.bench.records.results import Ended, Findings, add_columns, add_flag
+from modescope.bench.records.results import Ended, Findings, add_flag
 from modescope.bench.stats import diagnostics
 from modescope.bench.stats.estimates import MIN_ROUNDS
 from modescope.bench.steps import compiler
@@ -67,11 +66,12 @@ def run(
     device: Hardware,
     plan: Plan,
     findings: Findings,
-) -> Findings:
+) -> tuple[Findings, float]:
     """Warms up, times case and baseline in paired rounds, and adds the results to `findings`.
 
-    If the host of a GPU was too slow for an answer, it does so once more and takes the better
-    rounds. Raises Ended if torch compiled during the rounds.
+    Returns these, and the case's median latency in seconds. If the host of a GPU was too slow for
+    an answer, it does so once more and takes the better rounds. Raises Ended if torch compiled
+    during the rounds.
     """
     compiler.wait_for_workers()
     seed = plan.seed + plan.replicate
@@ -95,22 +95,23 @@ def run(
     best_s = attempts[-1].best_pace_s  # by which all are judged
     kept = min(attempts, key=lambda each: replace(each, best_pace_s=best_s).slow_rounds)
     compared, recompiles = kept.measured.comparison, kept.measured.comparison.compilations
+    again = len(attempts) > 1 if device.queues else None
     findings = replace(
-        add_columns(
-            findings, compared.rounds, kept.measured.contention, kept.measured.device_state
-        ),
-        recompiles=recompiles,
-        best_pace_s=best_s,
-        rounds_again=len(attempts) > 1 if device.queues else None,
+        findings,
+        rounds=replace(compared.rounds, best_pace_s=best_s, rounds_again=again),
+        contention=kept.measured.contention,
+        device_state=kept.measured.device_state,
+        checks=replace(findings.checks, recompiles=recompiles),
     )
     if not compared.steady:
         findings = add_flag(findings, "no_steady_state")
     if recompiles:
         why = reasons()
-        findings = replace(findings, recompile_reasons=json.dumps(why))
+        compilations = replace(findings.compilations, recompile_reasons=json.dumps(why))
+        findings = replace(findings, compilations=compilations)
         reason = f"torch compiled {recompiles} more time(s) while the case was timed"
         raise Ended("failed", f"{reason}: {why[0]}" if why else reason, findings)
-    return findings
+    return findings, median(compared.rounds.latency_rounds_s)
 
 
 def redraw(contenders: Sequence[Contender], device: Hardware, seed: int) -> Redraw:
@@ -137,24 +138,25 @@ def run_clocks(
     case: Case,
     device: Hardware,
     plan: Plan,
+    latency_s: float,
     findings: Findings,
 ) -> Findings:
     """Adds host, pipelined, device and dispatch times to `findings`, with latencies beside them.
 
-    Device and dispatch times are also those of the baseline, the others of the candidate alone. On
-    a GPU a block of the candidate's calls without the baseline's comes last. Call it after the
-    paired rounds, because a compiled mode compiles once more for an empty batch.
+    Device and dispatch times are also those of the baseline, the others of the candidate alone.
+    `latency_s` is the candidate's latency in the paired rounds. On a GPU a block of the candidate's
+    calls without the baseline's comes last. Call it after the paired rounds, because a compiled
+    mode compiles once more for an empty batch.
     """
     start = device.clock()
-    contenders = [candidate]
-    call_s = [median(findings.latency_rounds_s or ())]
-    if baseline is not None and findings.baseline_latency_rounds_s is not None:
+    contenders, call_s, rounds = [candidate], [latency_s], findings.rounds
+    if baseline and rounds and rounds.baseline_latency_rounds_s is not None:
         contenders.append(baseline)
-        call_s.append(median(findings.baseline_latency_rounds_s))
+        call_s.append(median(rounds.baseline_latency_rounds_s))
     empty, note = _dispatch(contenders, case, device, plan)
     seed = plan.seed + plan.replicate
     budget = plan.budget
-    if findings.stopped_early:
+    if rounds and rounds.stopped_early:
         budget = replace(budget, clock_rounds=min(budget.clock_rounds, budget.pilot_rounds))
     redrawn, before = redraw(contenders, device, seed), devices.read_conditions(device)
     read = clock_rounds.read(
@@ -170,15 +172,14 @@ def run_clocks(
     state = devices.device_state(before, after)
     if state.device_clock_hz is not None:  # before these rounds the device was idle
         state = replace(state, device_clock_hz=state.device_clock_hz[1:])
-    state = devices.join(_state(findings), state)
-    by_itself = alone.read(candidate.built.step, device, budget, call_s[0], after.clock_hz, redrawn)
+    by_itself = alone.read(candidate.built.step, device, budget, latency_s, after.clock_hz, redrawn)
     seconds = device.clock() - start
-    clocks = replace(read, dispatch_note=note, clocks_s=seconds)
-    return add_columns(findings, clocks, state, by_itself)
-
-
-def _state(findings: Findings) -> DeviceState:
-    return DeviceState(findings.device_clock_hz, findings.throttle_reasons, findings.gpu_processes)
+    return replace(
+        findings,
+        clocks=replace(read, dispatch_note=note, clocks_s=seconds),
+        device_state=devices.join(findings.device_state, state),
+        alone=by_itself,
+    )
 
 
 def _dispatch(

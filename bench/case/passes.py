@@ -21,9 +21,9 @@ from modescope.bench.devices.allocators import Allocator
 from modescope.bench.devices.devices import Device, Hardware, Step, prepare_call
 from modescope.bench.records import files
 from modescope.bench.records.cases import Budget, Case, Mode, Plan
-from modescope.bench.records.columns import Snapshot, StepParts
+from modescope.bench.records.columns import CeilingRates, Snapshot, StepParts
 from modescope.bench.records.errors import Progress, one_line
-from modescope.bench.records.results import Findings, Result, add_columns, add_note
+from modescope.bench.records.results import Findings, Result, add_note
 from modescope.bench.steps import modes
 from modescope.bench.steps.phases import phase_of
 from modescope.bench.steps.subject import Built, StepPart
@@ -112,7 +112,10 @@ def read_step_parts(
         planned = orders(clocks, budget.clock_rounds, random.Random(seed))
         played = play(clocks, planned, device, device.clock() + budget.timed_max_s)
     return StepParts(
-        **{name: tuple(values) for name, values in rounds_s.items()},
+        forward_rounds_s=tuple(rounds_s["forward"]),
+        backward_rounds_s=tuple(rounds_s["backward"]),
+        optimizer_rounds_s=tuple(rounds_s["optimizer"]),
+        scaler_rounds_s=tuple(rounds_s["scaler"]) if "scaler" in rounds_s else None,
         parts_latency_rounds_s=medians(played, 0, 0),
         parts_note=built.state.parts_note(),
     )
@@ -142,7 +145,8 @@ class Scene:
     case: Case
     device: Hardware
     plan: Plan
-    run_id: str | None  # names the files that passes write; None: they write none
+    latency_s: float  # median latency of the candidate
+    run_id: str | None = None  # names the files that passes write; None: they write none
 
     def file(self, suffix: str) -> tuple[Path | None, int]:
         """Returns the path for a file of this run, and its largest size in bytes.
@@ -205,7 +209,7 @@ def notes(passes: Iterable[Pass]) -> tuple[str, ...]:
 
 def _memory(scene: Scene, findings: Findings) -> Findings:
     variant, allocator = scene.case.variant, scene.device.allocator
-    return add_columns(findings, memory.read(scene.candidate.built, variant, allocator))
+    return replace(findings, memory=memory.read(scene.candidate.built, variant, allocator))
 
 
 def _snapshot(scene: Scene, findings: Findings) -> Findings:
@@ -214,41 +218,40 @@ def _snapshot(scene: Scene, findings: Findings) -> Findings:
         return findings
     built = scene.candidate.built
     with built.keep_state():
-        return add_columns(findings, keep_snapshot(built.step, scene.device.allocator, path, room))
+        snapshot = keep_snapshot(built.step, scene.device.allocator, path, room)
+    return replace(findings, snapshot=snapshot)
 
 
 def _work(scene: Scene, findings: Findings) -> Findings:
     plain = scene.case.variant.mode.eager_mode(grad="enabled")
-    return add_columns(findings, counting.count(_rebuilt(scene, plain)))
+    return replace(findings, work=counting.count(_rebuilt(scene, plain)))
 
 
 def _ceilings(scene: Scene, findings: Findings) -> Findings:
     file = Path(scene.plan.results_dir) / CEILINGS
     rates, note = ceilings.ceilings(scene.device, scene.case.variant.dtype, file)
-    moved_bytes = findings.least_bytes
-    findings = replace(
-        findings,
-        ceiling_flops_per_s=rates.flops_per_s,
-        ceiling_bytes_per_s=None if moved_bytes is None else rates.bytes_per_s(moved_bytes),
-    )
+    moved_bytes = findings.work.least_bytes
+    bandwidth = None if moved_bytes is None else rates.bytes_per_s(moved_bytes)
+    findings = replace(findings, ceilings=CeilingRates(rates.flops_per_s, bandwidth))
     return add_note(findings, ["work_note"], note)
 
 
 def _profile(scene: Scene, findings: Findings) -> Findings:
     path, room = scene.file(".json.gz")
-    assert findings.latency_rounds_s
-    expected_s = median(findings.latency_rounds_s)
+    expected_s, clocks = scene.latency_s, findings.clocks
     with scene.candidate.built.keep_state():
         kept, calls = path if room else None, settling_calls(expected_s)
         step = _visible(scene)
         captured = capture.capture(step, scene.device, kept, expected_s, room, calls)
     name = path.name if path else None
-    findings = add_columns(findings, profile.columns(captured, scene.device.queues, name))
+    columns = profile.columns(captured, scene.device.queues, name)
+    findings = replace(findings, profile=columns)
     if path and not room:
         findings = add_note(findings, ["profile_note"], NO_ROOM.format("trace"))
-    if findings.graph_launches is None and captured.typical:
-        findings = replace(findings, graph_launches=captured.typical.graph_launches)
-    device_s = median(findings.device_rounds_s) if findings.device_rounds_s else None
+    if findings.checks.graph_launches is None and captured.typical:
+        checks = replace(findings.checks, graph_launches=captured.typical.graph_launches)
+        findings = replace(findings, checks=checks)
+    device_s = median(clocks.device_rounds_s) if clocks.device_rounds_s else None
     flags = profile.flags(captured, device_s)
     return replace(findings, flags=(*findings.flags, *flags))
 
@@ -269,11 +272,9 @@ def _rebuilt(scene: Scene, mode: Mode) -> Built:
 
 
 def _parts(scene: Scene, findings: Findings) -> Findings:
-    assert findings.latency_rounds_s
-    expected_s = median(findings.latency_rounds_s)
     seed, budget = scene.plan.seed + scene.plan.replicate, scene.plan.budget
-    parts = read_step_parts(scene.candidate.built, scene.device, budget, seed, expected_s)
-    return add_columns(findings, parts)
+    parts = read_step_parts(scene.candidate.built, scene.device, budget, seed, scene.latency_s)
+    return replace(findings, step_parts=parts)
 
 
 PASSES = (

@@ -85,7 +85,8 @@ class RandomJudge:
             usual = randomness.take(self.check, plain, MORE_CALLS, seed + 1)
             drawn = randomness.take(self.check, built, MORE_CALLS, seed + 2)
             seen = randomness.compare(drawn, usual, dtype, MORE_PERMUTATIONS)
-        findings = replace(findings, drawn_spread=seen.spread)
+        checks = replace(findings.checks, drawn_spread=seen.spread)
+        findings = replace(findings, checks=checks)
         if differs(seen) and differs(seen, self._shift_by_rounding(usual)):
             raise Ended("wrong_result", _other_randomness_reason(seen), findings)
         return exact_judge.check_state(self.check, built, findings)
@@ -136,7 +137,7 @@ def check_without_randomness(
     except Exception as error:
         traceback.print_exc()
         note = f"the check without randomness failed ({one_line(error, 160)})"
-        return replace(findings, checked="not", checked_note=note)
+        return exact_judge.unchecked(findings, note)
 
 
 def _check_quiet_copy(case: Case, plan: Plan, device: Hardware, findings: Findings) -> Findings:
@@ -153,16 +154,18 @@ def _check_quiet_copy(case: Case, plan: Plan, device: Hardware, findings: Findin
         if not (check.seen.random or check.unfit):
             break
     else:
-        return replace(findings, checked="not", checked_note=check.unfit or NO_SWITCH)
+        return exact_judge.unchecked(findings, check.unfit or NO_SWITCH)
     if check.seen.depends:
-        return replace(findings, checked="not", checked_note=DEPENDS)
+        return exact_judge.unchecked(findings, DEPENDS)
     judge = exact_judge.judge(check, subject, case, plan, device)
     built = enter(subject, case.variant, case, device, plan).built
     findings = judge.judge(built, judge.columns(findings))
-    if findings.checked == "not":
+    checks = findings.checks
+    if checks.checked == "not":
         return findings
-    notes = filter(None, (f"in a copy in which {' and '.join(off)}", findings.checked_note))
-    return replace(findings, checked="without_randomness", checked_note="; ".join(notes))
+    notes = filter(None, (f"in a copy in which {' and '.join(off)}", checks.checked_note))
+    checks = replace(checks, checked="without_randomness", checked_note="; ".join(notes))
+    return replace(findings, checks=checks)
 
 
 def differs(seen: randomness.DrawsComparison, by_rounding: float = 0.0) -> bool:
@@ -187,7 +190,7 @@ class NoJudge:
 
     def columns(self, findings: Findings) -> Findings:
         """Returns `findings` with the reason why nothing is checked."""
-        return replace(findings, checked="not", checked_note=self.reason)
+        return exact_judge.unchecked(findings, self.reason)
 
     def judge(self, built: Built, findings: Findings) -> Findings:
         """Returns `findings` unchanged, because the results cannot be checked."""

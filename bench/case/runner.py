@@ -18,13 +18,13 @@ from modescope.bench.devices.allocators import is_out_of_memory
 from modescope.bench.devices.cuda import find
 from modescope.bench.devices.devices import Hardware
 from modescope.bench.records.cases import Case, Plan, Variant
+from modescope.bench.records.columns import Calibration, Checks
 from modescope.bench.records.errors import Progress, UsageError, one_line, with_place
 from modescope.bench.records.results import (
     CACHE_FILLED,
     Ended,
     Findings,
     Result,
-    add_columns,
     add_flag,
 )
 from modescope.bench.steps import (
@@ -109,14 +109,14 @@ def _compilers_reason(error: Exception, case: Case) -> str | None:
 def _measure(progress: Progress, case: Case, plan: Plan, run_id: str | None) -> Result:
     device = find(case.device)
     set_up_torch(case, plan)
-    candidate, random, findings = _time(progress, case, device, plan)
+    scene, random, findings = _time(progress, case, device, plan)
     # Baseline and reference are freed here: passes need the candidate alone in the process.
-    scene = passes.Scene(candidate, case, device, plan, run_id)
+    scene = replace(scene, run_id=run_id)
     findings = passes.run(progress, scene, findings)
     if not random:
         return Result("ok", None, findings)
     progress("last check", Result("ok", None, findings, ("checked_note",)))
-    del candidate, scene
+    del scene
     return Result("ok", None, check_without_randomness(case, plan, device, findings))
 
 
@@ -156,7 +156,7 @@ def _name_what_is_left(case: Case, findings: Findings) -> Iterator[None]:
         if final or mode.compiles or mode.graph:
             raise
         traceback.print_exc()
-        left = findings.state_left or "outside of its attributes"
+        left = findings.checks.state_left or "outside of its attributes"
         reason = AFTER_CALLS.format(error=one_line(error), left=left)
         raise Ended("failed", reason, findings) from error
 
@@ -169,11 +169,11 @@ def _needs_gradients(subject: Subject, variant: Variant) -> str | None:
 
 def _time(
     progress: Progress, case: Case, device: Hardware, plan: Plan
-) -> tuple[Contender, bool, Findings]:
+) -> tuple[passes.Scene, bool, Findings]:
     """Checks and times the case.
 
-    Returns the timed candidate, whether it draws random numbers, and the findings. A candidate that
-    draws random numbers must later be checked on a copy that draws none.
+    Returns what passes examine, whether the candidate draws random numbers, and the findings. A
+    candidate that draws random numbers must later be checked on a copy that draws none.
     """
     progress("reference")
     phase, settings = phase_of(case.options), torch_settings.read()
@@ -192,13 +192,14 @@ def _time(
         subject = phase.prepare(subject, plan.seed)
         examined = plain_call.find_changes(subject, drawn.to_call, phase.trains)
         subject = examined.subject
-        findings = Findings(
+        checks = Checks(
             named_inputs=bool(subject.inputs.kwargs) or None,
             changed_arguments=", ".join(subject.changes) or None,
             changed_state=module_state.name_places(subject.state),
             state_left=module_state.name_places(examined.left),
             dtypes_kept=", ".join(_kept_dtypes(subject)) or None,
         )
+        findings = Findings(checks)
         reached = copies.Reached(subject.module)
         work = steady_work.work_of_new_call(examined.plain, findings, reached)
         if reached.place:
@@ -209,9 +210,8 @@ def _time(
         raise Ended("failed", steady_work.REMEMBERED, findings)
     findings = replace(
         findings,
-        matmul_precision=precision,
-        unchecked_outputs=check.unchecked,
-        synchronize_s=synchronize_cost(device),
+        checks=replace(checks, matmul_precision=precision, unchecked_outputs=check.unchecked),
+        calibration=Calibration(synchronize_cost(device)),
     )
     if check.unfit:
         raise Ended("failed", check.unfit, findings)
@@ -228,7 +228,8 @@ def _time(
     try:
         judge = judge_of(check, subject, case, plan, device)
         own_graphs = mode_effect.read_compiled().since(compiled).graphs  # only eager ran so far
-        findings = replace(judge.columns(findings), own_graphs=own_graphs or None)
+        own = replace(findings.models_own, own_graphs=own_graphs or None)
+        findings = replace(judge.columns(findings), models_own=own)
         put_back += torch_settings.put_back(settings)
         candidate = enter(subject, case.variant, case, device, plan)
     except Exception as error:
@@ -236,7 +237,7 @@ def _time(
             raise
         raise Ended("failed", reason, findings) from error
     findings = _describe(candidate, findings)
-    if plan.fills_cache and findings.compiler_cache_misses:
+    if plan.fills_cache and findings.compilations.compiler_cache_misses:
         raise Ended(CACHE_FILLED, "the compiler's cache lacked its code", findings)
     progress("check")
     findings = judge.judge(candidate.built, findings)
@@ -248,14 +249,16 @@ def _time(
     with candidate.built.keep_state():  # a module that counts its calls ends as it began
         longer = mixed_calls.extend_cap(plan) if varies else plan
         with _name_what_is_left(case, findings):
-            findings = paired_timing.run(progress, candidate, baseline, device, longer, findings)
+            findings, latency_s = paired_timing.run(
+                progress, candidate, baseline, device, longer, findings
+            )
     findings = _add_settings(findings, put_back, torch_settings.put_back(settings))
     if varies:
         progress("sizes")
         with candidate.built.keep_state():
             other = baseline.built if baseline else None
             sizes = mixed_calls.size_latencies(candidate.built, other, device)
-            findings = add_columns(findings, sizes)
+            findings = replace(findings, size_latencies=sizes)
     progress("check again")
     findings = judge.judge(candidate.built, findings)
     timed = [each for each in (candidate, baseline) if each]
@@ -265,20 +268,22 @@ def _time(
     if not replays:
         progress("evidence")
         findings = _prove(candidate, baseline, device, findings)
-    scene = passes.Scene(candidate, case, device, plan, run_id=None)
+    scene = passes.Scene(candidate, case, device, plan, latency_s)
     notes = passes.notes(passes.applicable(scene))
     unproven = ("in_effect_note",) if replays else ()
     partial_result = Result("ok", None, findings, (*paired_timing.CLOCK_NOTES, *unproven, *notes))
     progress("clocks", partial_result)  # which is kept if the process dies of an empty batch
     if not plan.latency_alone:
         with candidate.built.keep_state():
-            read = partial(paired_timing.run_clocks, candidate, baseline, case, device, plan)
+            read = partial(
+                paired_timing.run_clocks, candidate, baseline, case, device, plan, latency_s
+            )
             findings = passes.guard("clocks", paired_timing.CLOCK_NOTES, read, findings)
     if replays:  # proved last, because that profiles, which may slow down what is timed later
         progress("evidence", Result("ok", None, findings, (*unproven, *notes)))
         prove = partial(_prove, candidate, baseline, device)
         findings = passes.guard("evidence", unproven, prove, findings)
-    return candidate, isinstance(judge, RandomJudge), findings
+    return scene, isinstance(judge, RandomJudge), findings
 
 
 def _kept_dtypes(subject: Subject) -> list[str]:
@@ -288,25 +293,31 @@ def _kept_dtypes(subject: Subject) -> list[str]:
 
 def _add_settings(findings: Findings, put_back: Iterable[str], in_calls: Sequence[str]) -> Findings:
     before = [each for each in dict.fromkeys(put_back) if each not in in_calls]
-    findings = replace(
-        findings,
+    own = replace(
+        findings.models_own,
         settings_put_back=json.dumps(before, ensure_ascii=False) if before else None,
         settings_in_calls=json.dumps(in_calls, ensure_ascii=False) if in_calls else None,
     )
+    findings = replace(findings, models_own=own)
     return add_flag(findings, "settings_changed") if in_calls else findings
 
 
 def _describe(candidate: Contender, findings: Findings) -> Findings:
-    facts = candidate.facts
-    breaks, observed = facts.breaks, facts.observed
-    return replace(
-        add_columns(findings, *candidate.columns),
-        torch_warnings=json.dumps(candidate.warnings),
+    facts, seen = candidate.facts, candidate.seen
+    checks = replace(
+        facts.observed.add_to(findings.checks),
+        torch_warnings=json.dumps(seen.warnings),
         first_call_s=candidate.first_call_s,
         graphs=facts.compiled.graphs,
-        **(breaks.columns if breaks else {}),
         autotuned=facts.compiled.autotuned,
-        **observed.columns,
+    )
+    return replace(
+        findings,
+        checks=facts.breaks.add_to(checks) if facts.breaks else checks,
+        code=seen.code,
+        compilations=seen.compilations,
+        setup=seen.setup,
+        first_pass=candidate.first_pass,
     )
 
 
@@ -341,9 +352,11 @@ def _baseline(
             reason=(_compilers_reason(error, case) or one_line(error)).rstrip("."),
             other="no_grad" if variant.mode.grad == "enabled" else "eager",
         )
-        return None, add_flag(replace(findings, baseline_note=note), "baseline_failed")
+        checks = replace(findings.checks, baseline_note=note)
+        return None, add_flag(replace(findings, checks=checks), "baseline_failed")
     if not variant.mode.compiles:
-        findings = replace(findings, baseline_first_call_s=baseline.first_call_s)
+        checks = replace(findings.checks, baseline_first_call_s=baseline.first_call_s)
+        findings = replace(findings, checks=checks)
     elif baseline.facts.compiled.graphs == 0:
         facts = replace(baseline.facts, compiled=candidate.facts.compiled)
         baseline = replace(baseline, facts=facts)
@@ -359,16 +372,16 @@ def _prove(
     If the baseline's mode did not take effect, its times are dropped and a flag is added. If the
     case was to compile and no graph was counted, they are dropped too: it is the baseline again.
     """
-    findings, facts = add_columns(findings, candidate.effect(device)), candidate.facts
+    checks, facts = candidate.effect(device).add_to(findings.checks), candidate.facts
+    findings = replace(findings, checks=checks)
     if baseline is None:
         return findings
     if not baseline.effect(device).in_effect:
         findings = add_flag(findings, "baseline_not_in_effect")
     elif facts.compiled.graphs or not backends.find(facts.mode).counted:
         return findings
-    return replace(
-        findings,
-        baseline_latency_rounds_s=None,
-        case_ran_first=None,
-        baseline_device_rounds_s=None,
+    rounds = findings.rounds and replace(
+        findings.rounds, baseline_latency_rounds_s=None, case_ran_first=None
     )
+    clocks = replace(findings.clocks, baseline_device_rounds_s=None)
+    return replace(findings, rounds=rounds, clocks=clocks)

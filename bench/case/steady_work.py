@@ -93,7 +93,8 @@ def compare(before: WorkOfNewCall, contenders: Iterable[Contender], findings: Fi
             findings = add_flag(findings, GROWS)
         if now != before.operators:
             text = operator_comparison.difference(before.operators, now)
-            return add_flag(replace(findings, steady_operators=text), "other_operators")
+            checks = replace(findings.checks, steady_operators=text)
+            return add_flag(replace(findings, checks=checks), "other_operators")
         return findings
     return findings
 

@@ -188,14 +188,14 @@ class ModelsOwn:
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Rounds:
     """Timed rounds of case and baseline in pairs, or of the case alone; durations in seconds."""
 
     warmup_s: float | None = nullable("warm-up of case and baseline")
-    timed_s: float | None = nullable("duration of the timed rounds")
-    calls_per_round: int | None = nullable("timed calls of the case in a round")
-    latency_rounds_s: tuple[float, ...] | None = nullable("median latency of the case's calls")
+    timed_s: float = column("duration of the timed rounds")
+    calls_per_round: int = column("timed calls of the case in a round")
+    latency_rounds_s: tuple[float, ...] = column("median latency of the case's calls")
     baseline_latency_rounds_s: tuple[float, ...] | None = nullable("the same for the baseline")
     case_ran_first: tuple[bool, ...] | None = nullable("whether the case ran before the baseline")
     pace_rounds_s: tuple[float, ...] | None = nullable(

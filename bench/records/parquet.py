@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import UnionType
 from typing import Any
@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 from modescope.bench.records.columns import estimate_columns
 from modescope.bench.records.files import atomic_write
-from modescope.bench.records.results import PARTS
+from modescope.bench.records.results import Record, columns_of
 
 CLOCKS = (
     *("latency", "baseline_latency", "host", "device", "pipelined", "dispatch"),
@@ -110,17 +110,18 @@ _TYPES: dict[Any, pa.DataType] = {
 }
 
 
-def schema_of(*parts: type) -> pa.Schema:
-    """Returns a schema with a column for each field of the dataclasses `parts`, in order."""
+def schema_of(hints: Mapping[str, Any]) -> pa.Schema:
+    """Returns a schema with these columns, in order; `hints`: the type of each one's values."""
     columns = []
-    for part in parts:
-        for name, hint in typing.get_type_hints(part).items():
-            required = [one for one in typing.get_args(hint) if one is not type(None)]
-            columns.append((name, _TYPES[required[0] if isinstance(hint, UnionType) else hint]))
+    for name, hint in hints.items():
+        required = [kind for kind in typing.get_args(hint) if kind is not type(None)]
+        columns.append((name, _TYPES[required[0] if isinstance(hint, UnionType) else hint]))
     return pa.schema(columns)
 
 
-SCHEMA = pa.schema([*schema_of(*PARTS), *SUMMARY])
+SCHEMA = pa.schema(
+    [*schema_of({column.name: column.hint for column in columns_of(Record)}), *SUMMARY]
+)
 """Every column of a row in memory."""
 
 SAMPLES = tuple(

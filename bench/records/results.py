@@ -1,17 +1,20 @@
 """The result of a case: a `Record`, which is one row of a Parquet file.
 
-The fields of a record's parts are the columns, in order. The measured columns are in
-`bench.records.columns`.
+The fields of a record's parts, and of the groups of `Findings`, are the columns, in order. The
+measured columns are in `bench.records.columns`.
 """
 
 from __future__ import annotations
 
 import json
+import typing
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, field, fields, replace
+from functools import cache
+from inspect import get_annotations
 from typing import Any
 
-from modescope.bench.records import columns
+from modescope.bench.records import columns as groups
 from modescope.bench.records.caches import CACHES
 from modescope.bench.records.cases import Case, Plan, canonical_json
 from modescope.bench.records.columns import column, nullable
@@ -145,40 +148,30 @@ def _size(case: Case, name: str) -> int | None:
 
 
 @dataclass(frozen=True)
-class Findings(  # the last base class has the first columns
-    columns.CeilingRates,
-    columns.WorkCounts,
-    columns.Snapshot,
-    columns.Memory,
-    columns.Setup,
-    columns.Profiled,
-    columns.Compilations,
-    columns.GeneratedCode,
-    columns.StepParts,
-    columns.LossScaling,
-    columns.DeviceState,
-    columns.Contention,
-    columns.Calibration,
-    columns.Clocks,
-    columns.Alone,
-    columns.Rounds,
-    columns.SizeLatencies,
-    columns.FirstPass,
-    columns.ModelsOwn,
-    columns.Checks,
-):
+class Findings:
     """All measured columns, and the flags that were raised while measuring."""
 
+    checks: groups.Checks = field(default_factory=groups.Checks)
+    models_own: groups.ModelsOwn = field(default_factory=groups.ModelsOwn)
+    first_pass: groups.FirstPass = field(default_factory=groups.FirstPass)
+    size_latencies: groups.SizeLatencies = field(default_factory=groups.SizeLatencies)
+    rounds: groups.Rounds | None = None  # None: the case was not timed
+    alone: groups.Alone = field(default_factory=groups.Alone)
+    clocks: groups.Clocks = field(default_factory=groups.Clocks)
+    calibration: groups.Calibration = field(default_factory=groups.Calibration)
+    contention: groups.Contention = field(default_factory=groups.Contention)
+    device_state: groups.DeviceState = field(default_factory=groups.DeviceState)
+    loss_scaling: groups.LossScaling = field(default_factory=groups.LossScaling)
+    step_parts: groups.StepParts = field(default_factory=groups.StepParts)
+    code: groups.GeneratedCode = field(default_factory=groups.GeneratedCode)
+    compilations: groups.Compilations = field(default_factory=groups.Compilations)
+    profile: groups.Profiled = field(default_factory=groups.Profiled)
+    setup: groups.Setup = field(default_factory=groups.Setup)
+    memory: groups.Memory = field(default_factory=groups.Memory)
+    snapshot: groups.Snapshot = field(default_factory=groups.Snapshot)
+    work: groups.WorkCounts = field(default_factory=groups.WorkCounts)
+    ceilings: groups.CeilingRates = field(default_factory=groups.CeilingRates)
     flags: tuple[str, ...] = column("diagnostics raised while measuring", default=())
-
-
-def add_columns(findings: Findings, *groups: object) -> Findings:
-    """Returns a copy of `findings` with the values of `groups` (of `bench.records.columns`).
-
-    A None in a group replaces the value too.
-    """
-    values = {name: value for group in groups for name, value in vars(group).items()}
-    return replace(findings, **values)
 
 
 def add_flag(findings: Findings, flag: str) -> Findings:
@@ -188,9 +181,13 @@ def add_flag(findings: Findings, flag: str) -> Findings:
 
 def add_note(findings: Findings, names: Iterable[str], text: str | None) -> Findings:
     """Returns a copy of `findings` with `text`, if any, appended to the note columns in `names`."""
-    notes = {name: filter(None, (getattr(findings, name), text)) for name in names}
-    texts: dict[str, Any] = {name: "; ".join(parts) or None for name, parts in notes.items()}
-    return replace(findings, **texts)
+    for name in names:
+        known = vars(findings).items()
+        place, group = next((place, group) for place, group in known if hasattr(group, name))
+        note = "; ".join(filter(None, (getattr(group, name), text))) or None
+        changed: dict[str, Any] = {place: replace(group, **{name: note})}
+        findings = replace(findings, **changed)
+    return findings
 
 
 @dataclass(frozen=True)
@@ -225,13 +222,47 @@ class Record:
     findings: Findings
 
 
-PARTS = (Attempt, Work, Environment, Scheduling, Findings)
-
-
 StoredRow = Mapping[str, Any]
 """A row as it is stored: the columns of a record, and those of `bench.summary`, by name."""
 
 
-def row(record: Record) -> dict[str, Any]:
-    """Returns all columns of `record` by name."""
-    return {name: value for part in asdict(record).values() for name, value in part.items()}
+@dataclass(frozen=True)
+class Column:
+    """A column of a row, as a dataclass declares it."""
+
+    name: str
+    hint: Any  # the type of its values
+    doc: str
+    group: type  # the dataclass that declares it
+
+
+@cache
+def columns_of(kind: type) -> tuple[Column, ...]:
+    """Returns all columns of `Record`, or of one of its parts or groups, in order.
+
+    Those of a group that may be None may be null.
+    """
+    hints, found = typing.get_type_hints(kind), list[Column]()
+    for place in fields(kind):
+        hint = hints[place.name]
+        if "doc" in place.metadata:
+            group = next(base for base in kind.__mro__ if place.name in get_annotations(base))
+            found.append(Column(place.name, hint, place.metadata["doc"], group))
+            continue
+        group, *nothing = typing.get_args(hint) or (hint,)
+        columns = columns_of(group)
+        found += (replace(each, hint=each.hint | None) for each in columns) if nothing else columns
+    return tuple(found)
+
+
+def row(part: Any) -> dict[str, Any]:
+    """Returns all columns of a record, or of one of its parts or groups, by name, in order."""
+    kind: type = type(part)
+    values: dict[str, Any] = dict.fromkeys(column.name for column in columns_of(kind))
+    for place in fields(part):
+        value = getattr(part, place.name)
+        if "doc" in place.metadata:
+            values[place.name] = value
+        elif value is not None:
+            values |= row(value)
+    return values

@@ -6,9 +6,10 @@ import math
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 from modescope.bench.records.cases import TOLERANCE, Variant
+from modescope.bench.records.columns import LossScaling
 from modescope.bench.steps.outputs import Outputs
 from modescope.bench.steps.subject import Built, Subject
 
@@ -144,11 +145,11 @@ def parameter(place: str) -> str:
 class StateCheck:
     """The result of checking how a step handles its own state, such as a loss scale.
 
-    `reason` says what is wrong; None: nothing. `columns` are what was found, for the row.
+    `reason` says what is wrong; None: nothing.
     """
 
-    reason: str | None = None  # what is wrong
-    columns: dict[str, Any] = field(default_factory=dict)  # of `bench.records.results.Findings`
+    reason: str | None = None
+    scaling: LossScaling | None = None  # what was found; None: the step scales no loss
 
 
 class Check(Protocol):

@@ -262,7 +262,16 @@ def _like(tensor: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
 
 
 StepPart = tuple[str, Callable[[Any], Any]]
-"""A part of a step: the column of its time, and a function of the previous part's result."""
+"""A part of a step: its name (forward, backward, optimizer or scaler), and a function of the
+previous part's result."""
+
+
+@dataclass(frozen=True)
+class StateSizes:
+    """Bytes of what steps change, for the columns of `bench.records.columns.Memory`."""
+
+    gradient_bytes: int | None = None
+    optimizer_bytes: int | None = None
 
 
 class State:
@@ -292,9 +301,9 @@ class State:
         """Returns a note on the times of `parts`; None if there is none."""
         return None
 
-    def sizes(self) -> dict[str, Any]:
-        """Returns sizes of the state in bytes; keys are columns (see `bench.records.columns`)."""
-        return {}
+    def sizes(self) -> StateSizes:
+        """Returns the sizes of the state."""
+        return StateSizes()
 
     def leave_device(self) -> None:
         """Moves modescope's own copies out of the device's memory."""

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, get_type_hints
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -122,7 +122,7 @@ def publish(folder: Path, context: RunContext, page: str, rows: Sequence[Any]) -
     page_path, rows_path = folder / f"{name}.md", folder / f"{name}.parquet"
     page_path.write_text(page, encoding="utf-8")
     kinds = [*dict.fromkeys(map(type, rows)), RunContext]
-    schema = pa.unify_schemas([parquet.schema_of(kind) for kind in kinds])
+    schema = pa.unify_schemas([parquet.schema_of(get_type_hints(kind)) for kind in kinds])
     records = [asdict(row) | asdict(context) for row in rows]
     pq.write_table(pa.Table.from_pylist(records, schema=schema), rows_path, compression="zstd")
     return page_path, rows_path

@@ -10,6 +10,7 @@ import pytest
 from modescope.analysis import compact, load, table
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.parquet import SCHEMA
+from tests.helpers.findings import rounds_of
 from tests.helpers.studies import cpu_sweep, record, save
 
 
@@ -23,7 +24,7 @@ def test_rows_are_in_order_of_start_with_all_their_flags(tmp_path: Path) -> None
     assert list(runs["flags"]) == [[], ["drift", "bimodal"]]
     stored = load.samples(tmp_path)
     assert list(stored.columns) == SCHEMA.names
-    assert tuple(stored["latency_rounds_s"][1]) == late.findings.latency_rounds_s
+    assert tuple(stored["latency_rounds_s"][1]) == rounds_of(late.findings).latency_rounds_s
 
 
 def test_left_out_files_are_named_in_warnings(

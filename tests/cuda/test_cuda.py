@@ -24,6 +24,7 @@ from modescope.bench.steps.phases import ONE_CALL
 from modescope.bench.sweep import host, isolation
 from modescope.bench.timing import timers
 from tests.helpers.child_runs import findings_in_child
+from tests.helpers.findings import rounds_of
 from tests.helpers.probe_models import (
     EAGER,
     PRESETS,
@@ -128,22 +129,22 @@ def test_every_mode_is_in_effect(name: str, tmp_path: Path) -> None:
     )
     found = findings_in_child(asked, smoke(), tmp_path)
     check_launches(found, mode)
-    assert found.seen_grad == mode.grad
-    assert found.seen_autocast == ("bfloat16" if mode.autocast else "none")
-    assert found.seen_weight_dtype == "float32"
-    assert found.in_effect, found.in_effect_note
-    assert found.recompiles == 0
-    assert len(found.latency_rounds_s) == len(found.baseline_latency_rounds_s)
+    assert found.checks.seen_grad == mode.grad
+    assert found.checks.seen_autocast == ("bfloat16" if mode.autocast else "none")
+    assert found.checks.seen_weight_dtype == "float32"
+    assert found.checks.in_effect, found.checks.in_effect_note
+    assert found.checks.recompiles == 0
+    assert len(rounds_of(found).latency_rounds_s) == len(rounds_of(found).baseline_latency_rounds_s)
 
 
 def check_launches(found: Findings, mode: Mode) -> None:
     if backends.replays_graphs(mode):
-        assert found.graph_launches >= 1
+        assert found.checks.graph_launches >= 1
     else:
-        assert not found.graph_launches  # None: the mode launches no graph
-    assert (found.graphs > 0) == (mode.compile != "none")
+        assert not found.checks.graph_launches  # None: the mode launches no graph
+    assert (found.checks.graphs > 0) == (mode.compile != "none")
     if backends.autotunes(mode):
-        assert found.autotuned > 0
+        assert found.checks.autotuned > 0
 
 
 REPLAYING = [
@@ -225,12 +226,12 @@ def test_dispatch_is_at_most_the_host_time(axes: dict[str, Any]) -> None:
     """An empty batch goes through the same layers and launches less."""
     found = found_by_a_run(axes, HOST_BOUND)
     if axes not in ({}, {"compile": "default"}):
-        assert found.dispatch_rounds_s is None
-        assert found.dispatch_note == "the captured graph of an empty batch is empty"
+        assert found.clocks.dispatch_rounds_s is None
+        assert found.clocks.dispatch_note == "the captured graph of an empty batch is empty"
         return
-    assert found.dispatch_note == (dispatch.NO_LAUNCHES if axes else None)
-    dispatch_s = statistics.median(found.dispatch_rounds_s)
-    assert 0 < dispatch_s < 1.05 * statistics.median(found.host_rounds_s)
+    assert found.clocks.dispatch_note == (dispatch.NO_LAUNCHES if axes else None)
+    dispatch_s = statistics.median(found.clocks.dispatch_rounds_s)
+    assert 0 < dispatch_s < 1.05 * statistics.median(found.clocks.host_rounds_s)
 
 
 @pytest.mark.parametrize(
@@ -247,22 +248,22 @@ def test_the_clocks_of_a_run_agree(axes: dict[str, Any], shape_json: str) -> Non
     Or 5 us: after waiting, the caches of the host are colder.
     """
     found = found_by_a_run(axes, shape_json)
-    assert found.device_note is None
-    assert 1 <= found.device_calls <= found.device_calls_wanted
-    assert len(found.device_clock_hz) == 2  # before warm-up and after timing
+    assert found.clocks.device_note is None
+    assert 1 <= found.clocks.device_calls <= found.clocks.device_calls_wanted
+    assert len(found.device_state.device_clock_hz) == 2  # before warm-up and after timing
     latency_s, host_s, device_s, pipelined_s = (
         statistics.median(rounds)
         for rounds in (
-            found.clocks_latency_rounds_s,
-            found.host_rounds_s,
-            found.device_rounds_s,
-            found.pipelined_rounds_s,
+            found.clocks.clocks_latency_rounds_s,
+            found.clocks.host_rounds_s,
+            found.clocks.device_rounds_s,
+            found.clocks.pipelined_rounds_s,
         )
     )
     assert (device_s > host_s) == (shape_json == DEVICE_BOUND)
     assert pipelined_s == pytest.approx(max(host_s, device_s), rel=0.05, abs=5e-6)
     assert latency_s >= 0.95 * max(host_s, device_s)
-    assert latency_s <= 1.05 * (host_s + device_s + found.synchronize_s) + 5e-6
+    assert latency_s <= 1.05 * (host_s + device_s + found.calibration.synchronize_s) + 5e-6
 
 
 def test_a_step_that_waits_for_the_device_has_no_device_time(device: Hardware) -> None:
@@ -291,9 +292,9 @@ def test_tf32_is_in_effect_and_differs_from_fp32(device: Hardware) -> None:
         result = runner.run(silent, asked, smoke())
         assert result.status == "ok"
         found[dtype] = result.findings
-    assert found["fp32"].matmul_precision == "highest"
-    assert found["tf32"].matmul_precision == "high"
-    assert found["tf32"].error > 10 * found["fp32"].error
+    assert found["fp32"].checks.matmul_precision == "highest"
+    assert found["tf32"].checks.matmul_precision == "high"
+    assert found["tf32"].checks.error > 10 * found["fp32"].checks.error
 
 
 @pytest.mark.parametrize("mode", ["eager", "compile", "reduce-overhead"])

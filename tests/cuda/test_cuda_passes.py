@@ -36,7 +36,11 @@ def chain(mode: str) -> Case:
 def found(mode: str, plan: Plan) -> Findings:
     result = runner.run(silent, chain(mode), plan, RUN_ID)
     assert (result.status, result.reason) == ("ok", None)
-    notes = (result.findings.profile_note, result.findings.memory_note, result.findings.work_note)
+    notes = (
+        result.findings.profile.profile_note,
+        result.findings.memory.memory_note,
+        result.findings.work.work_note,
+    )
     assert not any("failed" in note for note in notes if note)
     return result.findings
 
@@ -54,12 +58,12 @@ def test_kernels_and_launches_of_each_mode(
     mode: str, kernels: int, launches: int, graph_launches: int, plan: Plan
 ) -> None:
     seen = found(mode, plan)
-    assert (seen.kernels, seen.launches) == (kernels, launches)
-    assert seen.graph_launches == graph_launches
-    assert (seen.copies, seen.fills) == (0, 0)
-    assert seen.launch_delay_s > 0
-    assert 0 < seen.device_busy_s <= seen.profiled_span_s
-    assert (seen.generated_kernels is None) == (not mode.startswith("compile"))
+    assert (seen.profile.kernels, seen.profile.launches) == (kernels, launches)
+    assert seen.checks.graph_launches == graph_launches
+    assert (seen.profile.copies, seen.profile.fills) == (0, 0)
+    assert seen.profile.launch_delay_s > 0
+    assert 0 < seen.profile.device_busy_s <= seen.profile.profiled_span_s
+    assert (seen.code.generated_kernels is None) == (not mode.startswith("compile"))
 
 
 def test_trace_and_snapshot_files_are_written(plan: Plan) -> None:
@@ -67,7 +71,10 @@ def test_trace_and_snapshot_files_are_written(plan: Plan) -> None:
     folder = plan.study_folder / "traces"
     names = sorted(path.name for path in folder.iterdir())
     assert names == [f"{RUN_ID}.json.gz", f"{RUN_ID}.pickle"]
-    assert (seen.trace, seen.snapshot, seen.snapshot_note) == (*names, None)
+    assert (seen.profile.trace, seen.snapshot.snapshot, seen.snapshot.snapshot_note) == (
+        *names,
+        None,
+    )
     trace = json.loads(gzip.decompress((folder / names[0]).read_bytes()))
     assert [step.launches for step in facts.read(trace)] == [OPS] * 5
     snapshot = pickle.loads((folder / names[1]).read_bytes())
@@ -78,5 +85,5 @@ def test_trace_and_snapshot_files_are_written(plan: Plan) -> None:
 def test_eager_bytes_count_the_traffic_of_every_operator(plan: Plan) -> None:
     """Each operator of the chain reads and writes the tensor; compiled code does it once."""
     seen = found("compile", plan)
-    assert seen.bytes_accessed == seen.least_bytes
-    assert seen.eager_bytes >= OPS * 2 * 4 * (4 * 16)
+    assert seen.code.bytes_accessed == seen.work.least_bytes
+    assert seen.work.eager_bytes >= OPS * 2 * 4 * (4 * 16)

@@ -36,6 +36,7 @@ from tests.helpers.captured_training import (
     values,
 )
 from tests.helpers.child_runs import findings_in_child
+from tests.helpers.findings import rounds_of
 from tests.helpers.made_up_records import MODEL
 from tests.helpers.probe_models import EAGER, PRESETS, case, preset, smoke, variant
 
@@ -217,22 +218,22 @@ def test_graphs_of_forward_and_backward_pass_the_check_and_take_effect(tmp_path:
     asked, mode = of_training("cuda-graph", "adamw", capture="forward_backward")
     found = measured(asked, tmp_path, profile=True)
     check(found, mode)
-    assert found.graph_launches == 2
-    assert found.saved_activation_bytes is None
+    assert found.checks.graph_launches == 2
+    assert found.memory.saved_activation_bytes is None
     plain, _ = of_training("eager", "adamw")
-    assert found.flops == measured(plain, tmp_path, profile=True).flops > 0
+    assert found.work.flops == measured(plain, tmp_path, profile=True).work.flops > 0
 
 
 def check(found: Findings, mode: Mode) -> None:
-    assert found.seen_grad == "enabled"
-    assert found.seen_autocast == ("bfloat16" if mode.autocast else "none")
-    assert found.in_effect, found.in_effect_note
-    assert ((found.graph_launches or 0) >= 1) == backends.replays_graphs(mode)
-    assert found.recompiles == 0
-    assert found.error <= found.error_limit
-    assert len(found.latency_rounds_s) == len(found.baseline_latency_rounds_s)
-    assert found.gradient_bytes == found.weights_bytes
-    assert found.loss_scale is None
+    assert found.checks.seen_grad == "enabled"
+    assert found.checks.seen_autocast == ("bfloat16" if mode.autocast else "none")
+    assert found.checks.in_effect, found.checks.in_effect_note
+    assert ((found.checks.graph_launches or 0) >= 1) == backends.replays_graphs(mode)
+    assert found.checks.recompiles == 0
+    assert found.checks.error <= found.checks.error_limit
+    assert len(rounds_of(found).latency_rounds_s) == len(rounds_of(found).baseline_latency_rounds_s)
+    assert found.memory.gradient_bytes == found.memory.weights_bytes
+    assert found.loss_scaling.loss_scale is None
 
 
 @pytest.mark.parametrize(
@@ -251,9 +252,11 @@ def test_a_scaled_loss_passes_the_check_in_every_mode(
     asked, mode = of_training(name, "adamw", **options)
     half = replace(asked, variant=Variant(replace(mode, autocast=True), "fp16"))
     found = measured(half, tmp_path)
-    assert found.overflow_skipped
-    assert 0 < found.loss_scale <= 2**16
-    assert found.in_effect, found.in_effect_note
-    assert found.error <= found.error_limit
+    assert found.loss_scaling.overflow_skipped
+    assert 0 < found.loss_scaling.loss_scale <= 2**16
+    assert found.checks.in_effect, found.checks.in_effect_note
+    assert found.checks.error <= found.checks.error_limit
     asks = options.get("implementation") != "fused"
-    assert (found.device_rounds_s is None) == asks  # a step that waits inside cannot be queued
+    assert (
+        found.clocks.device_rounds_s is None
+    ) == asks  # a step that waits inside cannot be queued

@@ -14,6 +14,7 @@ from modescope.bench.devices.devices import Hardware
 from modescope.bench.records.cases import Model, Training, Variant
 from modescope.bench.records.environment import TF32_CAPABILITY
 from modescope.bench.steps import fp32_products
+from tests.helpers.findings import rounds_of
 from tests.helpers.probe_models import EAGER, case, silent, smoke
 
 pytestmark = [pytest.mark.cuda, pytest.mark.usefixtures("restored_settings")]
@@ -36,11 +37,11 @@ def test_the_link_measures_tf32_against_fp32(trains: bool) -> None:
     result = runner.run(silent, asked, smoke())
     assert result.status == "ok", result.reason
     found = result.findings
-    assert (found.in_effect, found.in_effect_note) == (True, None)
+    assert (found.checks.in_effect, found.checks.in_effect_note) == (True, None)
     assert "baseline_not_in_effect" not in found.flags
-    assert found.baseline_latency_rounds_s
-    assert found.error > 10 * found.baseline_error
-    assert (found.settings_in_calls, found.matmul_precision) == (None, "high")
+    assert rounds_of(found).baseline_latency_rounds_s
+    assert found.checks.error > 10 * found.checks.baseline_error
+    assert (found.models_own.settings_in_calls, found.checks.matmul_precision) == (None, "high")
 
 
 def _layers() -> dict[str, tuple[nn.Module, Tensor]]:

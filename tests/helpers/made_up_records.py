@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import fields, replace
-from typing import Any
+from typing import Any, get_args
 
 from modescope.bench.records.cases import Budget, Case, Mode, Model, Plan, Variant
 from modescope.bench.records.environment import DeviceFacts
-from modescope.bench.records.results import PARTS, Record
+from modescope.bench.records.results import Column, Record, columns_of
+from tests.helpers.findings import assemble
 
 CPU = DeviceFacts("cpu", "Some CPU")
 H100 = DeviceFacts("cuda", "NVIDIA H100", (9, 0), 80 * 2**30)
@@ -72,14 +73,15 @@ def plan(**given: Any) -> Plan:
 def record(run_id: str = "run", **given: Any) -> Record:
     """A record with these columns given, and a value of its type in every other column."""
     columns = {"run_id": run_id, "status": "ok", **given}
-    parts = [
-        part(kind, **{f.name: columns[f.name] for f in fields(kind) if f.name in columns})
-        for kind in PARTS
-    ]
-    return Record(*parts)
+
+    def value(column: Column) -> Any:
+        return columns.get(column.name, getattr(part(column.group), column.name))
+
+    made: Record = assemble(Record, value)
+    return made
 
 
 def blank_record(run_id: str = "run") -> Record:
     """A record with None in every column that may be None."""
-    columns = [field for kind in PARTS for field in fields(kind)]
-    return record(run_id, **{f.name: None for f in columns if str(f.type).endswith(" | None")})
+    nullable = [one.name for one in columns_of(Record) if type(None) in get_args(one.hint)]
+    return record(run_id, **dict.fromkeys(nullable))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import MISSING, fields
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -12,8 +11,9 @@ import numpy as np
 
 from modescope.bench.records import parquet, results
 from modescope.bench.records.cases import canonical_json
-from modescope.bench.records.results import PARTS, SCHEMA_VERSION, Findings, Record
+from modescope.bench.records.results import SCHEMA_VERSION, Findings, Record, columns_of
 from modescope.bench.summary import summary
+from tests.helpers.findings import with_defaults
 
 # preset -> grad, autocast, compile, graph (as resolved for inference)
 MODES = {
@@ -135,7 +135,8 @@ def record(
         "profiled_latency_rounds_s": (latency_s,) * ROUNDS_OF_CLOCKS,
         "profiled_pace_s": PACE_S,
     }
-    return _assemble(values | columns)
+    made: Record = with_defaults(Record, values | columns)
+    return made
 
 
 def _step(columns: dict[str, Any]) -> str:
@@ -223,25 +224,8 @@ def cuda_clocks(
 
 def not_measured(mode: str, status: str, reason: str, **columns: Any) -> Record:
     """A run that ended with `status`, and so without any measured column."""
-    nothing = {field.name: None for field in fields(Findings) if field.name != "flags"}
+    nothing = {one.name: None for one in columns_of(Findings) if one.name != "flags"}
     return record(mode, **{**nothing, "status": status, "reason": reason, **columns})
-
-
-def _assemble(values: dict[str, Any]) -> Record:
-    """The record with these columns; all others have their default, or else None."""
-    known = {field.name for part in PARTS for field in fields(part)}
-    if unknown := values.keys() - known:
-        raise TypeError(f"no such column: {', '.join(sorted(unknown))}")
-    parts: list[Any] = [part(**_arguments(part, values)) for part in PARTS]
-    return Record(*parts)
-
-
-def _arguments(part: type, values: dict[str, Any]) -> dict[str, Any]:
-    return {
-        field.name: values.get(field.name)
-        for field in fields(part)
-        if field.name in values or field.default is MISSING
-    }
 
 
 def save(records: Iterable[Record], study: Path, summarised: bool = True) -> Path:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from modescope.bench.records.cases import Case, Model, Plan
+from modescope.bench.records.columns import Checks, Rounds
 from modescope.bench.records.environment import DeviceFacts, Environment, Host
 from modescope.bench.records.results import Findings, Result
 from modescope.bench.sweep.isolation import ChildOutcome
@@ -62,11 +63,11 @@ class World:
         spread = 1 + 1e-3 * random.Random(len(self.measured)).random()
         times = tuple(1e-4 * spread * (1 + 1e-5 * i) for i in range(12))
         slower = self.slower.get(case.variant.mode.name, 1.0)
-        findings = Findings(
+        rounds = Rounds(
+            timed_s=1.0,
+            calls_per_round=1,
             latency_rounds_s=tuple(slower * time for time in times),
             baseline_latency_rounds_s=times,
-            in_effect=True,
-            error=1e-7,
-            error_limit=1e-5,
         )
+        findings = Findings(Checks(in_effect=True, error=1e-7, error_limit=1e-5), rounds=rounds)
         return Result(self.status, self.reason, findings if self.status == "ok" else Findings())

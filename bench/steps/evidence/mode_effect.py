@@ -13,6 +13,7 @@ import torch
 
 from modescope.bench.devices.devices import Hardware, Step
 from modescope.bench.records.cases import Mode, Variant, canonical_json
+from modescope.bench.records.columns import Checks
 from modescope.bench.steps import axes, backends, compiler, fp32_products
 from modescope.bench.steps.backends import Compiled
 from modescope.bench.steps.modes import weight_dtype
@@ -70,14 +71,14 @@ class GraphBreaks:
     sites: tuple[Site, ...]  # in order of occurrence, each once; a line may have several
     in_eager: tuple[str, ...]  # functions left to Python, as a whole or from a break on
 
-    @property
-    def columns(self) -> dict[str, Any]:
-        """The breaks as a dict of columns (`bench.records.columns.Checks`)."""
-        return {
-            "graph_breaks": len(self.sites),
-            "graph_break_reasons": canonical_json([asdict(site) for site in self.sites]),
-            "eager_functions": canonical_json(self.in_eager),
-        }
+    def add_to(self, checks: Checks) -> Checks:
+        """Returns `checks` with the columns of the breaks."""
+        return replace(
+            checks,
+            graph_breaks=len(self.sites),
+            graph_break_reasons=canonical_json([asdict(site) for site in self.sites]),
+            eager_functions=canonical_json(self.in_eager),
+        )
 
 
 def breaks_summary(sites: Sequence[Site]) -> str:
@@ -100,16 +101,16 @@ class Observed:
     weight_dtype: str  # all floating ones, such as "bfloat16, float64"; "none" without weights
     products: str | None = None
 
-    @property
-    def columns(self) -> dict[str, Any]:
-        """This as a dict of columns (`bench.records.columns.Checks`)."""
+    def add_to(self, checks: Checks) -> Checks:
+        """Returns `checks` with the columns of what was seen."""
         others = {name: self.axes[name] for name in axes.settings()}
-        return {
-            "seen_grad": self.axes["grad"],
-            "seen_autocast": self.axes["autocast"],
-            "seen_weight_dtype": self.weight_dtype,
-            "seen_axes": canonical_json(others) if others else None,
-        }
+        return replace(
+            checks,
+            seen_grad=self.axes["grad"],
+            seen_autocast=self.axes["autocast"],
+            seen_weight_dtype=self.weight_dtype,
+            seen_axes=canonical_json(others) if others else None,
+        )
 
 
 def read_compiled() -> Compiled:
@@ -278,14 +279,20 @@ class Facts:
 
 @dataclass(frozen=True)
 class ModeEffect:
-    """Whether a mode took effect, as columns.
-
-    `in_effect_note` is None if there is nothing to say; `graph_launches` is as in `Facts`.
-    """
+    """Whether a mode took effect."""
 
     in_effect: bool
-    in_effect_note: str | None  # what torch ran instead, or what to know about the mode
-    graph_launches: int | None
+    note: str | None  # what torch ran instead, or what to know about the mode, if anything
+    graph_launches: int | None  # as in `Facts`
+
+    def add_to(self, checks: Checks) -> Checks:
+        """Returns `checks` with the columns of the effect."""
+        return replace(
+            checks,
+            in_effect=self.in_effect,
+            in_effect_note=self.note,
+            graph_launches=self.graph_launches,
+        )
 
 
 def effect(facts: Facts) -> ModeEffect:

@@ -17,7 +17,7 @@ from torch.optim import Optimizer
 
 from modescope.bench.devices.allocators import storage_bytes
 from modescope.bench.records.cases import IMPLEMENTATIONS, OPTIMIZERS, Mode, Training
-from modescope.bench.steps.subject import Built, State, StepPart
+from modescope.bench.steps.subject import Built, State, StateSizes, StepPart
 
 FIRST_SCALE = 2.0**16  # of the loss: GradScaler's default
 
@@ -181,33 +181,30 @@ class Trainer(State):
 
     def parts(self) -> tuple[StepPart, ...]:
         """Returns the parts of `step` that are timed, in order."""
-        clear: StepPart = ("optimizer_rounds_s", lambda loss: self.clear())
-        forward: StepPart = ("forward_rounds_s", lambda loss: self.forward())
-        backward: StepPart = ("backward_rounds_s", lambda loss: loss.backward())
+        clear: StepPart = ("optimizer", lambda loss: self.clear())
+        forward: StepPart = ("forward", lambda loss: self.forward())
+        backward: StepPart = ("backward", lambda loss: loss.backward())
         scaler, optimizer = self.scaler, self.optimizer
         if scaler is None:
-            return clear, forward, backward, ("optimizer_rounds_s", lambda loss: optimizer.step())
-        unscale: StepPart = ("scaler_rounds_s", lambda loss: scaler.unscale_(optimizer))
+            return clear, forward, backward, ("optimizer", lambda loss: optimizer.step())
+        unscale: StepPart = ("scaler", lambda loss: scaler.unscale_(optimizer))
         return (
             clear,
             forward,
-            ("scaler_rounds_s", scaler.scale),
+            ("scaler", scaler.scale),
             backward,
             *(() if unscales(optimizer) else (unscale,)),
-            ("optimizer_rounds_s", lambda loss: scaler.step(optimizer)),
-            ("scaler_rounds_s", lambda loss: scaler.update()),
+            ("optimizer", lambda loss: scaler.step(optimizer)),
+            ("scaler", lambda loss: scaler.update()),
         )
 
     def parts_note(self) -> str | None:
         """Returns a note if the optimizer's time includes unscaling gradients, else None."""
         return FUSED_UNSCALES if self.scaler and unscales(self.optimizer) else None
 
-    def sizes(self) -> dict[str, Any]:
+    def sizes(self) -> StateSizes:
         """Returns the bytes of gradients and of the optimizer's state."""
-        return {
-            "gradient_bytes": storage_bytes(self.gradients()),
-            "optimizer_state_bytes": storage_bytes(self.tensors()),
-        }
+        return StateSizes(storage_bytes(self.gradients()), storage_bytes(self.tensors()))
 
     def leave_device(self) -> None:
         """Moves the initial state to the host, from where restoring it is slow."""

@@ -14,6 +14,7 @@ import torch
 
 from modescope.bench.devices.devices import Hardware
 from modescope.bench.records.cases import ROUNDING_FACTOR, SCALE_FACTOR, TOLERANCE, Mode, Variant
+from modescope.bench.records.columns import LossScaling
 from modescope.bench.steps import examination, modes
 from modescope.bench.steps.checks import (
     LEAST_SCALE,
@@ -242,8 +243,8 @@ class TrainingCheck(Check):
         if trainer.scaler is None:
             return StateCheck()
         skips = skips_overflow(built)
-        columns = {"loss_scale": trainer.start.scale, "overflow_skipped": skips}
-        return StateCheck(MISSED if skips is False else None, columns)
+        scaling = LossScaling(trainer.start.scale, skips)
+        return StateCheck(MISSED if skips is False else None, scaling)
 
 
 def _outcome(

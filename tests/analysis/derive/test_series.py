@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from modescope.analysis.derive.series import Grid, Line, Series, grids, series
-from modescope.bench.records.results import Record
+from modescope.bench.records.results import Findings, Record, row
 from tests.helpers.drawings import rows_of, series_of
+from tests.helpers.findings import with_defaults
 from tests.helpers.studies import (
     SERIES,
     at_size,
@@ -92,13 +93,13 @@ def test_slopes_compare_processes_at_equal_pace(tmp_path: Path) -> None:
 
 def _slower(slowdown: float, one: Record) -> Record:
     """The record of the same process on a machine that ran at 1 ÷ `slowdown` of its speed."""
-    timed = {name: each for name, each in vars(one.findings).items() if name.endswith("_rounds_s")}
-    slower: dict[str, Any] = {
+    columns = row(one.findings)
+    slower = {
         name: tuple(slowdown * second for second in seconds)
-        for name, seconds in timed.items()
-        if seconds is not None
+        for name, seconds in columns.items()
+        if name.endswith("_rounds_s") and seconds is not None
     }
-    return replace(one, findings=replace(one.findings, **slower))
+    return replace(one, findings=with_defaults(Findings, columns | slower))
 
 
 def _grids(folder: Path, records: Sequence[Record]) -> list[Grid]:

@@ -15,6 +15,7 @@ from modescope.bench.records.results import Findings
 from modescope.bench.steps import fp32_products
 from modescope.bench.steps.evidence import mode_effect
 from tests.helpers import unusual_models
+from tests.helpers.findings import rounds_of
 from tests.helpers.probe_models import (
     BASELINE,
     EAGER,
@@ -59,10 +60,10 @@ def test_every_call_of_either_side_is_made_with_its_own_setting(
     monkeypatch.setattr(torch.nn.Linear, "forward", watched)
     found = run(asked)
     assert seen == {"tf32": {"tf32"}, "fp32": {"fp32"}}
-    assert found.baseline_latency_rounds_s
-    assert (found.in_effect, found.in_effect_note) == (True, None)
-    assert found.matmul_precision == ("high" if asked.variant.dtype == "tf32" else "highest")
-    assert (found.settings_put_back, found.settings_in_calls) == (None, None)
+    assert rounds_of(found).baseline_latency_rounds_s
+    assert (found.checks.in_effect, found.checks.in_effect_note) == (True, None)
+    assert found.checks.matmul_precision == ("high" if asked.variant.dtype == "tf32" else "highest")
+    assert (found.models_own.settings_put_back, found.models_own.settings_in_calls) == (None, None)
 
 
 def test_the_setting_is_made_outside_of_what_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,7 +85,7 @@ def test_a_setting_that_is_never_made_is_found(monkeypatch: pytest.MonkeyPatch) 
     """The link without the switch: the baseline ran in tf32, so nothing was compared."""
     monkeypatch.setattr(fp32_products, "switched", lambda step, dtype: step)
     found = run(LINK)
-    assert (found.in_effect, found.baseline_latency_rounds_s) == (True, None)
+    assert (found.checks.in_effect, rounds_of(found).baseline_latency_rounds_s) == (True, None)
     assert "baseline_not_in_effect" in found.flags
 
 
@@ -94,15 +95,15 @@ def test_tf32_that_is_never_set_is_not_in_effect(monkeypatch: pytest.MonkeyPatch
     torch.backends.cudnn.allow_tf32 = False
     for asked in (LINK, case(model(linear), TF32, TF32)):
         found = run(asked)
-        assert found.in_effect is False
-        assert found.in_effect_note == "fp32 was multiplied in fp32 instead of tf32"
+        assert found.checks.in_effect is False
+        assert found.checks.in_effect_note == "fp32 was multiplied in fp32 instead of tf32"
 
 
 def test_a_model_that_multiplies_in_fp32_by_itself_is_not_in_effect_in_tf32() -> None:
     target = f"{unusual_models.__name__}:multiplies_in_fp32"
     found = run(case(Model(f"custom:{target}", target), TF32, BASELINE))
-    assert found.in_effect is False
-    assert "instead of tf32" in str(found.in_effect_note)
+    assert found.checks.in_effect is False
+    assert "instead of tf32" in str(found.checks.in_effect_note)
 
 
 def test_a_change_makes_compiled_code_compile_again() -> None:

@@ -108,20 +108,24 @@ def test_errors_that_eager_or_rounding_has_are_accepted(
 ) -> None:  # fmt: skip
     check = Known(deviation(eager), deviation(*mode), by_rounding)
     found = judged(check)
-    assert (found.checked, found.error, found.eager_error) == (checked, mode[0], eager)
-    assert limit is None or found.error_limit == limit
-    assert found.checked_note is None if by is None else by in found.checked_note
+    assert (found.checks.checked, found.checks.error, found.checks.eager_error) == (
+        checked,
+        mode[0],
+        eager,
+    )
+    assert limit is None or found.checks.error_limit == limit
+    assert found.checks.checked_note is None if by is None else by in found.checks.checked_note
     assert by is not None or not check.reads_rounding
     if by_rounding is LENIENT:
-        assert (found.scale_error, found.scale_error_limit) == (0.02, 0.03)
+        assert (found.checks.scale_error, found.checks.scale_error_limit) == (0.02, 0.03)
 
 
 def test_on_calmer_batches_the_errors_and_the_limit_are_of_these(judged: Judged) -> None:
     calmer = Known(deviation(2e-4), deviation(5e-4), None)
     check = Known(deviation(SMALL), deviation(LARGE), CALM, calmer=calmer)
     found = judged(check)
-    assert (found.eager_error, found.error) == (2e-4, 5e-4)
-    assert found.error_limit == accepted_error(2e-4, "fp32")
+    assert (found.checks.eager_error, found.checks.error) == (2e-4, 5e-4)
+    assert found.checks.error_limit == accepted_error(2e-4, "fp32")
 
 
 @pytest.mark.parametrize(
@@ -156,11 +160,13 @@ def test_the_user_may_accept_an_error_of_any_kind(
     """Also where eager is no standard; below the limit it changes nothing."""
     check = Known(deviation(eager), deviation(LARGE, 0.02), CALM)
     found = judged(check, max_error=LARGE)
-    assert found.checked == "exact"
-    assert found.error_limit == pytest.approx(limit, rel=0.1)
+    assert found.checks.checked == "exact"
+    assert found.checks.error_limit == pytest.approx(limit, rel=0.1)
     with pytest.raises(Ended, match=r"max_error=0\.003 "):
         judged(check, max_error=LARGE / 2)
-    assert judged(Known(deviation(SMALL), deviation(2 * SMALL), CALM), SMALL).checked == "exact"
+    assert (
+        judged(Known(deviation(SMALL), deviation(2 * SMALL), CALM), SMALL).checks.checked == "exact"
+    )
     with pytest.raises(Ended) as ended:
         judged(Known(deviation(SMALL), deviation(math.nan), CALM), max_error=1e9)
     assert "max_error" not in ended.value.result.reason, "not a number"
@@ -173,7 +179,11 @@ def test_of_several_checks_the_larger_errors_count() -> None:
     found = judge.judge(MODE, Findings())
     check.mode = deviation(SMALL, 2e-5)
     found = judge.judge(MODE, found)
-    assert (found.error, found.error_place, found.scale_error) == (LARGE, WEIGHT, 5e-5)
+    assert (found.checks.error, found.checks.error_place, found.checks.scale_error) == (
+        LARGE,
+        WEIGHT,
+        5e-5,
+    )
 
 
 @pytest.mark.parametrize(("of_case", "of_baseline", "right"),

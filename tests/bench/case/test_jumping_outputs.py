@@ -58,18 +58,26 @@ def test_what_rounding_does_in_float64_too_is_explained_and_counts_as_not_checke
         result = judged(name, AMP, seed=seed)
         assert result.status == "ok", result.reason
         found = result.findings
-        if name == "gated" and found.checked == "exact":  # as close as eager
+        if name == "gated" and found.checks.checked == "exact":  # as close as eager
             continue
-        assert (found.checked, found.error, found.error_place) == ("not", None, None)
-        assert "explained by rounding" in found.checked_note
-        assert "output" in found.checked_note.partition("bf16")[2]
+        assert (found.checks.checked, found.checks.error, found.checks.error_place) == (
+            "not",
+            None,
+            None,
+        )
+        assert "explained by rounding" in found.checks.checked_note
+        assert "output" in found.checks.checked_note.partition("bf16")[2]
 
 
 @pytest.mark.parametrize("name", ["boxes", "mask", "labels", "best", "gated"])
 def test_where_nothing_jumps_the_check_is_exact(name: str, judged: Callable[..., Result]) -> None:
     found = judged(name, FP32).findings
-    assert (found.checked, found.checked_note, found.unchecked_outputs) == ("exact", None, None)
-    assert found.error < 1e-6
+    assert (found.checks.checked, found.checks.checked_note, found.checks.unchecked_outputs) == (
+        "exact",
+        None,
+        None,
+    )
+    assert found.checks.error < 1e-6
 
 
 def rows(number: int) -> Change:
@@ -105,16 +113,16 @@ def test_a_wrong_program_is_found(fault: str, judged: Callable[..., Result]) -> 
     for seed in range(3):
         result = judged(name, asked, change, seed)
         assert result.status == "wrong_result"
-        assert "max_error" not in (result.reason or "") or result.findings.error <= 0.1
+        assert "max_error" not in (result.reason or "") or result.findings.checks.error <= 0.1
         assert "inf" not in (result.reason or "").replace("information", "")
 
 
 def test_a_smooth_output_beside_one_that_jumps_is_checked(judged: Callable[..., Result]) -> None:
     found = judged("boxes_beside_all", AMP).findings
-    assert (found.checked, found.unchecked_outputs) == ("exact", "output [0]")
-    assert "explained by rounding" in found.checked_note
-    assert 0 < found.error < found.error_limit < 0.02
-    assert found.error_place == "output [1]"
+    assert (found.checks.checked, found.checks.unchecked_outputs) == ("exact", "output [0]")
+    assert "explained by rounding" in found.checks.checked_note
+    assert 0 < found.checks.error < found.checks.error_limit < 0.02
+    assert found.checks.error_place == "output [1]"
 
 
 def test_a_smooth_output_that_amplifies_rounding_is_not_explained(
@@ -122,16 +130,23 @@ def test_a_smooth_output_that_amplifies_rounding_is_not_explained(
 ) -> None:
     result = judged("cancelling", AMP)
     assert result.status == "wrong_result"
-    assert result.findings.error > 0.1
+    assert result.findings.checks.error > 0.1
     assert "max_error" not in result.reason
 
 
 def test_what_has_no_elements_is_not_checked(judged: Callable[..., Result]) -> None:
     found = judged("nothing", FP32).findings
-    assert (found.checked, found.error, found.eager_error) == ("not", None, None)
-    assert "[0] (no elements), [1] (no elements)" in found.checked_note
+    assert (found.checks.checked, found.checks.error, found.checks.eager_error) == (
+        "not",
+        None,
+        None,
+    )
+    assert "[0] (no elements), [1] (no elements)" in found.checks.checked_note
     beside = judged("nothing_beside_all", FP32).findings
-    assert (beside.checked, beside.unchecked_outputs) == ("exact", "[0] (no elements)")
+    assert (beside.checks.checked, beside.checks.unchecked_outputs) == (
+        "exact",
+        "[0] (no elements)",
+    )
 
 
 @pytest.mark.parametrize(
@@ -161,4 +176,4 @@ def test_a_baseline_is_explained_by_rounding_at_its_own_precision(
     found, columns = judge.baseline_is_right(built, of_baseline, Findings())
     assert found is right
     explained = right and of_baseline is AMP
-    assert (columns.baseline_error is None) is explained
+    assert (columns.checks.baseline_error is None) is explained

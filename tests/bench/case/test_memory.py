@@ -266,8 +266,8 @@ def test_only_model_and_training_state_are_in_memory() -> None:
     asked = replace(asked, options=Training("adamw"))
     found = findings_in_child(asked, replace(smoke(), memory=True))
     state = FLOAT * (2 * WEIGHTS + 4)
-    assert found.optimizer_state_bytes == state
-    assert found.resident_bytes == 2 * FLOAT * WEIGHTS + INPUT_BYTES + OUT_BYTES + state
+    assert found.memory.optimizer_state_bytes == state
+    assert found.memory.resident_bytes == 2 * FLOAT * WEIGHTS + INPUT_BYTES + OUT_BYTES + state
 
 
 # Setting up

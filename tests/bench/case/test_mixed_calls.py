@@ -15,6 +15,7 @@ from modescope.bench.case import runner
 from modescope.bench.records.cases import Case, Inference, Model, Variant, canonical_json
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.results import Result
+from tests.helpers.findings import rounds_of
 from tests.helpers.probe_models import WIDTH, case, silent, smoke, variant
 
 pytestmark = pytest.mark.usefixtures("as_in_a_child", "restored_settings")
@@ -85,32 +86,36 @@ def test_one_pass_is_timed_and_each_size_is_told_apart() -> None:
     result = run(asked("plain", sizes))
     assert (result.status, result.reason) == ("ok", None)
     found = result.findings
-    first = json.loads(found.first_pass_s or "")
+    first = json.loads(found.first_pass.first_pass_s or "")
     assert len(first) == len(sizes)
-    assert (found.first_call_s or 0) > sum(first)
-    latencies = json.loads(found.size_latencies_s or "")
+    assert (found.checks.first_call_s or 0) > sum(first)
+    latencies = json.loads(found.size_latencies.size_latencies_s or "")
     assert latencies.keys() == {"seq=5", "seq=3", f"seq={FAULTY}"}
     assert all(len(each) == 2 and min(each) > 0 for each in latencies.values())
-    assert (found.compiled_calls, found.gave_up_at_call, found.eager_calls) == ("[]", None, None)
-    assert found.latency_rounds_s
-    assert found.baseline_latency_rounds_s
-    assert min(found.latency_rounds_s) > max(min(each) for each in latencies.values())
-    assert found.checked == "exact"
+    assert (
+        found.first_pass.compiled_calls,
+        found.first_pass.gave_up_at_call,
+        found.first_pass.eager_calls,
+    ) == ("[]", None, None)
+    assert rounds_of(found).latency_rounds_s
+    assert rounds_of(found).baseline_latency_rounds_s
+    assert min(rounds_of(found).latency_rounds_s) > max(min(each) for each in latencies.values())
+    assert found.checks.checked == "exact"
 
 
 def test_a_padded_case_computes_more_than_its_baseline() -> None:
     result = run(asked("plain", [1, 2], pad=[4096]))
-    assert (result.status, result.findings.steady_operators) == ("ok", None)
-    latencies = json.loads(result.findings.size_latencies_s or "")
+    assert (result.status, result.findings.checks.steady_operators) == ("ok", None)
+    latencies = json.loads(result.findings.size_latencies.size_latencies_s or "")
     assert latencies.keys() == {"seq=1", "seq=2"}
     assert all(case_s > 2 * baseline_s for case_s, baseline_s in latencies.values())
-    assert result.findings.error_place == "output at seq=4096"
+    assert result.findings.checks.error_place == "output at seq=4096"
 
 
 def test_what_fails_at_one_size_names_it() -> None:
     wrong = run(asked("wrong at one size", [5, FAULTY, 3]))
     assert wrong.status == "wrong_result"
-    assert wrong.findings.error_place == f"output at seq={FAULTY}"
+    assert wrong.findings.checks.error_place == f"output at seq={FAULTY}"
     assert run(asked("wrong at one size", [5, 3])).status == "ok"
     too_large = run(asked("too large at one size", [5, FAULTY, 3]))
     assert too_large.status == "oom"
@@ -122,11 +127,15 @@ def test_what_fails_at_one_size_names_it() -> None:
 def test_what_rounding_does_at_one_size_is_explained_there() -> None:
     amp = variant("bf16", autocast=True, grad="inference_mode")
     found = run(asked("keeps some", [2000, FAULTY], amp)).findings
-    assert (found.checked, found.error_place) == ("exact", f"output at seq={FAULTY}")
-    assert found.unchecked_outputs == "output at seq=2000"
-    assert "explained by rounding" in (found.checked_note or "")
+    assert (found.checks.checked, found.checks.error_place) == ("exact", f"output at seq={FAULTY}")
+    assert found.checks.unchecked_outputs == "output at seq=2000"
+    assert "explained by rounding" in (found.checks.checked_note or "")
     found = run(asked("keeps some", [2000], amp)).findings
-    assert (found.checked, found.error, found.error_place) == ("not", None, None)
+    assert (found.checks.checked, found.checks.error, found.checks.error_place) == (
+        "not",
+        None,
+        None,
+    )
 
 
 @pytest.fixture
@@ -139,7 +148,7 @@ def few_compilations() -> Iterator[int]:
 
 
 def compiled(result: Result) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(result.findings.compiled_calls or "")
+    found: list[dict[str, Any]] = json.loads(result.findings.first_pass.compiled_calls or "")
     return found
 
 
@@ -151,9 +160,13 @@ def test_static_code_compiles_until_the_limit_and_then_runs_in_eager(few_compila
     assert [one["call"] for one in compiled(result)] == [1, 3, 4]
     assert "size mismatch" in compiled(result)[1]["reason"]
     found = result.findings
-    assert found.gave_up_at_call == 5
-    assert json.loads(found.eager_calls or "") == [5, 7, 8]  # lengths 6, 8 and 6
-    assert (found.graphs, found.graph_breaks, found.eager_functions) == (3, 0, "[]")
+    assert found.first_pass.gave_up_at_call == 5
+    assert json.loads(found.first_pass.eager_calls or "") == [5, 7, 8]  # lengths 6, 8 and 6
+    assert (found.checks.graphs, found.checks.graph_breaks, found.checks.eager_functions) == (
+        3,
+        0,
+        "[]",
+    )
 
 
 @pytest.mark.full
@@ -179,5 +192,8 @@ def test_dynamic_code_compiles_once_or_twice(
     result = run(asked("plain", sizes, STATIC, dynamic=dynamic, fullgraph=True))
     assert result.status == "ok"
     assert [one["call"] for one in compiled(result)] == calls
-    assert (result.findings.gave_up_at_call, result.findings.eager_calls) == (None, None)
-    assert result.findings.in_effect
+    assert (result.findings.first_pass.gave_up_at_call, result.findings.first_pass.eager_calls) == (
+        None,
+        None,
+    )
+    assert result.findings.checks.in_effect

@@ -15,6 +15,7 @@ from modescope.bench.devices import devices
 from modescope.bench.records.columns import Contention, DeviceState, Rounds
 from modescope.bench.records.results import Ended, Findings
 from modescope.bench.timing import comparison, pace
+from tests.helpers.findings import rounds_of
 from tests.helpers.probe_models import smoke
 from tests.helpers.simulated import SimulatedDevice
 
@@ -58,7 +59,9 @@ class Played:
         paces_s = self.paces[self.calls]
         self.calls += 1
         latency_s = (float(self.calls),) * len(paces_s)  # tells which one was kept
-        rounds = Rounds(latency_rounds_s=latency_s, pace_rounds_s=tuple(paces_s))
+        rounds = Rounds(
+            timed_s=1.0, calls_per_round=1, latency_rounds_s=latency_s, pace_rounds_s=tuple(paces_s)
+        )
         compared = comparison.PairedRun(rounds, steady=True, compilations=self.compilations)
         return comparison.Measurement(compared, Contention(), DeviceState())
 
@@ -87,15 +90,15 @@ def test_rounds_of_a_slow_host_are_played_once_more(
     tmp_path: Path,
 ) -> None:
     found = timed(Played(*paces), monkeypatch, tmp_path)
-    assert found.latency_rounds_s is not None
-    assert (found.latency_rounds_s[0], found.rounds_again) == (kept, again)
-    assert found.best_pace_s in (None, FULL, FULL / 2)
+    assert rounds_of(found).latency_rounds_s is not None
+    assert (rounds_of(found).latency_rounds_s[0], rounds_of(found).rounds_again) == (kept, again)
+    assert rounds_of(found).best_pace_s in (None, FULL, FULL / 2)
 
 
 def test_a_cpu_plays_its_rounds_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     played = Played([HALF] * 24)
     found = timed(played, monkeypatch, tmp_path, queues=False)
-    assert (played.calls, found.rounds_again) == (1, None)
+    assert (played.calls, rounds_of(found).rounds_again) == (1, None)
 
 
 def test_what_compiled_meanwhile_is_not_played_again(
@@ -119,4 +122,8 @@ def timed(
     contender: Any = SimpleNamespace(built=built)
     plan = replace(smoke(), results_dir=str(folder))
     device: Any = SimulatedDevice(queues=queues)
-    return paired_timing.run(lambda *told: None, contender, contender, device, plan, Findings())
+    found, latency_s = paired_timing.run(
+        lambda *told: None, contender, contender, device, plan, Findings()
+    )
+    assert latency_s == rounds_of(found).latency_rounds_s[0]
+    return found

@@ -6,7 +6,7 @@ import gzip
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,7 @@ from modescope.bench.records.columns import (
     StepParts,
     WorkCounts,
 )
-from modescope.bench.records.results import Findings
+from modescope.bench.records.results import Findings, row
 from modescope.bench.stats import diagnostics
 from modescope.bench.stats.roofline import Ceilings
 from modescope.bench.steps.subject import Built
@@ -94,7 +94,7 @@ def names(*parts: Any) -> set[str]:
 
 
 def nulls(findings: Findings, *parts: Any) -> set[str]:
-    return {name for name in names(*parts) if getattr(findings, name) is None}
+    return {name for name in names(*parts) if row(findings)[name] is None}
 
 
 def trace_files(plan: Plan) -> list[Path]:
@@ -118,20 +118,22 @@ def test_all_passes_of_two_layers_in_inference_mode(plan: Plan) -> None:
     nothing_compiled = names(Compilations, GeneratedCode)
     assert nulls(found, Compilations, GeneratedCode) == nothing_compiled
     assert set(found.flags) <= {"no_steady_state"}
-    assert (found.kernels, found.ops_dispatched) == (3, 3)
-    assert found.ops_leaf > 3  # some call others
-    assert 0 < found.device_busy_s <= found.profiled_span_s
-    assert found.flops == 2 * (2 * ROWS * probe_models.WIDTH * HIDDEN)
-    assert found.least_bytes == WEIGHT_BYTES + INPUT_BYTES + OUT_BYTES
-    assert found.eager_bytes == found.least_bytes + 2 * 2 * HIDDEN_BYTES  # written, then read
-    assert found.ceiling_bytes_per_s == RATES.bytes_per_s(found.least_bytes) == 3e10
+    assert (found.profile.kernels, found.profile.ops_dispatched) == (3, 3)
+    assert found.profile.ops_leaf > 3  # some call others
+    assert 0 < found.profile.device_busy_s <= found.profile.profiled_span_s
+    assert found.work.flops == 2 * (2 * ROWS * probe_models.WIDTH * HIDDEN)
+    assert found.work.least_bytes == WEIGHT_BYTES + INPUT_BYTES + OUT_BYTES
+    assert (
+        found.work.eager_bytes == found.work.least_bytes + 2 * 2 * HIDDEN_BYTES
+    )  # written, then read
+    assert found.ceilings.ceiling_bytes_per_s == RATES.bytes_per_s(found.work.least_bytes) == 3e10
     assert (Path(plan.results_dir) / passes.CEILINGS).exists(), "for all studies"
 
     (path,) = trace_files(plan)
-    assert path.name == found.trace == f"{RUN_ID}.json.gz"
+    assert path.name == found.profile.trace == f"{RUN_ID}.json.gz"
     spans_us = [each["dur"] for each in events_in(path) if each["name"] == STEP]
     assert len(spans_us) == KEPT_STEPS
-    assert found.profiled_span_s * 1e6 in [pytest.approx(each) for each in spans_us]
+    assert found.profile.profiled_span_s * 1e6 in [pytest.approx(each) for each in spans_us]
 
     others = {"snapshot", "parts"}  # of a GPU, of training
     order = [each.name for each in passes.PASSES if each.name not in others]
@@ -153,17 +155,24 @@ def test_all_passes_of_two_layers_in_inference_mode(plan: Plan) -> None:
 @pytest.mark.full
 def test_a_compiled_chain_is_one_kernel_in_a_divided_call(plan: Plan) -> None:
     found = runner.run(silent, chain(16, COMPILE), plan, RUN_ID).findings
-    assert (found.kernels, found.ops_dispatched) == (1, 0)
-    assert (found.generated_kernels, found.extern_calls) == (1, 0)
-    assert found.bytes_accessed == FLOAT * (2 * BATCH * WIDTH + WIDTH)
-    assert found.compiler_cache_hits + found.compiler_cache_misses == 1
-    assert found.fallback_kernels == found.recompile_reasons == "[]"
-    assert 0 < sum(json.loads(found.compile_phases_s).values()) <= found.first_call_s
-    (kernel,) = json.loads(found.heaviest_kernels)
+    assert (found.profile.kernels, found.profile.ops_dispatched) == (1, 0)
+    assert (found.code.generated_kernels, found.code.extern_calls) == (1, 0)
+    assert found.code.bytes_accessed == FLOAT * (2 * BATCH * WIDTH + WIDTH)
+    assert found.compilations.compiler_cache_hits + found.compilations.compiler_cache_misses == 1
+    assert found.code.fallback_kernels == found.compilations.recompile_reasons == "[]"
+    assert (
+        0
+        < sum(json.loads(found.compilations.compile_phases_s).values())
+        <= found.checks.first_call_s
+    )
+    (kernel,) = json.loads(found.profile.heaviest_kernels)
     assert "cpp_fused" in kernel["name"]
     assert kernel["count"] == 1
-    assert min(found.guards_s, found.compiled_wrapper_s) > 0
-    assert found.kernels_s < found.profiled_span_s - found.guards_s - found.compiled_wrapper_s
+    assert min(found.profile.guards_s, found.profile.compiled_wrapper_s) > 0
+    assert (
+        found.profile.kernels_s
+        < found.profile.profiled_span_s - found.profile.guards_s - found.profile.compiled_wrapper_s
+    )
 
 
 @pytest.mark.parametrize(
@@ -178,9 +187,9 @@ def test_no_trace_is_kept_of_replicates_or_without_room(
     changes: dict[str, Any], noted: bool, plan: Plan
 ) -> None:
     found = runner.run(silent, chain(4, EAGER), replace(plan, **changes), RUN_ID).findings
-    assert (found.trace, found.profile_note is not None) == (None, noted)
+    assert (found.profile.trace, found.profile.profile_note is not None) == (None, noted)
     assert trace_files(plan) == []
-    assert found.kernels == 4
+    assert found.profile.kernels == 4
 
 
 def test_traces_of_a_study_stay_within_their_limit(plan: Plan) -> None:
@@ -189,15 +198,19 @@ def test_traces_of_a_study_stay_within_their_limit(plan: Plan) -> None:
     (first,) = trace_files(plan)
     tight = replace(plan, traces_max_bytes=first.stat().st_size * 8 // 5)
     found = runner.run(silent, chain(64, EAGER), tight, "20260302").findings
-    assert found.trace == "20260302.json.gz"
-    assert f"of {KEPT_STEPS} steps fit into a trace file" in found.profile_note
+    assert found.profile.trace == "20260302.json.gz"
+    assert f"of {KEPT_STEPS} steps fit into a trace file" in found.profile.profile_note
     kept = trace_files(plan)
     assert first in kept
     used = sum(path.stat().st_size for path in kept)
     assert used <= tight.traces_max_bytes
     full = replace(plan, traces_max_bytes=used)
     found = runner.run(silent, chain(64, EAGER), full, "20260303").findings
-    assert (found.trace, found.profile_note, found.kernels) == (None, NO_ROOM.format("trace"), 64)
+    assert (found.profile.trace, found.profile.profile_note, found.profile.kernels) == (
+        None,
+        NO_ROOM.format("trace"),
+        64,
+    )
     assert trace_files(plan) == kept
 
 
@@ -207,9 +220,9 @@ def test_traces_of_a_study_stay_within_their_limit(plan: Plan) -> None:
 def test_values_kept_of_changed_arguments_are_not_in_memory() -> None:
     asked = case(model(probe_models.consumes), variant())
     found = findings_in_child(asked, replace(smoke(), memory=True))
-    assert found.changed_arguments
-    assert min(found.weights_bytes, found.input_bytes) > 0
-    assert found.resident_bytes == found.weights_bytes + found.input_bytes
+    assert found.checks.changed_arguments
+    assert min(found.memory.weights_bytes, found.memory.input_bytes) > 0
+    assert found.memory.resident_bytes == found.memory.weights_bytes + found.memory.input_bytes
 
 
 # The parts of a training step on a device of known times
@@ -392,7 +405,7 @@ def test_a_failed_pass_leaves_only_its_columns_null(
 ) -> None:
     asked = case(model(probe_models.linear), EAGER)
     filled = {
-        key for key, value in asdict(runner.run(silent, asked, plan).findings).items()
+        key for key, value in row(runner.run(silent, asked, plan).findings).items()
         if value is not None
     }  # fmt: skip
     for name, (where, function, note, its_own) in FAILURES.items():
@@ -400,7 +413,7 @@ def test_a_failed_pass_leaves_only_its_columns_null(
             patch.setattr(where, function, raising)
             result = runner.run(silent, asked, plan)
         assert (result.status, result.reason) == ("ok", None)
-        found = asdict(result.findings)
+        found = row(result.findings)
         assert found[note] == f"the {name} pass failed (RuntimeError: this is not supported)"
         lost = {key for key in its_own & filled if not key.endswith("_note")}
         assert {key for key in filled if found[key] is None} == lost

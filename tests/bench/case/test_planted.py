@@ -59,14 +59,14 @@ def test_a_fault_is_found(family: str, fault: str, seed: int, judged: Judged) ->
 def test_a_correct_step_passes(family: str, seed: int, judged: Judged) -> None:
     result = judged(FAMILIES[family], seed=seed)
     assert (result.status, result.reason) == ("ok", None)
-    assert result.findings.checked == "without_randomness"
+    assert result.findings.checks.checked == "without_randomness"
 
 
 @pytest.mark.parametrize("fault", ["forward", "stale input"])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_fault_is_found_in_inference(family: str, fault: str, judged: Judged) -> None:
     right = judged(FAMILIES[family], phase="inference")
-    assert (right.status, right.findings.checked) == ("ok", "exact")
+    assert (right.status, right.findings.checks.checked) == ("ok", "exact")
     assert judged(FAMILIES[family], FAULTS[fault], phase="inference").status == "wrong_result"
 
 
@@ -74,9 +74,9 @@ def test_a_relu_that_rounding_switches_off_is_no_fault(judged: Judged) -> None:
     result = judged(EDGE, lr=1e-9)
     assert (result.status, result.reason) == ("ok", None)
     found = result.findings
-    assert found.eager_error == found.error > 5e-3
-    assert found.checked == "exact"
-    assert "rounding alone" in found.checked_note
+    assert found.checks.eager_error == found.checks.error > 5e-3
+    assert found.checks.checked == "exact"
+    assert "rounding alone" in found.checks.checked_note
 
 
 def test_a_gradient_off_by_two_percent_is_told_from_such_a_relu(judged: Judged) -> None:
@@ -84,9 +84,9 @@ def test_a_gradient_off_by_two_percent_is_told_from_such_a_relu(judged: Judged) 
     assert result.status == "wrong_result"
     assert result.reason.startswith("the scale of the gradient of out.weight")
     found = result.findings
-    assert found.error < found.error_limit
-    assert found.scale_error == pytest.approx(0.02, rel=0.01)
-    assert found.scale_error > found.scale_error_limit
+    assert found.checks.error < found.checks.error_limit
+    assert found.checks.scale_error == pytest.approx(0.02, rel=0.01)
+    assert found.checks.scale_error > found.checks.scale_error_limit
 
 
 @pytest.mark.full
@@ -101,7 +101,7 @@ def test_a_forward_that_is_wrong_only_when_compiled_is_found(
     result = judged(DROPPING, fault, compile_mode="default")
     assert result.status == status, result.reason
     if fault is None:
-        assert result.findings.checked == "without_randomness"
+        assert result.findings.checks.checked == "without_randomness"
 
 
 # The KV cache of a decoding step
@@ -190,4 +190,4 @@ def test_a_fault_in_a_cache_is_found(fault: str, batch: int, judged: Judged) -> 
 def test_a_correct_step_with_a_cache_passes(batch: int, judged: Judged) -> None:
     for seed in range(3):
         result = judged(decoder(batch), seed=seed, phase="inference")
-        assert (result.status, result.findings.checked) == ("ok", "exact"), result.reason
+        assert (result.status, result.findings.checks.checked) == ("ok", "exact"), result.reason

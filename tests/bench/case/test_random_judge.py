@@ -85,7 +85,7 @@ def test_only_a_larger_shift_than_rounding_alone_causes_is_a_fault(
     variant: Variant, judged: Judged
 ) -> None:
     check = Dropped({FP32: NONE, EAGER: OWN, MODE: OTHER})
-    assert judged(check, variant).drawn_spread == pytest.approx(1, rel=0.1)
+    assert judged(check, variant).checks.drawn_spread == pytest.approx(1, rel=0.1)
     assert FP32 in check.asked, "the shift is large enough to be in doubt"
     with pytest.raises(Ended, match="means apart by") as ended:
         judged(Dropped({FP32: NONE, EAGER: OWN, MODE: OTHER + FAULT}), variant)
@@ -128,5 +128,5 @@ def test_a_copy_without_randomness_that_cannot_be_judged_is_not_checked(
         monkeypatch.setattr(exact_judge, "judge", lambda *others: random_judge.NoJudge("chaos"))
     case = planted.case_of(planted.DROPPING, "inference")
     found = random_judge.check_without_randomness(case, probe_models.smoke(), Cpu(), Findings())
-    assert found.checked == ("not" if unjudged else "without_randomness")
-    assert (found.checked_note == "chaos") is unjudged
+    assert found.checks.checked == ("not" if unjudged else "without_randomness")
+    assert (found.checks.checked_note == "chaos") is unjudged

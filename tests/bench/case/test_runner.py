@@ -9,7 +9,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 from unittest.mock import Mock, patch
 
@@ -22,13 +22,14 @@ from modescope.bench.case.first_call import Contender
 from modescope.bench.devices.devices import Cpu, Step
 from modescope.bench.records.cases import Case, Variant
 from modescope.bench.records.errors import Progress, UsageError
-from modescope.bench.records.results import CACHE_FILLED, Result
+from modescope.bench.records.results import CACHE_FILLED, Result, row
 from modescope.bench.steps.backends import BACKENDS, Backend
 from modescope.bench.steps.evidence import mode_effect
 from modescope.bench.steps.subject import Built
 from modescope.bench.timing import comparison, paired
 from modescope.bench.timing.comparison import WarmUp
 from tests.helpers import probe_models
+from tests.helpers.findings import rounds_of
 from tests.helpers.probe_models import (
     BASELINE,
     EAGER,
@@ -102,24 +103,26 @@ def test_an_ok_result_is_complete_and_of_the_checked_steps(asked: Variant, watch
     assert [phase for phase in kept if phase in order] == order
 
     found, compiles = result.findings, asked is COMPILE
-    seen = (found.seen_grad, found.seen_autocast, found.seen_weight_dtype)
+    checks, rounds = found.checks, rounds_of(found)
+    seen = (checks.seen_grad, checks.seen_autocast, checks.seen_weight_dtype)
     assert seen == (asked.mode.grad, "none", "float32")
-    assert (found.in_effect, found.in_effect_note, found.checked) == (True, None, "exact")
-    assert (found.graphs, found.graph_breaks) == ((1, 0) if compiles else (0, None))
-    assert (found.recompiles, found.graph_launches, found.matmul_precision) == (0, 0, "highest")
-    assert found.error <= found.error_limit
-    assert found.error_limit == pytest.approx(3 * found.eager_error + 1e-5)
-    rounds = (found.latency_rounds_s, found.baseline_latency_rounds_s, found.case_ran_first)
-    assert rounds[0]
-    assert len({len(each) for each in rounds}) == 1
-    assert 0 < found.synchronize_s < min(found.latency_calls_s)
-    assert min(found.first_call_s, found.baseline_first_call_s) > 0
-    assert not compiles or found.first_call_s > 200 * min(found.latency_calls_s)
-    assert found.watched_s >= found.warmup_s + found.timed_s
-    assert found.dispatch_rounds_s is not None
+    assert (checks.in_effect, checks.in_effect_note, checks.checked) == (True, None, "exact")
+    assert (checks.graphs, checks.graph_breaks) == ((1, 0) if compiles else (0, None))
+    assert (checks.recompiles, checks.graph_launches, checks.matmul_precision) == (0, 0, "highest")
+    assert checks.error <= checks.error_limit
+    assert checks.error_limit == pytest.approx(3 * checks.eager_error + 1e-5)
+    assert rounds.latency_rounds_s
+    of_each = (rounds.latency_rounds_s, rounds.baseline_latency_rounds_s, rounds.case_ran_first)
+    assert len({len(values) for values in of_each}) == 1
+    assert 0 < found.calibration.synchronize_s < min(rounds.latency_calls_s)
+    assert min(checks.first_call_s, checks.baseline_first_call_s) > 0
+    assert not compiles or checks.first_call_s > 200 * min(rounds.latency_calls_s)
+    assert found.contention.watched_s >= rounds.warmup_s + rounds.timed_s
+    assert found.clocks.dispatch_rounds_s is not None
     before_clocks = kept["clocks"].findings
-    assert (before_clocks.in_effect, before_clocks.dispatch_rounds_s) == (True, None)
-    assert before_clocks.latency_rounds_s == found.latency_rounds_s
+    assert before_clocks.checks.in_effect is True
+    assert before_clocks.clocks.dispatch_rounds_s is None
+    assert before_clocks.rounds == rounds
 
 
 def test_times_are_kept_where_the_evidence_of_a_graph_fails(
@@ -138,10 +141,10 @@ def test_times_are_kept_where_the_evidence_of_a_graph_fails(
     monkeypatch.setattr(runner, "_prove", fail)
     result = run(case(model(scaled), NO_GRAD), progress=report)
     found, before = result.findings, kept["evidence"]
-    assert (result.status, found.in_effect) == ("ok", None)
-    assert "no trace" in found.in_effect_note
-    assert found.dispatch_rounds_s is not None
-    assert before.findings.dispatch_rounds_s == found.dispatch_rounds_s
+    assert (result.status, found.checks.in_effect) == ("ok", None)
+    assert "no trace" in found.checks.in_effect_note
+    assert found.clocks.dispatch_rounds_s is not None
+    assert before.findings.clocks.dispatch_rounds_s == found.clocks.dispatch_rounds_s
     assert "in_effect_note" in before.lost
 
 
@@ -152,8 +155,8 @@ def test_a_first_call_that_fills_the_cache_ends_there(
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
     asked = case(model(scaled), COMPILE)
     first, second = (runner.fill(silent, asked, smoke()) for _ in range(2))
-    assert (first.status, first.findings.latency_rounds_s) == (CACHE_FILLED, None)
-    assert first.findings.compiler_cache_misses == 1
+    assert (first.status, first.findings.rounds) == (CACHE_FILLED, None)
+    assert first.findings.compilations.compiler_cache_misses == 1
     assert second.status == "ok"
 
 
@@ -193,8 +196,8 @@ def test_a_backend_that_torch_does_not_count_has_a_speedup(
     own = Backend(lambda module, *given: lambda *args: module(*args), lambda *given: "", ("own",))
     monkeypatch.setitem(BACKENDS, "own", own)
     found = run(case(model(scaled), variant(compile="own"))).findings
-    assert (found.in_effect, found.graphs) == (True, 0)
-    assert found.baseline_latency_rounds_s is not None
+    assert (found.checks.in_effect, found.checks.graphs) == (True, 0)
+    assert rounds_of(found).baseline_latency_rounds_s is not None
 
 
 # Correctness
@@ -208,7 +211,7 @@ def test_a_result_that_turns_wrong_while_timed_is_a_wrong_result(watch: Watch) -
     watch.before_timing = spoil
     result = run(case(model(scaled), NO_GRAD))
     assert result.status == "wrong_result"
-    assert result.findings.error > result.findings.error_limit
+    assert result.findings.checks.error > result.findings.checks.error_limit
 
 
 class Captures(Cpu):
@@ -238,11 +241,11 @@ def test_the_first_call_includes_the_capture_and_the_replay_is_checked(
     result = run(case(model(scaled), GRAPH))
     found = result.findings
     assert result.status == status
-    assert found.first_call_s > 5
+    assert found.checks.first_call_s > 5
     assert (watch.timed is None) is (status != "ok")
     if status == "ok":
-        assert found.baseline_first_call_s < 5
-        assert found.in_effect is False, "no graph was launched"
+        assert found.checks.baseline_first_call_s < 5
+        assert found.checks.in_effect is False, "no graph was launched"
 
 
 def test_a_warm_up_without_end_is_flagged_and_a_compilation_while_timing_fails_the_case(
@@ -252,11 +255,11 @@ def test_a_warm_up_without_end_is_flagged_and_a_compilation_while_timing_fails_t
     warm = WarmUp(0.25, False, (1e-5, 1e-5))
     monkeypatch.setattr(comparison, "warm_up", lambda *others: warm)
     found = run(case(model(linear), NO_GRAD)).findings
-    assert found.warmup_s == 0.25
+    assert rounds_of(found).warmup_s == 0.25
     assert "no_steady_state" in found.flags
     monkeypatch.setattr(mode_effect, "count_compilations", lambda: lambda: 2)
     result = run(case(model(linear), NO_GRAD))
-    assert (result.status, result.findings.recompiles) == ("failed", 2)
+    assert (result.status, result.findings.checks.recompiles) == ("failed", 2)
 
 
 def test_a_clear_loss_has_clocks_for_as_many_rounds_as_a_pilot(
@@ -267,8 +270,8 @@ def test_a_clear_loss_has_clocks_for_as_many_rounds_as_a_pilot(
     budget = replace(budget, timed_max_s=5.0, slow_half_width=0.05)
     plan = replace(smoke(), budget=budget)
     found = runner.run(silent, case(model(linear), NO_GRAD), plan).findings
-    assert found.stopped_early
-    assert len(found.host_rounds_s or ()) == 12
+    assert rounds_of(found).stopped_early
+    assert len(found.clocks.host_rounds_s or ()) == 12
 
 
 # Proof of effect
@@ -281,11 +284,11 @@ def test_a_compilation_while_timing_fails_the_case(watch: Watch) -> None:
 
     watch.before_timing = change
     result = run(case(model(remembers), COMPILE))
-    assert (result.status, result.findings.recompiles) == ("failed", 1)
-    (why,) = json.loads(result.findings.recompile_reasons)
+    assert (result.status, result.findings.checks.recompiles) == ("failed", 1)
+    (why,) = json.loads(result.findings.compilations.recompile_reasons)
     assert "number" in why
     assert result.reason.endswith(f"compiled 1 more time(s) while the case was timed: {why}")
-    assert result.findings.latency_rounds_s
+    assert rounds_of(result.findings).latency_rounds_s
 
 
 @pytest.mark.full
@@ -313,18 +316,18 @@ def test_a_compiler_that_is_switched_off_is_not_in_effect(switch: str) -> None:
     with OFF[switch]():
         result = run(case(model(linear), COMPILE))
     found = result.findings
-    assert (result.status, found.in_effect, found.graphs) == ("ok", False, 0)
-    assert found.latency_rounds_s
-    assert found.baseline_latency_rounds_s is None, "no speedup of what did not run"
-    assert f"; {switch} " in found.in_effect_note
+    assert (result.status, found.checks.in_effect, found.checks.graphs) == ("ok", False, 0)
+    assert rounds_of(found).latency_rounds_s
+    assert rounds_of(found).baseline_latency_rounds_s is None, "no speedup of what did not run"
+    assert f"; {switch} " in found.checks.in_effect_note
 
 
 def test_an_error_that_torch_suppresses_is_told() -> None:
     with torch._dynamo.config.patch(suppress_errors=True):
         found = run(case(model(untraceable), COMPILE)).findings
-    assert (found.in_effect, found.checked) == (False, "exact")
-    assert "Applies.forward" in found.in_effect_note
-    assert "; torch._dynamo.config.suppress_errors " in found.in_effect_note
+    assert (found.checks.in_effect, found.checks.checked) == (False, "exact")
+    assert "Applies.forward" in found.checks.in_effect_note
+    assert "; torch._dynamo.config.suppress_errors " in found.checks.in_effect_note
 
 
 @pytest.mark.full
@@ -342,11 +345,11 @@ def test_code_that_torch_compiles_no_more_is_told_where_errors_are_suppressed() 
         with torch._dynamo.config.patch(recompile_limit=1):
             torch.compiler.reset()
             first = run(case(model(in_turns, fullgraph=False), COMPILE)).findings
-    assert [each.in_effect for each in (later, broke, first, right)] == [False] * 3 + [True]
-    assert first_call.OWN_CODE in later.in_effect_note
-    assert BREAK in broke.in_effect_note
-    assert first_call.AT_LIMIT in first.in_effect_note
-    assert right.in_effect_note.startswith("torch._dynamo.config.suppress_errors ")
+    assert [each.checks.in_effect for each in (later, broke, first, right)] == [False] * 3 + [True]
+    assert first_call.OWN_CODE in later.checks.in_effect_note
+    assert BREAK in broke.checks.in_effect_note
+    assert first_call.AT_LIMIT in first.checks.in_effect_note
+    assert right.checks.in_effect_note.startswith("torch._dynamo.config.suppress_errors ")
 
 
 # Settings and seeds
@@ -371,7 +374,7 @@ def test_seed_and_replicate_decide_what_is_drawn(watch: Watch) -> None:
         plan = replace(plan, budget=replace(budget, timed_max_s=9.0), replicate=replicate)
         found = runner.run(silent, case(model(linear), BF16), plan).findings
         values = [each.tolist() for each in _given(watch.candidate)]
-        return (*values, found.error), found.case_ran_first
+        return (*values, found.checks.error), rounds_of(found).case_ran_first
 
     first = drawn(1, 0)
     assert drawn(1, 0) == first
@@ -559,7 +562,7 @@ OUTCOMES: dict[str, tuple[Case, dict[str, Any]]] = {
 def test_a_peculiar_model_ends_as_expected(name: str) -> None:
     asked, expected = OUTCOMES[name]
     result = run(asked)
-    found = {"status": result.status, "reason": result.reason, **asdict(result.findings)}
+    found = {"status": result.status, "reason": result.reason, **row(result.findings)}
     for column, value in expected.items():
         right = value(found[column]) if callable(value) else found[column] == value
         assert right, (column, found[column])

@@ -48,11 +48,14 @@ def test_every_call_begins_with_the_example_or_inputs_of_a_check(
     assert (result.status, result.reason) == ("ok", None)
     assert {length for _, length in BEGUN} == {3}
     assert len(BEGUN) == 3  # the example, and two fresh inputs
-    assert found.changed_arguments == "[0], [1][0], [1][1], [1][2]"
-    assert (found.steady_operators, found.flags.count("other_operators")) == (None, 0)
-    assert found.host_rounds_s
-    assert found.dispatch_rounds_s
-    assert (found.pipelined_rounds_s, found.pipelined_note) == (None, timers.NOT_IN_A_ROW)
+    assert found.checks.changed_arguments == "[0], [1][0], [1][1], [1][2]"
+    assert (found.checks.steady_operators, found.flags.count("other_operators")) == (None, 0)
+    assert found.clocks.host_rounds_s
+    assert found.clocks.dispatch_rounds_s
+    assert (found.clocks.pipelined_rounds_s, found.clocks.pipelined_note) == (
+        None,
+        timers.NOT_IN_A_ROW,
+    )
 
 
 def test_a_training_step_begins_with_the_example(tmp_path: Path) -> None:

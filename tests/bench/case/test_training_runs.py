@@ -22,6 +22,7 @@ from modescope.bench.steps.phases import TrainingPhase, phase_of
 from modescope.bench.steps.training import trainer
 from modescope.bench.steps.training.trainer import trainer_of
 from tests.helpers import trained_models
+from tests.helpers.findings import rounds_of
 from tests.helpers.probe_models import random, silent, smoke, variant
 from tests.helpers.trained_models import (
     EAGER,
@@ -57,15 +58,23 @@ def test_an_ok_result_is_complete_and_of_the_checked_steps(asked: Variant, watch
     assert (result.status, result.reason) == ("ok", None)
     watch.assert_the_checked_steps_are_timed()
     found = result.findings
-    assert (found.dispatch_rounds_s, found.baseline_dispatch_rounds_s) == (None, None)
-    assert found.dispatch_note == TrainingPhase.no_dispatch
-    of_scaler = (found.loss_scale, found.overflow_skipped, found.scaler_rounds_s)
+    assert (found.clocks.dispatch_rounds_s, found.clocks.baseline_dispatch_rounds_s) == (None, None)
+    assert found.clocks.dispatch_note == TrainingPhase.no_dispatch
+    of_scaler = (
+        found.loss_scaling.loss_scale,
+        found.loss_scaling.overflow_skipped,
+        found.step_parts.scaler_rounds_s,
+    )
     assert (None not in of_scaler) if asked is HALF_AMP else of_scaler == (None, None, None)
-    assert found.parts_note is None
-    assert (found.in_effect, found.seen_grad, found.recompiles) == (True, "enabled", 0)
-    assert found.error <= found.error_limit
-    assert found.error_place.split()[0] in ("loss", "gradient", "update")
-    assert found.forward_rounds_s
+    assert found.step_parts.parts_note is None
+    assert (found.checks.in_effect, found.checks.seen_grad, found.checks.recompiles) == (
+        True,
+        "enabled",
+        0,
+    )
+    assert found.checks.error <= found.checks.error_limit
+    assert found.checks.error_place.split()[0] in ("loss", "gradient", "update")
+    assert found.step_parts.forward_rounds_s
     order = ["reference", "first call", "check", "baseline", "warm-up", "timing", "check again"]
     order += ["evidence", "clocks", "parts"]
     assert [phase for phase in phases if phase in order] == order
@@ -119,19 +128,19 @@ def test_a_model_with_dropout_is_timed_and_checked_without_it(checkpoint: str) -
     )
     found = result.findings
     assert (result.status, result.reason) == ("ok", None)
-    assert found.checked == "without_randomness"
-    assert found.error <= found.error_limit < 1e-3
-    assert 0.2 < found.drawn_spread < 5
-    assert found.latency_rounds_s
+    assert found.checks.checked == "without_randomness"
+    assert found.checks.error <= found.checks.error_limit < 1e-3
+    assert 0.2 < found.checks.drawn_spread < 5
+    assert rounds_of(found).latency_rounds_s
     assert phases[-1] == "last check"
 
 
 def test_randomness_that_cannot_be_switched_off_is_timed_and_not_checked() -> None:
     result = run(of(f"{random.__module__}:random"))
     found = result.findings
-    assert (result.status, found.checked, found.error) == ("ok", "not", None)
-    assert found.checked_note == random_judge.NO_SWITCH
-    assert found.latency_rounds_s
+    assert (result.status, found.checks.checked, found.checks.error) == ("ok", "not", None)
+    assert found.checks.checked_note == random_judge.NO_SWITCH
+    assert rounds_of(found).latency_rounds_s
 
 
 def test_the_first_call_includes_the_step_only(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,5 +196,5 @@ def test_passes_leave_the_timed_step_unchanged(
     asked = trained_models.case(normalised, HALF_AMP, optimizer="adamw")
     found = runner.run(silent, asked, plan).findings
     assert len(scenes) == 1
-    assert min(found.kernels, found.flops, found.optimizer_state_bytes) > 0
-    assert found.overflow_skipped is True
+    assert min(found.profile.kernels, found.work.flops, found.memory.optimizer_state_bytes) > 0
+    assert found.loss_scaling.overflow_skipped is True

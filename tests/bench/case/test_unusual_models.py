@@ -64,11 +64,11 @@ def test_every_kind_of_module_is_measured_and_checked(
 ) -> None:
     result = run(build, **arguments)
     found = result.findings
-    assert (result.status, found.checked) == ("ok", "exact"), result.reason
-    assert (found.in_effect, found.seen_grad) == (True, "inference_mode")
-    assert found.error == 0 if build is sparse_input else 0 < found.error < 1e-6
-    assert bool(found.own_graphs) is own_graphs
-    assert (found.settings_put_back, found.settings_in_calls) == (None, None)
+    assert (result.status, found.checks.checked) == ("ok", "exact"), result.reason
+    assert (found.checks.in_effect, found.checks.seen_grad) == (True, "inference_mode")
+    assert found.checks.error == 0 if build is sparse_input else 0 < found.checks.error < 1e-6
+    assert bool(found.models_own.own_graphs) is own_graphs
+    assert (found.models_own.settings_put_back, found.models_own.settings_in_calls) == (None, None)
 
 
 @pytest.mark.skipif(torch.__version__ < "2.12", reason="an older torch does not refuse it")
@@ -80,18 +80,18 @@ def test_a_scripted_module_is_not_compiled_as_torch_says() -> None:
 def test_settings_that_a_builder_changes_are_put_back() -> None:
     found = run(sets_when_built, EAGER).findings
     assert Notes.seen == (1, torch.float32, True)
-    assert json.loads(found.settings_put_back or "") == [
+    assert json.loads(found.models_own.settings_put_back or "") == [
         "threads 1 → 2",
         "default dtype torch.float32 → torch.float64",
         "grad enabled True → False",
     ]
-    assert (found.settings_in_calls, found.seen_grad) == (None, "enabled")
+    assert (found.models_own.settings_in_calls, found.checks.seen_grad) == (None, "enabled")
 
 
 @pytest.mark.parametrize("always", [True, False])
 def test_settings_that_forward_changes_are_put_back_or_named(always: bool) -> None:
     found = run(sets_threads, always=always).findings
-    columns = found.settings_in_calls, found.settings_put_back
+    columns = found.models_own.settings_in_calls, found.models_own.settings_put_back
     named, other = columns if always else columns[::-1]
     assert (json.loads(named or ""), other) == (["threads 1 → 2"], None)
     assert ("settings_changed" in found.flags) is always

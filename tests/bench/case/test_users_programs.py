@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from modescope.bench.case import runner
 from modescope.bench.records.cases import Model, Training, Variant, canonical_json
+from modescope.bench.records.results import row
 from tests.helpers import users_programs
 from tests.helpers.probe_models import EAGER, WIDTH, case, silent, smoke, variant
 from tests.helpers.users_programs import (
@@ -43,14 +44,14 @@ def run(build: Build, asked: Variant, memory: bool = False, **arguments: Any) ->
     target = f"{users_programs.__name__}:{build.__name__}"
     model = Model(f"custom:{target}", target, canonical_json(arguments))
     result = runner.run(silent, case(model, asked), replace(smoke(), memory=memory))
-    return {"status": result.status, "reason": result.reason, **asdict(result.findings)}
+    return {"status": result.status, "reason": result.reason, **row(result.findings)}
 
 
 def train(build: Build) -> dict[str, Any]:
     target = f"{users_programs.__name__}:{build.__name__}"
     asked = replace(case(Model(target, target), variant()), options=Training())
     result = runner.run(silent, asked, smoke())
-    return {"status": result.status, "reason": result.reason, **asdict(result.findings)}
+    return {"status": result.status, "reason": result.reason, **row(result.findings)}
 
 
 MEASURED: dict[str, tuple[Build, Variant, dict[str, Any]]] = {

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 from modescope.bench.records import parquet
 from modescope.bench.records.parquet import SUMMARY
-from modescope.bench.records.results import PARTS, Record, row
+from modescope.bench.records.results import Record, columns_of, row
 from tests.helpers.commands import rows_in
 from tests.helpers.made_up_records import blank_record, record
 
 
 def test_every_field_is_a_column_in_order_with_a_description() -> None:
-    declared = [field for part in PARTS for field in fields(part)]
-    assert parquet.SCHEMA.names == [*(field.name for field in declared), *SUMMARY.names]
-    assert all(field.metadata["doc"] for field in declared)
+    declared = columns_of(Record)
+    assert parquet.SCHEMA.names == [*(column.name for column in declared), *SUMMARY.names]
+    assert all(column.doc for column in declared)
 
 
 @pytest.mark.parametrize(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import is_dataclass
+from typing import get_args
 
 import pytest
 
 from modescope.bench.records import columns
 from modescope.bench.records.cases import Model
-from modescope.bench.records.columns import Clocks, Rounds
-from modescope.bench.records.results import Findings, add_columns, add_flag, add_note, work_of
+from modescope.bench.records.columns import Checks, Memory, Rounds, WorkCounts
+from modescope.bench.records.results import Findings, add_flag, add_note, columns_of, row, work_of
 from tests.helpers.made_up_records import case, plan
 
 
@@ -31,15 +32,30 @@ def test_sizes_are_columns_also_where_they_are_arguments_of_the_model(
 
 def test_findings_contain_every_group_of_columns() -> None:
     groups = {each for each in vars(columns).values() if is_dataclass(each)}
-    assert groups == {each for each in Findings.__mro__[1:] if is_dataclass(each)}
+    assert {column.group for column in columns_of(Findings)} == {*groups, Findings}
 
 
-def test_columns_notes_and_flags_are_added() -> None:
-    known = Findings(error=0.5, clocks_s=3.0, memory_note="sparse", flags=("drift",))
-    found = add_columns(known, Rounds(timed_s=2.0), Clocks(host_rounds_s=(1.0,)))  # nulls, too
-    found = add_note(found, ["memory_note", "work_note"], "lost")
+def test_a_row_has_a_null_for_every_column_of_rounds_that_were_not_played() -> None:
+    names = [column.name for column in columns_of(Rounds)]
+    nothing = row(Findings())
+    assert list(nothing) == [column.name for column in columns_of(Findings)]
+    assert {nothing[name] for name in names} == {None}
+    assert all(type(None) in get_args(c.hint) for c in columns_of(Findings) if c.name in names)
+    rounds = Rounds(timed_s=2.0, calls_per_round=3, latency_rounds_s=(1.0,))
+    found = row(Findings(Checks(error=0.5), rounds=rounds, flags=("drift",)))
+    expected = {
+        "error": 0.5, "timed_s": 2.0, "calls_per_round": 3, "latency_rounds_s": (1.0,),
+        "flags": ("drift",),
+    }  # fmt: skip
+    assert found == nothing | expected
+
+
+def test_notes_and_flags_are_added() -> None:
+    known = Findings(memory=Memory(weights_bytes=8, memory_note="sparse"), flags=("drift",))
+    found = add_note(known, ["memory_note", "work_note"], "lost")
     found = add_flag(add_note(found, ["work_note"], None), "contended")
     assert found == Findings(
-        error=0.5, timed_s=2.0, host_rounds_s=(1.0,), clocks_s=None,
-        memory_note="sparse; lost", work_note="lost", flags=("drift", "contended"),
-    )  # fmt: skip
+        memory=Memory(weights_bytes=8, memory_note="sparse; lost"),
+        work=WorkCounts(work_note="lost"),
+        flags=("drift", "contended"),
+    )

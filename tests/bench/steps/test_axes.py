@@ -13,6 +13,7 @@ import torch
 
 from modescope.bench.devices.devices import Cpu
 from modescope.bench.records.cases import Variant
+from modescope.bench.records.columns import Checks
 from modescope.bench.steps import axes, modes
 from modescope.bench.steps.axes import AXES, Axis
 from modescope.bench.steps.building import build
@@ -91,7 +92,7 @@ def test_what_is_asked_for_is_in_effect_in_each_call_and_left_behind(
         "volume": "quiet", "layout": "plain", **values
     }  # fmt: skip
     assert ENTERED == []
-    told = json.loads(seen.columns["seen_axes"])
+    told = json.loads(seen.add_to(Checks()).seen_axes or "")
     assert told == {"volume": seen.axes["volume"], "layout": seen.axes["layout"]}
 
 

@@ -65,8 +65,8 @@ def test_a_new_phase_is_measured_and_checked_and_has_case_ids_and_refusals_of_it
 
     result = runner.run(silent, twice, smoke())
     assert (result.status, result.reason) == ("ok", None)
-    assert result.findings.dispatch_note == NO_DISPATCH
-    assert result.findings.error <= result.findings.error_limit
-    assert result.findings.forward_rounds_s is None
+    assert result.findings.clocks.dispatch_note == NO_DISPATCH
+    assert result.findings.checks.error <= result.findings.checks.error_limit
+    assert result.findings.step_parts.forward_rounds_s is None
     monkeypatch.setattr(RepeatPhase, "forward", lambda self, call, inputs: lambda: 2 * call())
     assert runner.run(silent, twice, smoke()).status == "wrong_result"

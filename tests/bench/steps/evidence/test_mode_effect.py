@@ -148,15 +148,15 @@ LINES = (*mode_effect.DOUBTS, *(line for backend in BACKENDS.values() for line i
 def test_each_doubt_is_raised_by_its_facts_alone(doubt: str) -> None:
     effect = mode_effect.effect(ONE_WRONG[doubt])
     assert not effect.in_effect
-    assert doubt in str(effect.in_effect_note)
-    assert "; " not in str(effect.in_effect_note)
+    assert doubt in str(effect.note)
+    assert "; " not in str(effect.note)
     assert effect.graph_launches == ONE_WRONG[doubt].graph_launches
 
 
 def test_every_doubt_of_the_tables_can_be_raised_and_several_are_joined() -> None:
     assert {line for found in ONE_WRONG.values() for line in LINES if line[0](found)} == set(LINES)
     both = facts(variant(compile="max-autotune"), compiled=COMPILED, device_type="cpu")
-    assert str(mode_effect.effect(both).in_effect_note).count("; ") == 1
+    assert str(mode_effect.effect(both).note).count("; ") == 1
 
 
 def test_what_to_know_about_a_mode_in_effect() -> None:
@@ -169,7 +169,7 @@ def test_what_to_know_about_a_mode_in_effect() -> None:
     assert mode_effect.effect(unknown) == ModeEffect(True, None, 0)
     tuned_before = mode_effect.effect(facts(TUNED, compiled=COMPILED, cold=False))
     assert tuned_before.in_effect
-    assert "nothing was tuned in this run" in str(tuned_before.in_effect_note)
+    assert "nothing was tuned in this run" in str(tuned_before.note)
 
 
 def test_switches_are_named_beside_doubts_and_remarks() -> None:

@@ -34,6 +34,7 @@ from tests.helpers.captured_training import (
     values,
 )
 from tests.helpers.emulated_graphs import Emulated, Graph, emulated
+from tests.helpers.findings import rounds_of
 from tests.helpers.probe_models import case, model, silent, smoke, variant
 
 FP16 = variant("fp16", autocast=True)
@@ -158,12 +159,16 @@ def test_a_whole_run_of_a_captured_case(
     result = runner.run(silent, asked, replace(smoke(), memory=True))
     assert (result.status, result.reason) == ("ok", None)
     found = result.findings
-    assert found.error <= found.error_limit
-    assert len(found.latency_rounds_s) == len(found.baseline_latency_rounds_s) > 0
-    assert found.overflow_skipped is True
-    assert found.gradient_bytes == found.weights_bytes
-    assert (found.forward_rounds_s is not None) == in_pieces
-    assert (found.saved_activation_bytes is None) == in_pieces
+    assert found.checks.error <= found.checks.error_limit
+    assert (
+        len(rounds_of(found).latency_rounds_s)
+        == len(rounds_of(found).baseline_latency_rounds_s)
+        > 0
+    )
+    assert found.loss_scaling.overflow_skipped is True
+    assert found.memory.gradient_bytes == found.memory.weights_bytes
+    assert (found.step_parts.forward_rounds_s is not None) == in_pieces
+    assert (found.memory.saved_activation_bytes is None) == in_pieces
 
 
 IN_AUTOCAST: list[bool] = []  # each backward that was computed

@@ -90,12 +90,22 @@ def test_every_column_of_a_compiled_training_step(
     result = runner.run(silent, case(), plan)
     assert (result.status, result.reason) == ("ok", None)
     found = result.findings
-    assert (found.in_effect, found.graphs, found.recompiles, found.graph_breaks) == (True, 1, 0, 0)
-    assert found.saved_activation_bytes == 2 * ACTIVATION + ACTIVATION
-    assert (found.work_note, found.profile_note, found.memory_note, found.parts_note) == (None,) * 4
-    assert found.kernels >= found.generated_kernels >= 2, "one forward, one backward"
-    assert found.extern_calls == 2 + 3, "products: two of forward, and the gradients but one"
-    assert found.flops == 5 * 2 * ROWS * WIDTH * WIDTH
+    assert (
+        found.checks.in_effect,
+        found.checks.graphs,
+        found.checks.recompiles,
+        found.checks.graph_breaks,
+    ) == (True, 1, 0, 0)
+    assert found.memory.saved_activation_bytes == 2 * ACTIVATION + ACTIVATION
+    assert (
+        found.work.work_note,
+        found.profile.profile_note,
+        found.memory.memory_note,
+        found.step_parts.parts_note,
+    ) == (None,) * 4
+    assert found.profile.kernels >= found.code.generated_kernels >= 2, "one forward, one backward"
+    assert found.code.extern_calls == 2 + 3, "products: two of forward, and the gradients but one"
+    assert found.work.flops == 5 * 2 * ROWS * WIDTH * WIDTH
 
 
 @pytest.mark.usefixtures("as_in_a_child", "compiler_reset")
@@ -103,5 +113,5 @@ def test_a_small_budget_for_activations_keeps_fewer() -> None:
     """With a budget of 0, compiled forward saves nothing; the loss, which is not compiled, does."""
     memory_alone = replace(smoke(), memory=True)
     found = runner.run(silent, case(activation_memory_budget=0.0), memory_alone).findings
-    assert found.saved_activation_bytes == ACTIVATION
+    assert found.memory.saved_activation_bytes == ACTIVATION
     assert torch._functorch.config.activation_memory_budget == 0.0
