@@ -4,13 +4,12 @@ The function takes the table of cases and returns a column. The table has the co
 above. The line is also the metric's entry in the data dictionary, which `python -m
 analysis.dictionary` generates. A metric that other programs may rely on also joins CONTRACT. The
 table holds no samples of a run: a metric that needs samples is an estimate of `bench.summary`, and
-its line here has no function. While metrics are computed, the columns whose names begin with `_`
-hold the Estimates of the summary.
+its line here has no function. Columns whose names begin with `_` are there only while metrics are
+computed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 
@@ -28,11 +27,13 @@ from modescope.analysis.derive import (
     split,
 )
 from modescope.analysis.derive.formulas import Formula
-from modescope.analysis.derive.select import are_on_cuda, combine, latest
-from modescope.analysis.load import Folder, read
+from modescope.analysis.derive.select import ADDED, are_on_cuda, combine, latest
+from modescope.analysis.estimates import highs, lows, values
+from modescope.analysis.load import SHOWN, Folder, read
 from modescope.bench.records.columns import estimate_columns
-from modescope.bench.stats.estimates import Estimate
 from modescope.bench.summary import STEP_PARTS
+
+ESTIMATE = "Estimate | None"
 
 
 @dataclass(frozen=True)
@@ -43,63 +44,71 @@ class Metric:
     better: str  # lower | higher | neither
     doc: str
     function: Formula | None = None
-    """If None, the metric is the estimate of this name in the summary of the rows."""
+    """If None, the metric is the number of this name in the summary of the rows."""
     interval: bool = False
-    """Whether two more columns hold the interval. The function then returns Estimates."""
+    """Whether `flat` has two more columns, with the ends of the estimate's interval."""
     holds: str = "float | None"  # the type of its values in a row
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The metric's column; with an interval, the columns of its value, low end and high end."""
+        """The columns that `flat` makes of it: itself, or value, low end and high end."""
         return estimate_columns(self.name) if self.interval else (self.name,)
 
 
 def derived(study_folder: str | Folder) -> pd.DataFrame:
-    """Reads a study; returns one row per case and environment, with every metric."""
-    return derive(latest(read(study_folder).table))
+    """Reads a study; returns one row per case and environment, with every metric.
+
+    The columns are those of `--csv`: an estimate is three of them, as `flat` makes them.
+    """
+    return flat(derive(latest(read(study_folder).table)))
 
 
 def derive(processes: pd.DataFrame) -> pd.DataFrame:
     """Returns one row per case, with the columns of all METRICS, which are null if unknown.
 
-    `processes` is a result of `select.latest`, with the estimates of `bench.summary`. The replicate
-    processes of a case become one row (`select.combine`).
+    `processes` is a result of `select.latest`, with the summaries of `bench.summary`. The replicate
+    processes of a case become one row (`select.combine`). An estimate is a column of Estimate or
+    None.
     """
     stored = combine(processes)
     for metric in CONDITIONS:
         assert metric.function is not None
         stored[metric.name] = metric.function(stored)
-    stored["_speedup"] = formulas.speedup(stored)
-    # The estimates of a summary are split at once, and space for the other columns is made before
-    # they are computed: pandas takes longer to add a column than to compute it.
-    summarised = [metric for metric in METRICS if metric.function is None]
-    values = {
-        column: each
-        for metric in summarised
-        for column, each in _split(metric, stored[f"_{metric.name.removesuffix('_s')}"]).items()
-    }
-    known = pd.DataFrame(values, index=stored.index, dtype="float64")
-    names = dict.fromkeys([*stored, *(name for metric in METRICS for name in metric.columns)])
-    table = pd.concat([stored, known], axis="columns").reindex(columns=list(names))
+    stored["speedup"] = formulas.speedup(stored)
+    # Space for the columns is made before they are computed: pandas takes longer to add a column
+    # than to compute it.
+    names = dict.fromkeys([*stored, *(metric.name for metric in METRICS)])
+    table = stored.reindex(columns=list(names))
     for metric in METRICS:
         if metric.function is not None:
-            found = metric.function(table)
-            parts = _split(metric, found) if metric.interval else {metric.name: found}
-            for column, part in parts.items():
-                table[column] = part
-    return table[[name for name in names if not name.startswith("_")]].copy()  # defragmented
+            table[metric.name] = metric.function(table)
+    return table[[name for name in names if name in _SHOWN]].copy()  # defragmented
 
 
-def _split(metric: Metric, estimates: Iterable[Estimate | None]) -> dict[str, list[float | None]]:
-    parts = [(None,) * 3 if one is None else (one.value, one.low, one.high) for one in estimates]
-    return {name: [part[at] for part in parts] for at, name in enumerate(metric.columns)}
+def flat(rows: pd.DataFrame) -> pd.DataFrame:
+    """Returns derived `rows` for other programs: with numbers in place of each estimate.
+
+    They are its value, its low end and its high end, in the columns that `estimate_columns` names;
+    an end is null if it is unknown. `baseline_latency_s` is its value alone.
+    """
+    columns: dict[str, pd.Series] = {}
+    for name in map(str, rows.columns):
+        held = rows[name]
+        parts = (values(held), lows(held), highs(held)) if name in _ESTIMATES else (held,)
+        columns |= dict(zip(exported(name), parts, strict=False))
+    return pd.DataFrame(columns, index=rows.index)
+
+
+def exported(name: str) -> tuple[str, ...]:
+    """Returns the columns that `flat` makes of the column `name`."""
+    return _ESTIMATES.get(name, (name,))
 
 
 def _hidden(name: str, function: Formula) -> Metric:
     return Metric(name, "neither", "", function)
 
 
-_estimate = partial(Metric, interval=True)
+_estimate = partial(Metric, interval=True, holds=ESTIMATE)
 
 # Computed in this order: an entry may use the columns of those above it.
 CONDITIONS = (
@@ -113,7 +122,8 @@ METRICS = (
     *CONDITIONS,
     _estimate("latency_s", "lower", "a call for a caller who waits for it"),
     Metric("latency_p95_s", "lower", "95th percentile of single calls; null below 100 calls"),
-    Metric("baseline_latency_s", "neither", "the baseline's latency over the same rounds"),
+    Metric("baseline_latency_s", "neither", "the baseline's latency over the same rounds",
+           holds=ESTIMATE),
     _estimate("speedup", "higher",
               "baseline ÷ case, both timed in a round; above 1 is faster; null on CUDA if the host "
               "was slow (slow_pace), which changes it"),
@@ -267,9 +277,17 @@ METRICS = (
 )  # fmt: skip
 
 DERIVED = tuple(name for metric in METRICS if metric.doc for name in metric.columns)
-"""The columns of METRICS that `derive` returns."""
+"""The columns of METRICS that `flat` returns."""
 
-# Columns that other programs may rely on, in the order in which --csv prints them.
+_SHOWN = {*SHOWN, *ADDED, *(metric.name for metric in METRICS if metric.doc)}
+
+_ESTIMATES = {
+    **{metric.name: metric.columns for metric in METRICS if metric.holds == ESTIMATE},
+    "against_speedup": estimate_columns("against_speedup"),
+}
+"""Column of Estimates -> the columns that `flat` makes of it."""
+
+# The columns that --csv prints first, in this order: other programs may rely on them.
 CONTRACT = (
     "run_id", "case_id", "study", "started_at", "budget", "replicates", "status", "reason", "model",
     "model_args", "model_inputs", "shape", "batch", "seq", "phase", "optimizer", "training",

@@ -57,12 +57,11 @@ VALUES = {
     "profiled_share": "profiled_share",
     "busy_share": "busy_share",
 }
-"""Estimate without an interval -> its only column."""
+"""Number without an interval -> its column."""
 
 ESTIMATES = {
     **{name: estimate_columns(f"{name}_s") for name in CLOCKS},
     **{name: estimate_columns(name) for name in ("speedup", *RATIOS, "parts_ratio")},
-    **{name: (column,) for name, column in VALUES.items()},
 }
 """Estimate -> its columns: value, low end and high end."""
 
@@ -76,6 +75,7 @@ SUMMARY = pa.schema(
         ("peak_bytes", pa.int64()),
         ("row_flags", pa.list_(pa.string())),
         *((column, pa.float64()) for columns in ESTIMATES.values() for column in columns),
+        *((column, pa.float64()) for column in VALUES.values()),
     ]
 )
 """The columns that `bench.summary` computes."""
