@@ -19,9 +19,10 @@ from modescope.analysis.derive import against, select
 from modescope.analysis.derive.registry import ESTIMATE, METRICS
 from modescope.analysis.derive.select import ADDED
 from modescope.analysis.load import SHOWN
-from modescope.bench.records.parquet import CORE, ESTIMATES, SUMMARY_DOCS, VALUES
+from modescope.bench.records.parquet import CORE
 from modescope.bench.records.paths import ROOT
 from modescope.bench.records.results import PARTS, SCHEMA_VERSION
+from modescope.bench.records.summary_columns import ESTIMATES, SUMMARY_DOCS, VALUES
 from modescope.bench.text import markdown_engine, prose
 
 PATH = ROOT / "results" / "README.md"

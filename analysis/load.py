@@ -20,9 +20,10 @@ from pyarrow.fs import FileSystem, LocalFileSystem
 from modescope.analysis.derive.select import per_row
 from modescope.bench.records import rows
 from modescope.bench.records.errors import UsageError
-from modescope.bench.records.parquet import ESTIMATES, SAMPLES, SCHEMA, SUMMARY, VALUES
+from modescope.bench.records.parquet import SAMPLES, SCHEMA
 from modescope.bench.records.paths import runner
 from modescope.bench.records.results import StoredRow
+from modescope.bench.records.summary_columns import ESTIMATES, SUMMARY, VALUES
 from modescope.bench.stats.estimates import Estimate
 from modescope.bench.summary import VERSION, summary
 

@@ -3,13 +3,14 @@
 The function takes the table of cases and returns a column. The table has the columns of all lines
 above. The line is also the metric's entry in the data dictionary, which `python -m
 analysis.dictionary` generates. A metric that other programs may rely on also joins CONTRACT. The
-table holds no samples of a run: a metric that needs samples is an estimate of `bench.summary`, and
-its line here has no function. Columns whose names begin with `_` are there only while metrics are
+table holds no samples of a run: a metric that needs samples is a number of the summary, a line of
+`bench.records.summary_columns`. Columns whose names begin with `_` are there only while metrics are
 computed.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -30,7 +31,9 @@ from modescope.analysis.derive.formulas import Formula
 from modescope.analysis.derive.select import ADDED, are_on_cuda, combine, latest
 from modescope.analysis.estimates import highs, lows, values
 from modescope.analysis.load import SHOWN, Folder, read
+from modescope.bench.records import summary_columns
 from modescope.bench.records.columns import estimate_columns
+from modescope.bench.records.summary_columns import Number
 from modescope.bench.summary import STEP_PARTS
 
 ESTIMATE = "Estimate | None"
@@ -110,6 +113,17 @@ def _hidden(name: str, function: Formula) -> Metric:
 
 _estimate = partial(Metric, interval=True, holds=ESTIMATE)
 
+
+def _of_summary(numbers: Iterable[Number]) -> Iterator[Metric]:
+    """Yields a metric for each number of the summary that a derived table has."""
+    for number in numbers:
+        if number.in_csv:
+            holds = ESTIMATE if number.in_files == 3 else "float | None"
+            yield Metric(
+                number.column, number.better, number.doc, interval=number.in_csv == 3, holds=holds
+            )
+
+
 # Computed in this order: an entry may use the columns of those above it.
 CONDITIONS = (
     _hidden("_on_cuda", are_on_cuda),
@@ -120,13 +134,7 @@ CONDITIONS = (
 
 METRICS = (
     *CONDITIONS,
-    _estimate("latency_s", "lower", "a call for a caller who waits for it"),
-    Metric("latency_p95_s", "lower", "95th percentile of single calls; null below 100 calls"),
-    Metric("baseline_latency_s", "neither", "the baseline's latency over the same rounds",
-           holds=ESTIMATE),
-    _estimate("speedup", "higher",
-              "baseline ÷ case, both timed in a round; above 1 is faster; null on CUDA if the host "
-              "was slow (slow_pace), which changes it"),
+    *_of_summary(summary_columns.OF_CALLS),
     _estimate("latency_paired_s", "lower",
               "latency that tables and figures show: on a CPU median of baseline_latency_s over "
               "the rows of the same work, machine, baseline and budget ÷ speedup; on CUDA and "
@@ -162,29 +170,12 @@ METRICS = (
            "inconclusive, the mode not in effect, or nothing is gained and nothing paid. On CUDA "
            "the baseline's first call counts as one of its later calls",
            formulas.break_even_calls),
-    _estimate("host_s", "lower", "how long the host is busy issuing a call"),
-    _estimate("device_s", "lower",
-              "device time of a call, launches queued ahead; null on a CPU"),
-    _estimate("pipelined_s", "lower",
-              "time per further call if calls follow each other without waiting"),
-    _estimate("dispatch_s", "lower",
-              "the same call on an empty batch: Python, dispatcher, autograd, guards, allocation"),
-    _estimate("host_share", "neither", "host ÷ latency in the same round; about 1 on a CPU"),
-    _estimate("device_share", "neither", "device time ÷ latency; null on a CPU"),
-    _estimate("pipelined_share", "neither",
-              "pipelined time ÷ latency; on CUDA the larger of host_share and device_share"),
-    _estimate("dispatch_share", "neither", "dispatch ÷ latency"),
-    _estimate("host_per_device", "neither", "host ÷ device time; null on a CPU"),
-    _estimate("device_gain", "higher",
-              "the baseline's device time ÷ this row's; null on a CPU"),
-    _estimate("dispatch_ratio", "higher",
-              "the baseline's dispatch ÷ this row's; compiled code has only guards and wrapper"),
+    *_of_summary(summary_columns.OF_CLOCKS),
     Metric("pace", "neither",
            "speed of the machine in the rounds that count ÷ its best, by a fixed piece of Python "
            "code",
            pace.pace),
-    Metric("pace_slowest", "neither",
-           "speed in the slowest rounds ÷ speed in the fastest (5th and 95th percentile)"),
+    *_of_summary(summary_columns.OF_PACE),
     _estimate("latency_at_full_pace_s", "lower",
               "latency if every round had run at the best pace of rows with this environment_id, "
               "as far as the call slows down like Python code",
@@ -193,18 +184,7 @@ METRICS = (
               "latency with the fewest threads of the study ÷ this row's, at full pace if that is "
               "known; null for the fewest threads, and beside other programs (flag contended)",
               pace.threads_gain),
-    _estimate("forward_s", "lower",
-              "forward and loss of a training step, in a pass that waits after each part"),
-    _estimate("backward_s", "lower", "backward, likewise"),
-    _estimate("optimizer_s", "lower", "the optimizer's step and dropping the gradients"),
-    _estimate("scaler_s", "lower", "GradScaler's operations; null without one"),
-    _estimate("forward_share", "neither",
-              "forward and loss ÷ the whole step in the same block"),
-    _estimate("backward_share", "neither", "the same for backward"),
-    _estimate("optimizer_share", "neither", "the same for the optimizer"),
-    _estimate("scaler_share", "neither", "the same for GradScaler"),
-    _estimate("parts_ratio", "neither",
-              "sum of the parts ÷ the whole step; above 1 because each part is waited for"),
+    *_of_summary(summary_columns.OF_STEPS),
     *(
         Metric(f"{clock}_paired_s", "lower",
                f"{clock} time as shown: {clock}_s on CUDA, else latency_paired_s × {clock}_share",

@@ -19,8 +19,8 @@ from modescope.analysis.estimates import lows, point, values
 from modescope.analysis.format.phrases import Row, as_rows, grouped, is_smoke, on_cuda
 from modescope.analysis.rows import value_of
 from modescope.bench.records.cases import PLAIN_EAGER
-from modescope.bench.records.parquet import ESTIMATES, VALUES
 from modescope.bench.records.results import Work
+from modescope.bench.records.summary_columns import ESTIMATES, VALUES
 from modescope.bench.stats import estimates as stats
 
 # One case on one machine, with a cold or a warm cache: replicate processes are combined by it.

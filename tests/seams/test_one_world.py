@@ -17,8 +17,8 @@ from modescope.analysis.derive import registry
 from modescope.analysis.derive.select import ADDED
 from modescope.analysis.recommend.decide import recommend
 from modescope.bench.records import parquet
-from modescope.bench.records.parquet import SUMMARY
 from modescope.bench.records.results import row
+from modescope.bench.records.summary_columns import SUMMARY
 from modescope.bench.sweep import isolation
 from modescope.bench.sweep.attempt import attempt
 from tests.helpers.commands import rows_in
