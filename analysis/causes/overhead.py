@@ -232,16 +232,12 @@ def grad_left_on(context: Context) -> Evidence | None:
     ]
     if not others:
         return None
-    best = max(others, key=_low)
+    best = max(others, key=lambda other: low(other["speedup"]))
     gain = quotient(best["speedup"], row["speedup"])
     assert gain is not None
     share, _ = evidence.claim(evidence.saved_by(gain), best, row)
     figures = {"mode": phrases.mode(best), "gain": numbers.middle(gain), "grad": best["grad"]}
     return Evidence(share, figures)
-
-
-def _low(row: Row) -> float:
-    return low(row["speedup"])
 
 
 def _uncompiled(context: Context) -> Row | None:

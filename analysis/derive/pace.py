@@ -24,7 +24,7 @@ from modescope.bench.stats import estimates
 from modescope.bench.stats.diagnostics import SLOW_PACE
 from modescope.bench.stats.estimates import Estimate
 
-_NEEDED = (*(*THREADED, "threads", "flags", "latency_at_full_pace_s", "latency_s"),)
+_NEEDED = (*THREADED, "threads", "flags", "latency_at_full_pace_s", "latency_s")
 
 
 def latency_at_full_pace_s(rows: pd.DataFrame) -> pd.Series:

@@ -42,7 +42,7 @@ def captures(row: Row) -> str | None:
 
 
 def shown_speedup(row: Row) -> Estimate | None:
-    """Returns a row's speedup as shown to readers, for which a smoke budget has too few rounds."""
+    """Returns a row's speedup as shown to readers: None for a smoke budget, with too few rounds."""
     return None if is_smoke(row) else row["speedup"]
 
 
