@@ -16,12 +16,13 @@ from markupsafe import Markup
 
 from modescope.analysis.causes.finding import CAUSES
 from modescope.analysis.derive import against, select
-from modescope.analysis.derive.registry import METRICS
+from modescope.analysis.derive.registry import ESTIMATE, METRICS
 from modescope.analysis.derive.select import ADDED
 from modescope.analysis.load import SHOWN
-from modescope.bench.records.parquet import CORE, ESTIMATES, SUMMARY_DOCS
+from modescope.bench.records.parquet import CORE
 from modescope.bench.records.paths import ROOT
 from modescope.bench.records.results import SCHEMA_VERSION, Record, columns_of
+from modescope.bench.records.summary_columns import ESTIMATES, SUMMARY_DOCS, VALUES
 from modescope.bench.text import markdown_engine, prose
 
 PATH = ROOT / "results" / "README.md"
@@ -59,10 +60,15 @@ def row_type() -> str:
         **{name: _held(stored[name]) for name in SHOWN if name in stored},
         **dict.fromkeys(counts, "float | None"),
         **select.HOLDS,
-        **{name: one.holds for one in METRICS if one.doc for name in one.columns},
+        **{metric.name: metric.holds for metric in METRICS if metric.doc},
     }
     template = markdown_engine("modescope.analysis").get_template("row_type.py.j2")
-    return template.render(always=types, estimates=ESTIMATES, sometimes=against.HOLDS)
+    numbers = {
+        **{columns[0]: ESTIMATE for columns in ESTIMATES.values()},
+        **dict.fromkeys(VALUES.values(), "float | None"),
+    }
+    beside = {name: kind for name, kind in numbers.items() if name not in types}
+    return template.render(always=types, summary=beside, sometimes=against.HOLDS)
 
 
 def _held(hint: Any) -> str:

@@ -20,9 +20,10 @@ from pyarrow.fs import FileSystem, LocalFileSystem
 from modescope.analysis.derive.select import per_row
 from modescope.bench.records import rows
 from modescope.bench.records.errors import UsageError
-from modescope.bench.records.parquet import ESTIMATES, SAMPLES, SCHEMA, SUMMARY
+from modescope.bench.records.parquet import SAMPLES, SCHEMA
 from modescope.bench.records.paths import runner
 from modescope.bench.records.results import StoredRow
+from modescope.bench.records.summary_columns import ESTIMATES, SUMMARY, VALUES
 from modescope.bench.stats.estimates import Estimate
 from modescope.bench.summary import VERSION, summary
 
@@ -34,7 +35,8 @@ COLUMNS = tuple(name for name in SCHEMA.names if name not in SAMPLES)
 LOCAL = LocalFileSystem()
 _MARK = "://"  # what an address has and a path has not: Path("a://b") would be a:/b
 _RECOMPUTED = ("summary_version", "verdict", "mde", "row_flags")  # of a case's processes together
-_HIDDEN = {*SAMPLES, *_RECOMPUTED, *(name for names in ESTIMATES.values() for name in names)}
+_ESTIMATED = {*VALUES.values(), *(name for names in ESTIMATES.values() for name in names)}
+_HIDDEN = {*SAMPLES, *_RECOMPUTED, *_ESTIMATED}
 
 SHOWN = tuple(name for name in SCHEMA.names if name not in _HIDDEN)
 """The stored columns that a derived table keeps under their names."""
@@ -85,14 +87,10 @@ def located(folder: str | Folder) -> Folder:
 
 @dataclass(frozen=True)
 class Runs:
-    """The rows of a study, and the files that were left out.
+    """The rows of a study, and the files that were left out."""
 
-    `table` has each estimate as an Estimate, in one column such as `_latency`. `left_out` maps a
-    file to the reason.
-    """
-
-    table: pd.DataFrame  # in order of their start; an estimate is one column, such as `_latency`
-    left_out: dict[str, str]
+    table: pd.DataFrame  # in order of their start, each estimate in one column of Estimates
+    left_out: dict[str, str]  # file -> reason
 
 
 def read(study_folder: str | Folder) -> Runs:
@@ -115,7 +113,7 @@ def read(study_folder: str | Folder) -> Runs:
     again = _rows(folder / rows.CONFIRMATIONS)  # without the unreadable: no row needs them
     if again is not None:
         further = _decode(again.table)  # the newest further process of a row counts
-        confirming = dict(zip(further["confirms"], further["_speedup"], strict=True))
+        confirming = dict(zip(further["confirms"], further["speedup"], strict=True))
     return _runs(found.table, confirming, found.left_out)
 
 
@@ -130,7 +128,7 @@ def _runs(
 ) -> Runs:
     table = _decode(stored)
     speedups = per_row(table, map(confirming.get, table["run_id"]), "object")
-    return Runs(table.assign(_confirming_speedup=speedups), left_out)
+    return Runs(table.assign(confirming_speedup=speedups), left_out)
 
 
 def _near(folder: Folder) -> str:
@@ -183,15 +181,16 @@ def with_summary(table: pa.Table) -> pa.Table:
 
 
 def _decode(table: pa.Table) -> pd.DataFrame:
-    """Returns the rows in order of start, with each estimate in one column `_name` of Estimates."""
+    """Returns the rows in order of start; an estimate is one column, named as that of its value."""
     shown = [name for name in table.column_names if name not in _HIDDEN]
     frame: pd.DataFrame = table.select(shown).to_pandas()
     made = {"flags": per_row(frame, table["row_flags"].to_pylist(), "object")}
-    for name, columns in ESTIMATES.items():
-        parts = [table[column].to_pylist() for column in columns]
-        parts += [[None] * len(frame)] * (3 - len(parts))
-        each = (None if one[0] is None else Estimate(*one) for one in zip(*parts, strict=True))
-        made[f"_{name}"] = per_row(frame, each, "object")
+    for columns in ESTIMATES.values():
+        triples = zip(*(table[column].to_pylist() for column in columns), strict=True)
+        known = (None if ends[0] is None else Estimate(*ends) for ends in triples)
+        made[columns[0]] = per_row(frame, known, "object")
+    for column in VALUES.values():
+        made[column] = per_row(frame, table[column].to_pylist())
     return sort_by_start(frame.assign(**made))
 
 

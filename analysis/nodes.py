@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from modescope.analysis.derive.formulas import values
 from modescope.analysis.derive.select import SECTION
+from modescope.analysis.estimates import values
 from modescope.analysis.format.phrases import listed
 
 WORK = [*SECTION, "baseline_dtype"]
@@ -70,7 +70,7 @@ def _eager(processes: pd.DataFrame) -> pd.DataFrame:
 
     Columns: the node or GPU (`name`), a number that is equal for the same work (`work`), `seconds`.
     """
-    rows = processes.assign(seconds=values(processes, "_baseline_latency"))
+    rows = processes.assign(seconds=values(processes["baseline_latency_s"]))
     known = rows["status"].eq("ok") & (rows["budget_rank"] > 0) & rows["baseline_mode"].eq("eager")
     rows = rows[known & rows["node"].notna()]
     has_several_gpus = rows.groupby("node")["gpu_uuid"].transform("nunique") > 1

@@ -240,98 +240,42 @@ class Row(TypedDict):
     process_run_ids: str
     process_nodes: str | None
     apart: str | None
-    latency_s: float | None
-    latency_ci_low_s: float | None
-    latency_ci_high_s: float | None
+    latency_s: Estimate | None
     latency_p95_s: float | None
-    baseline_latency_s: float | None
-    speedup: float | None
-    speedup_ci_low: float | None
-    speedup_ci_high: float | None
-    latency_paired_s: float | None
-    latency_paired_ci_low_s: float | None
-    latency_paired_ci_high_s: float | None
-    confirming_speedup: float | None
-    confirming_speedup_ci_low: float | None
-    confirming_speedup_ci_high: float | None
-    speedup_same_grad: float | None
-    speedup_same_grad_ci_low: float | None
-    speedup_same_grad_ci_high: float | None
+    baseline_latency_s: Estimate | None
+    speedup: Estimate | None
+    latency_paired_s: Estimate | None
+    confirming_speedup: Estimate | None
+    speedup_same_grad: Estimate | None
     verdict: str | None
     link_run_id: str | None
-    chained_speedup: float | None
-    chained_speedup_ci_low: float | None
-    chained_speedup_ci_high: float | None
+    chained_speedup: Estimate | None
     mde: float | None
     break_even_calls: float | None
-    host_s: float | None
-    host_ci_low_s: float | None
-    host_ci_high_s: float | None
-    device_s: float | None
-    device_ci_low_s: float | None
-    device_ci_high_s: float | None
-    pipelined_s: float | None
-    pipelined_ci_low_s: float | None
-    pipelined_ci_high_s: float | None
-    dispatch_s: float | None
-    dispatch_ci_low_s: float | None
-    dispatch_ci_high_s: float | None
-    host_share: float | None
-    host_share_ci_low: float | None
-    host_share_ci_high: float | None
-    device_share: float | None
-    device_share_ci_low: float | None
-    device_share_ci_high: float | None
-    pipelined_share: float | None
-    pipelined_share_ci_low: float | None
-    pipelined_share_ci_high: float | None
-    dispatch_share: float | None
-    dispatch_share_ci_low: float | None
-    dispatch_share_ci_high: float | None
-    host_per_device: float | None
-    host_per_device_ci_low: float | None
-    host_per_device_ci_high: float | None
-    device_gain: float | None
-    device_gain_ci_low: float | None
-    device_gain_ci_high: float | None
-    dispatch_ratio: float | None
-    dispatch_ratio_ci_low: float | None
-    dispatch_ratio_ci_high: float | None
+    host_s: Estimate | None
+    device_s: Estimate | None
+    pipelined_s: Estimate | None
+    dispatch_s: Estimate | None
+    host_share: Estimate | None
+    device_share: Estimate | None
+    pipelined_share: Estimate | None
+    dispatch_share: Estimate | None
+    host_per_device: Estimate | None
+    device_gain: Estimate | None
+    dispatch_ratio: Estimate | None
     pace: float | None
     pace_slowest: float | None
-    latency_at_full_pace_s: float | None
-    latency_at_full_pace_ci_low_s: float | None
-    latency_at_full_pace_ci_high_s: float | None
-    threads_gain: float | None
-    threads_gain_ci_low: float | None
-    threads_gain_ci_high: float | None
-    forward_s: float | None
-    forward_ci_low_s: float | None
-    forward_ci_high_s: float | None
-    backward_s: float | None
-    backward_ci_low_s: float | None
-    backward_ci_high_s: float | None
-    optimizer_s: float | None
-    optimizer_ci_low_s: float | None
-    optimizer_ci_high_s: float | None
-    scaler_s: float | None
-    scaler_ci_low_s: float | None
-    scaler_ci_high_s: float | None
-    forward_share: float | None
-    forward_share_ci_low: float | None
-    forward_share_ci_high: float | None
-    backward_share: float | None
-    backward_share_ci_low: float | None
-    backward_share_ci_high: float | None
-    optimizer_share: float | None
-    optimizer_share_ci_low: float | None
-    optimizer_share_ci_high: float | None
-    scaler_share: float | None
-    scaler_share_ci_low: float | None
-    scaler_share_ci_high: float | None
-    parts_ratio: float | None
-    parts_ratio_ci_low: float | None
-    parts_ratio_ci_high: float | None
+    latency_at_full_pace_s: Estimate | None
+    threads_gain: Estimate | None
+    forward_s: Estimate | None
+    backward_s: Estimate | None
+    optimizer_s: Estimate | None
+    scaler_s: Estimate | None
+    forward_share: Estimate | None
+    backward_share: Estimate | None
+    optimizer_share: Estimate | None
+    scaler_share: Estimate | None
+    parts_ratio: Estimate | None
     host_paired_s: float | None
     device_paired_s: float | None
     pipelined_paired_s: float | None
@@ -346,9 +290,7 @@ class Row(TypedDict):
     bound_by: str | None
     device_idle_fraction: float | None
     residual_s: float | None
-    fusion_gain: float | None
-    fusion_gain_ci_low: float | None
-    fusion_gain_ci_high: float | None
+    fusion_gain: Estimate | None
     fusion_speedup: float | None
     launch_gain: float | None
     bytes_saved: float | None
@@ -359,44 +301,17 @@ class Row(TypedDict):
     cause: str | None
     cause_text: str | None
 
-    # while columns are derived, and in `compare`: the estimates of the summary
-    _latency: NotRequired[Estimate | None]
-    _baseline_latency: NotRequired[Estimate | None]
-    _host: NotRequired[Estimate | None]
-    _device: NotRequired[Estimate | None]
-    _pipelined: NotRequired[Estimate | None]
-    _dispatch: NotRequired[Estimate | None]
-    _forward: NotRequired[Estimate | None]
-    _backward: NotRequired[Estimate | None]
-    _optimizer: NotRequired[Estimate | None]
-    _scaler: NotRequired[Estimate | None]
-    _speedup: NotRequired[Estimate | None]
-    _host_share: NotRequired[Estimate | None]
-    _device_share: NotRequired[Estimate | None]
-    _pipelined_share: NotRequired[Estimate | None]
-    _dispatch_share: NotRequired[Estimate | None]
-    _host_per_device: NotRequired[Estimate | None]
-    _device_gain: NotRequired[Estimate | None]
-    _dispatch_ratio: NotRequired[Estimate | None]
-    _forward_share: NotRequired[Estimate | None]
-    _backward_share: NotRequired[Estimate | None]
-    _optimizer_share: NotRequired[Estimate | None]
-    _scaler_share: NotRequired[Estimate | None]
-    _paced_latency: NotRequired[Estimate | None]
-    _parts_ratio: NotRequired[Estimate | None]
-    _latency_p95: NotRequired[Estimate | None]
-    _pace_fastest: NotRequired[Estimate | None]
-    _pace_typical: NotRequired[Estimate | None]
-    _pace_slowest: NotRequired[Estimate | None]
-    _profiled_share: NotRequired[Estimate | None]
-    _busy_share: NotRequired[Estimate | None]
+    # while columns are derived, and in `compare`: the rest of the summary
+    paced_latency: NotRequired[Estimate | None]
+    pace_fastest_s: NotRequired[float | None]
+    pace_typical_s: NotRequired[float | None]
+    profiled_share: NotRequired[float | None]
+    busy_share: NotRequired[float | None]
 
     # after derive.against.against
     against_mode: NotRequired[str | None]
     against_dtype: NotRequired[str | None]
-    against_speedup: NotRequired[float | None]
-    against_speedup_ci_low: NotRequired[float | None]
-    against_speedup_ci_high: NotRequired[float | None]
+    against_speedup: NotRequired[Estimate | None]
     against_verdict: NotRequired[str | None]
     against_break_even_calls: NotRequired[float | None]
     against_processes: NotRequired[float | None]

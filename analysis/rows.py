@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from modescope.analysis.row_type import Row
-
 Value = TypeVar("Value")
 
 
@@ -28,12 +26,3 @@ def required(value: Value | None) -> Value:
     """
     assert value is not None
     return value
-
-
-def speedup_ends(row: Row) -> tuple[float, float]:
-    """Returns the low and the high end of the interval of a row's speedup.
-
-    The row is compared (`causes.outcome.is_compared`) or trusted (`derive.select.trusted`): both
-    ask for the low end, and no interval has one end only.
-    """
-    return required(row["speedup_ci_low"]), required(row["speedup_ci_high"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 
 import pandas as pd
 
@@ -19,7 +20,7 @@ from modescope.analysis.derive.against import (
     in_place_of_the_baseline,
 )
 from modescope.analysis.derive.flags import banner, legend
-from modescope.analysis.derive.registry import CONTRACT, DERIVED, derive
+from modescope.analysis.derive.registry import CONTRACT, DERIVED, derive, exported, flat
 from modescope.analysis.derive.select import (
     ADDED,
     SECTION,
@@ -294,9 +295,10 @@ def csv(rows: pd.DataFrame) -> str:
     Samples (a value per round, block or call) are not included. An unknown value is an empty field;
     lists, such as flags, are joined with `;`.
     """
-    first = [*CONTRACT, *ADDED, *DERIVED, *COLUMNS]
-    names = dict.fromkeys([*first, *(str(name) for name in rows.columns)])
-    table = ordered(rows)[[name for name in names if name in rows]]
+    numbers_only = flat(ordered(rows))
+    compared = chain.from_iterable(map(exported, COLUMNS))
+    names = dict.fromkeys([*CONTRACT, *ADDED, *DERIVED, *compared, *map(str, numbers_only.columns)])
+    table = numbers_only[[name for name in names if name in numbers_only]]
     whole = [f.name for f in SCHEMA if f.name in table and str(f.type) == "int64"]
     whole += [name for name in ("bytes_saved", "against_processes") if name in table]
     table = table.astype(dict.fromkeys(whole, "Int64"))  # 4, not 4.0 beside a null

@@ -13,6 +13,7 @@ from difflib import get_close_matches
 import pandas as pd
 import pyarrow as pa
 
+from modescope.analysis.derive.registry import flat
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.parquet import SCHEMA
 
@@ -51,7 +52,7 @@ def select(rows: pd.DataFrame, condition: str) -> pd.DataFrame:
         connection.execute("set python_enable_replacements = false")
         connection.execute("set lock_configuration = true")
         try:
-            table = connection.from_arrow(_arrow_table(rows))
+            table = connection.from_arrow(_arrow_table(flat(rows)))
             kinds = table.project(source).types
             if [str(kind) for kind in kinds] != ["BOOLEAN"]:
                 raise UsageError(_wrong(condition, "it is no condition"))
@@ -91,6 +92,6 @@ def _wrong(condition: str, why: str) -> str:
 
 def _reason(error: Exception, rows: pd.DataFrame) -> str:
     if unknown := _UNKNOWN.search(str(error)):
-        meant = get_close_matches(unknown[1], map(str, rows.columns), n=1)
+        meant = get_close_matches(unknown[1], map(str, flat(rows).columns), n=1)
         return f"no column {unknown[1]}{f', the nearest is {meant[0]}' if meant else ''}"
     return " ".join(str(error).partition("\n\n")[0].split())

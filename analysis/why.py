@@ -14,10 +14,11 @@ from modescope.analysis import cli, where
 from modescope.analysis.causes import finding
 from modescope.analysis.causes.outcome import lead, undecided
 from modescope.analysis.causes.types import Finding
-from modescope.analysis.derive.registry import derived
-from modescope.analysis.derive.select import SECTION, ordered, split_rows
+from modescope.analysis.derive.registry import derive
+from modescope.analysis.derive.select import SECTION, latest, ordered, split_rows
 from modescope.analysis.format import cells, phrases
 from modescope.analysis.format.phrases import Row, indented_paragraph
+from modescope.analysis.load import read
 
 
 def text(rows: pd.DataFrame, found: Mapping[str, tuple[Finding, ...]]) -> str:
@@ -55,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     def body() -> None:
         options = parser.parse_args(arguments)
-        every = derived(options.study)
+        every = derive(latest(read(options.study).table))
         found = finding.findings_by_run(every)  # of the whole study, which rows are compared with
         rows = every if options.where is None else where.select(every, options.where)
         if rows.empty:

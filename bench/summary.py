@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from modescope.bench.records.columns import Contention, WorkCounts
-from modescope.bench.records.parquet import CLOCKS, ESTIMATES, RATIOS, SUMMARY
 from modescope.bench.records.results import StoredRow
+from modescope.bench.records.summary_columns import ESTIMATES, NUMBERS, SUMMARY, VALUES
 from modescope.bench.stats import diagnostics, estimates
 from modescope.bench.stats.estimates import ONE, Estimate, difference, ends, product, quotient
 from modescope.bench.stats.roofline import Ceilings, Floor, floor
@@ -57,15 +57,17 @@ def summary(row: StoredRow) -> dict[str, Any]:
     """Returns the columns SUMMARY of a row; numbers are None if its status is not ok."""
     ok = row["status"] == "ok"
     counted = at_full_pace(row)
-    found = all_estimates(row) if ok else dict.fromkeys(ESTIMATES)
+    found = all_estimates(row) if ok else dict.fromkeys((*ESTIMATES, *VALUES))
     flags = [*(row["flags"] or ()), *(own_flags(counted, found) if ok else ())]
     is_judged = not is_smoke(row) and GROWS not in flags
     measured, rounds = row["latency_rounds_s"], counted["latency_rounds_s"]
     flat: dict[str, Any] = dict.fromkeys(SUMMARY.names)
     for name, columns in ESTIMATES.items():
-        one = found[name]
-        if one is not None:
-            flat |= dict(zip(columns, (one.value, one.low, one.high), strict=False))
+        if (known := found[name]) is not None:
+            flat |= dict(zip(columns, (known.value, known.low, known.high), strict=True))
+    for name, column in VALUES.items():
+        if (known := found[name]) is not None:
+            flat[column] = known.value
     return flat | {
         "summary_version": VERSION,
         "verdict": _verdict(row, found) if is_judged else None,
@@ -99,9 +101,13 @@ def all_estimates(row: StoredRow) -> Found:
     The row's status must be ok. Those of paired rounds are estimated from `at_full_pace(row)`.
     """
     ends_s, row = diagnostics.pace_ends_s(row["pace_rounds_s"]), at_full_pace(row)
-    found: Found = {name: estimates.median_interval(row[f"{name}_rounds_s"]) for name in CLOCKS}
-    for name, (top, bottom) in RATIOS.items():
-        found[name] = estimates.ratio(row[f"{top}_rounds_s"], row[f"{bottom}_rounds_s"])
+    found: Found = {}
+    for number in NUMBERS:
+        rounds = [row[f"{clock}_rounds_s"] for clock in number.of]
+        if len(rounds) == 1:
+            found[number.name] = estimates.median_interval(*rounds)
+        elif rounds:
+            found[number.name] = estimates.ratio(*rounds)
     found["speedup"] = estimates.speedup(
         row["latency_rounds_s"], row["baseline_latency_rounds_s"], row["case_ran_first"]
     )

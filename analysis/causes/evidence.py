@@ -24,7 +24,6 @@ from modescope.bench.stats.estimates import (
     is_wide,
     product,
     quotient,
-    stored_ratio,
 )
 
 NOTHING = exactly(0.0)
@@ -177,15 +176,15 @@ def overhead_share(row: Row) -> Estimate | None:
     guards and Python but no launches, so it only limits the interval from below; value and upper
     end are the profile's.
     """
-    clocked = _within_a_call(stored_ratio(row, "dispatch_share"))
+    clocked = _within_a_call(row["dispatch_share"])
     profiled = _profiled_overhead(row)
     if not is_compiled(row) or clocked is None:
         return clocked or profiled
     return _of_compiled(clocked, profiled)
 
 
-def _within_a_call(share: Estimate) -> Estimate | None:
-    if share.value is None or share.low is None or share.high is None:
+def _within_a_call(share: Estimate | None) -> Estimate | None:
+    if share is None or share.low is None or share.high is None:
         return None
     return Estimate(*(min(1.0, max(0.0, each)) for each in (share.value, share.low, share.high)))
 
@@ -278,8 +277,8 @@ def _saved(row: Row) -> Estimate | None:
     """Returns the share of its baseline's call that `row` saves."""
     if phrases.is_control(row):
         return NOTHING
-    known = row["speedup_ci_low"] is not None
-    return difference(ONE, quotient(ONE, stored_ratio(row, "speedup"))) if known else None
+    known = phrases.has_interval(row)
+    return difference(ONE, quotient(ONE, row["speedup"])) if known else None
 
 
 def _saved_work(row: Row) -> Estimate | None:
@@ -289,10 +288,12 @@ def _saved_work(row: Row) -> Estimate | None:
     gain, device_s, whole_s = row["device_gain"], row["device_s"], row["baseline_latency_s"]
     if gain is None or device_s is None or whole_s is None:
         return None
-    rest = difference(ONE, quotient(ONE, stored_ratio(row, "device_gain")))
+    rest = difference(ONE, quotient(ONE, gain))
     if rest is None or rest.low is None or rest.high is None:
         return None
-    share = gain * device_s / whole_s  # of the baseline's call, which its device time is
+    share = (
+        gain.value * device_s.value / whole_s.value
+    )  # of the baseline's call, which its device time is
     return Estimate(*(share * each for each in (rest.value, rest.low, rest.high)))
 
 
@@ -300,7 +301,7 @@ def _is_by_profile(row: Row) -> bool:
     """Whether the value of `overhead_share(row)` comes from the profile."""
     if _profiled_overhead(row) is None:
         return False
-    return is_compiled(row) or _within_a_call(stored_ratio(row, "dispatch_share")) is None
+    return is_compiled(row) or _within_a_call(row["dispatch_share"]) is None
 
 
 def _with_profile(clocked: Estimate | None, profiled: Estimate | None) -> Estimate | None:
@@ -316,9 +317,9 @@ def _parts(row: Row, share: Estimate | None) -> tuple[Estimate | None, Estimate 
     `share`: the part of the row's own call in which no kernel runs. The result is None if `share`
     or the speedup is unknown.
     """
-    if share is None or row["speedup_ci_low"] is None:
+    if share is None or not phrases.has_interval(row):
         return None
-    length = quotient(ONE, stored_ratio(row, "speedup"))
+    length = quotient(ONE, row["speedup"])
     return product(length, share), product(length, difference(ONE, share))
 
 
@@ -327,7 +328,7 @@ def claim(share: Estimate, *rows: Row | None) -> tuple[float, str]:
 
     It is the lower end of `share` if the interval of the speedup of one of `rows` is wide.
     """
-    if any(row is not None and is_wide(stored_ratio(row, "speedup")) for row in rows):
+    if any(row is not None and is_wide(row["speedup"]) for row in rows):
         return ends(share)[0], "at least "
     return share.value, ""
 

@@ -37,9 +37,10 @@ from modescope.analysis.causes.types import (
 )
 from modescope.analysis.derive import pace
 from modescope.analysis.derive.select import SAME_BASELINE, THREADED, is_plain, per_row, values_of
+from modescope.analysis.estimates import low
 from modescope.analysis.format import phrases
 from modescope.analysis.format.phrases import Row
-from modescope.analysis.rows import required, speedup_ends
+from modescope.analysis.rows import required
 
 CAUSES = (
     *graphs.CAUSES,
@@ -175,7 +176,7 @@ def _parts_explain(row: Row, shares: Sequence[tuple[str, float | None]]) -> bool
         return not is_gain(row)
     overhead = max((share for code, share in known if code in OVERHEAD), default=0.0)
     others = math.fsum(share for code, share in known if code not in OVERHEAD)
-    loss = 1 - speedup_ends(row)[0]
+    loss = 1 - low(row["speedup"])
     return overhead + others >= LEAST_OF_A_LOSS * loss
 
 
@@ -221,7 +222,7 @@ def most_important(rows: Iterable[Row], count: int) -> list[Row]:
 def _importance(row: Row) -> tuple[int, float]:
     if phrases.not_in_effect(row) or not is_compared(row):
         return (3 if phrases.not_in_effect(row) else 4), 0.0
-    size = -abs(math.log(required(row["speedup"])))
+    size = -abs(math.log(required(row["speedup"]).value))
     if is_loser(row):
         return 0, size
     changes_code = row["compile_mode"] != "none" or row["graph"] or row["autocast"]

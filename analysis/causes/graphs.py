@@ -90,11 +90,12 @@ def input_copies(context: Context) -> Evidence | None:
     if phrases.captures(row) != "compiler" or not row["graph_launches"] or not is_compared(row):
         return None
     copied_s = evidence.seconds(evidence.input_copies(row, context.plain))
-    if not row["device_s"] or copied_s < LEAST_COPIES * row["device_s"]:
+    device_s = row["device_s"]
+    if device_s is None or copied_s < LEAST_COPIES * device_s.value:
         return None
-    copies, device = evidence.durations(copied_s, row["device_s"])
+    copies, device = evidence.durations(copied_s, device_s.value)
     figures = {"copies": copies, "device": device}
-    return Evidence(copied_s / required(row["latency_s"]), figures)
+    return Evidence(copied_s / required(row["latency_s"]).value, figures)
 
 
 def device_is_the_limit(context: Context) -> Evidence | None:
@@ -102,20 +103,21 @@ def device_is_the_limit(context: Context) -> Evidence | None:
     row = context.row
     if not phrases.on_cuda(row) or not row["graph_launches"] or not is_no_gain(row):
         return None
-    if row["bound_by"] != "work" or row["device_share"] is None:
+    busy = row["device_share"]
+    if row["bound_by"] != "work" or busy is None:
         return None
     before = None if context.plain is None else context.plain["launches"]
     saved = "" if not before else f"{before:,.0f} launches of eager became {cells.launches(row)}, "
     figures = {
-        "saved": f"{saved}but " if saved else "", "share": cells.share(row, "device_share"),
+        "saved": f"{saved}but " if saved else "", "share": numbers.share_interval(busy),
         "remedy": remedies.less_work(context),
     }  # fmt: skip
-    return Evidence(min(1.0, row["device_share"]), figures)
+    return Evidence(min(1.0, busy.value), figures)
 
 
 def _waiting(row: Row) -> float | None:
     busy = row["device_share"]
-    return None if busy is None else max(0.0, 1 - float(busy))
+    return None if busy is None else max(0.0, 1 - busy.value)
 
 
 def _launches(row: Row) -> str:

@@ -39,7 +39,6 @@ from modescope.bench.stats.estimates import (
     is_wide,
     product,
     quotient,
-    stored_ratio,
 )
 
 HALF = 0.5  # of a call: kernels that remain are named if they take more
@@ -70,7 +69,7 @@ def unchanged_kernels(context: Context) -> Evidence | None:
     share = evidence.share_of_call(row, evidence.seconds(left))
     if share is None or share < HALF:
         return None
-    most = quotient(stored_ratio(row, "speedup"), exactly(share))
+    most = quotient(row["speedup"], exactly(share))
     assert most is not None
     figures = {
         "share": numbers.share(share, 1), "names": evidence.heaviest_names(left, row),
@@ -118,7 +117,7 @@ def slower_kernels(context: Context) -> Evidence | None:
         "new": new_text, "old": old_text, "names": evidence.heaviest_names(new, row),
         "remedy": remedies.other_kernels(context, new),
     }  # fmt: skip
-    own = product(evidence.negative(saved.work), stored_ratio(row, "speedup"))
+    own = product(evidence.negative(saved.work), row["speedup"])
     assert own is not None
     return Evidence(evidence.claim(own, row, plain)[0], figures)
 
@@ -136,8 +135,8 @@ def near_floor(context: Context) -> Evidence | None:
     if longest_s is None or row["floor_s"] < NEAR * longest_s or row["bound_by"] != "work":
         return None
     fraction = min(1.0, required(row["roofline_fraction"]))
-    is_sure = not is_wide(stored_ratio(row, "speedup"))
-    latency_s = required(row["latency_paired_s"] if is_sure else row["latency_paired_ci_high_s"])
+    paired_s = required(row["latency_paired_s"])
+    latency_s = ends(paired_s)[1] if is_wide(row["speedup"]) else paired_s.value
     return Evidence(
         row["floor_s"] / latency_s,
         {"fraction": numbers.share(fraction, 1), "limit": _LIMITS[required(row["floor_bound"])],
@@ -153,12 +152,12 @@ _LIMITS = {
 
 
 def _longest_work_s(row: Row) -> float | None:
+    device_s, latency_s, dispatch = row["device_s"], row["latency_paired_s"], row["dispatch_share"]
     if phrases.on_cuda(row):
-        return row["device_ci_high_s"]
-    latency_s, dispatch = row["latency_paired_ci_high_s"], row["dispatch_share_ci_low"]
-    if latency_s is None or dispatch is None or dispatch >= 1:
+        return None if device_s is None else device_s.high
+    if latency_s is None or latency_s.high is None or dispatch is None or dispatch.low is None:
         return None
-    return latency_s * (1 - dispatch)
+    return latency_s.high * (1 - dispatch.low) if dispatch.low < 1 else None
 
 
 def _unchanged(row: Row, plain: Row | None) -> list[Kernel]:
@@ -188,9 +187,9 @@ def threads(context: Context) -> Evidence | None:
     best, (mine, theirs) = min(faster, key=lambda pair: pair[1][1].value / pair[1][0].value)
     figures = {
         "here": numbers.counted(row["threads"], "thread", "threads"),
-        "mine": numbers.estimate(mine),
+        "mine": numbers.duration_interval(mine),
         "there": numbers.counted(best["threads"], "thread", "threads"),
-        "theirs": numbers.estimate(theirs),
+        "theirs": numbers.duration_interval(theirs),
         "pace": " (both at the machine's full pace)" if pace.has_pace(row, best) else "",
         "threads": str(best["threads"]),
     }

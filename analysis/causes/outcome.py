@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from modescope.analysis.estimates import high, low
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.phrases import Row
-from modescope.analysis.rows import speedup_ends
-from modescope.bench.stats.estimates import ONE, Estimate, hull, is_wide, quotient, stored_ratio
+from modescope.analysis.rows import required
+from modescope.bench.stats.estimates import ONE, Estimate, hull, is_wide, quotient
 
 UNDECIDED = "what was measured does not decide why"
 
@@ -37,18 +38,18 @@ def is_compared(row: Row) -> bool:
 
     A row on CUDA is not compared either if its host was slow.
     """
-    known = row["speedup_ci_low"] is not None and phrases.host_slower(row) is None
+    known = phrases.has_interval(row) and phrases.host_slower(row) is None
     return known and not phrases.is_control(row)
 
 
 def is_faster(row: Row) -> bool:
     """Whether the interval of the speedup lies above 1."""
-    return is_compared(row) and speedup_ends(row)[0] > 1
+    return is_compared(row) and low(row["speedup"]) > 1
 
 
 def is_slower(row: Row) -> bool:
     """Whether the interval of the speedup lies below 1."""
-    return is_compared(row) and speedup_ends(row)[1] < 1
+    return is_compared(row) and high(row["speedup"]) < 1
 
 
 def is_loss(row: Row) -> bool:
@@ -61,7 +62,7 @@ def is_no_gain(row: Row) -> bool:
 
     The mode then surely gains less than a tenth, and is not shown to lose a tenth.
     """
-    return is_compared(row) and 1 / (1 + LITTLE) < speedup_ends(row)[1] < 1 + LITTLE
+    return is_compared(row) and 1 / (1 + LITTLE) < high(row["speedup"]) < 1 + LITTLE
 
 
 def is_gain(row: Row) -> bool:
@@ -71,7 +72,7 @@ def is_gain(row: Row) -> bool:
 
 def is_loser(row: Row) -> bool:
     """Whether the interval of the speedup lies below 1 ÷ 1.1: the mode loses more than a tenth."""
-    return is_compared(row) and speedup_ends(row)[1] < 1 / (1 + LITTLE)
+    return is_compared(row) and high(row["speedup"]) < 1 / (1 + LITTLE)
 
 
 def is_compiled(row: Row) -> bool:
@@ -92,9 +93,9 @@ def long_first_call(row: Row) -> float | None:
     first_s, call_s = row["first_call_s"], row["baseline_latency_s"]
     if not is_compared(row) or not (is_compiled(row) or row["graph"]):
         return None
-    if first_s is None or not call_s:
+    if first_s is None or call_s is None:
         return None
-    calls = float(first_s / call_s) * phrases.calls_of_a_step(row)
+    calls = first_s / call_s.value * phrases.calls_of_a_step(row)
     return calls if calls >= LONG else None
 
 
@@ -114,9 +115,9 @@ def comparison(row: Row) -> str:
         return f"{mode} is not in effect"
     if phrases.is_control(row):
         return f"{mode} is the baseline"
-    if row["speedup_ci_low"] is None:
+    ratio = row["speedup"]
+    if ratio is None or ratio.low is None:
         return mode
-    ratio = stored_ratio(row, "speedup")
     speedup = numbers.ratio(ratio)
     if row["verdict"] == "faster":
         only = "only " if is_no_gain(row) else ""
@@ -135,7 +136,7 @@ def comparison_of(rows: Sequence[Row]) -> str:
     """
     names = phrases.listed(list(dict.fromkeys(map(name, rows))))
     found, against = outcome(rows[0]), _baseline(rows[0])
-    ratios = [stored_ratio(row, "speedup") for row in rows]
+    ratios = [required(row["speedup"]) for row in rows]
     span = range_of(ratios, found == "slower")
     if found == LITTLE_OR_NOTHING:
         values = sorted(one.value for one in ratios)

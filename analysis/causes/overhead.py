@@ -28,9 +28,10 @@ from modescope.analysis.causes.types import (
 )
 from modescope.analysis.derive import profile
 from modescope.analysis.derive.select import values_of
-from modescope.analysis.format import cells, numbers, phrases
+from modescope.analysis.estimates import high, low
+from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.phrases import Row
-from modescope.analysis.rows import required, speedup_ends
+from modescope.analysis.rows import required
 from modescope.bench.stats.estimates import (
     MARGIN,
     ONE,
@@ -38,7 +39,6 @@ from modescope.bench.stats.estimates import (
     ends,
     product,
     quotient,
-    stored_ratio,
 )
 
 LEAST = 0.03
@@ -59,8 +59,10 @@ def slow_host(context: Context) -> Evidence | None:
         return None
     gain, device = row["device_gain"], ""
     if gain is not None:
-        share = numbers.percent(abs(1 - 1 / gain))
-        device = f"; the device works {share} {'less' if gain > 1 else 'more'} than the baseline's"
+        share = numbers.percent(abs(1 - 1 / gain.value))
+        device = (
+            f"; the device works {share} {'less' if gain.value > 1 else 'more'} than the baseline's"
+        )
     return Evidence(None, {"slower": slower, "device": device})
 
 
@@ -78,10 +80,9 @@ def less_overhead(context: Context) -> Evidence | None:
 def compiled_code(context: Context) -> Evidence | None:
     """A compiled mode is faster than the same mode without compiling, by their intervals."""
     row, before = context.row, _uncompiled(context)
-    if not is_faster(row) or before is None or speedup_ends(row)[0] <= speedup_ends(before)[1]:
+    if not is_faster(row) or before is None or low(row["speedup"]) <= high(before["speedup"]):
         return None
-    both = (quotient(ONE, stored_ratio(one, "speedup")) for one in (before, row))
-    saved = difference(*both)
+    saved = difference(quotient(ONE, before["speedup"]), quotient(ONE, row["speedup"]))
     assert saved is not None
     share, least = evidence.claim(saved, row, before)
     if share < LEAST:
@@ -101,10 +102,12 @@ def more_overhead(context: Context) -> Evidence | None:
     if saved is None or not _adds(row, saved):
         return None
     added = evidence.negative(saved.overhead)
-    own = product(added, stored_ratio(row, "speedup"))  # in parts of the row's own call
+    own = product(added, row["speedup"])  # in parts of the row's own call
     assert own is not None
     share, least = evidence.claim(own, row, context.plain)
-    added_s = evidence.claim(added, row, context.plain)[0] * required(row["baseline_latency_s"])
+    added_s = (
+        evidence.claim(added, row, context.plain)[0] * required(row["baseline_latency_s"]).value
+    )
     figures = {
         "what": COMPILED if is_compiled(row) else "Python and the dispatcher",
         "added": f"{least}{numbers.duration(added_s)}", "profiled": _in_profile(row),
@@ -124,7 +127,7 @@ def _adds(row: Row, saved: evidence.Change) -> bool:
         return True
     if not phrases.on_cuda(row) or not is_loss(row) or most >= 0:
         return False
-    lost = 1 / speedup_ends(row)[1] - 1
+    lost = 1 / high(row["speedup"]) - 1
     return bool(-ends(saved.work)[0] <= (1 - LEAST_OF_A_LOSS) * lost)
 
 
@@ -142,13 +145,14 @@ def _unwaited(row: Row) -> str:
     Their time (pipelined) is then at most the device time of the baseline, which is the least that
     its own such calls can take.
     """
-    gain, device_s = row["device_gain_ci_low"], row["device_ci_low_s"]
-    call_s = row["pipelined_ci_high_s"]
+    gain, device_s, call_s = row["device_gain"], row["device_s"], row["pipelined_s"]
     if gain is None or device_s is None or call_s is None:
         return ""
-    if call_s > (1 + MARGIN) * gain * device_s:
+    if gain.low is None or device_s.low is None or call_s.high is None:
         return ""
-    each, mode = numbers.duration(row["pipelined_s"]), row["baseline_mode"]
+    if call_s.high > (1 + MARGIN) * gain.low * device_s.low:
+        return ""
+    each, mode = numbers.duration(call_s.value), row["baseline_mode"]
     return f"; calls that do not wait for each other, {each} each, take no longer than {mode}'s"
 
 
@@ -158,20 +162,21 @@ def bound_by_overhead(context: Context) -> Evidence | None:
     if not is_no_gain(row) or row["bound_by"] != "overhead":
         return None
     if phrases.on_cuda(row):
-        ratio = stored_ratio(row, "host_per_device")
+        ratio = required(row["host_per_device"])
         text = f"the host is busy {numbers.ratio(ratio)} as long as the GPU"
         return Evidence(
             1 - min(1.0, 1 / ratio.value),
             {"bound": text, "remedy": remedies.less_overhead(context)},
         )
-    if row["dispatch_share"] is None:
+    dispatch = row["dispatch_share"]
+    if dispatch is None:
         return None
-    share = min(1.0, row["dispatch_share"])
     kind = "guards and Python around compiled code take" if is_compiled(row) else "dispatch takes"
     count = row["ops_dispatched"]
     calls = "" if count is None else f" for {numbers.counted(count, 'operator', 'operators')}"
-    text = f"{kind} {cells.share(row, 'dispatch_share')} of a call{calls}"
-    return Evidence(share, {"bound": text, "remedy": remedies.less_overhead(context)})
+    text = f"{kind} {numbers.share_interval(dispatch)} of a call{calls}"
+    remedy = remedies.less_overhead(context)
+    return Evidence(min(1.0, dispatch.value), {"bound": text, "remedy": remedy})
 
 
 def guards(context: Context) -> Evidence | None:
@@ -193,7 +198,7 @@ def no_autograd(context: Context) -> Evidence | None:
     alone = row if _is_plain_itself(row) else plain
     if alone is None or not is_faster(alone) or row["baseline_mode"] != "eager":
         return None
-    gain = stored_ratio(alone, "speedup")
+    gain = required(alone["speedup"])
     saved = evidence.saved_by(gain)
     if ends(saved)[0] < LEAST:
         return None
@@ -205,7 +210,9 @@ def no_autograd(context: Context) -> Evidence | None:
 def grad_left_on(context: Context) -> Evidence | None:
     """Inference runs with gradients enabled, and the same mode without gradients is faster."""
     row = context.row
-    if row["phase"] != "inference" or row["grad"] != "enabled" or row["speedup_ci_low"] is None:
+    if row["phase"] != "inference" or row["grad"] != "enabled":
+        return None
+    if not phrases.has_interval(row):
         return None
     same = (
         "dtype",
@@ -221,12 +228,12 @@ def grad_left_on(context: Context) -> Evidence | None:
         for one in context.siblings
         if one["grad"] in GRADS
         and values_of(one, same) == values_of(row, same)
-        and speedup_ends(one)[0] * (1 - LEAST) > speedup_ends(row)[1]
+        and low(one["speedup"]) * (1 - LEAST) > high(row["speedup"])
     ]
     if not others:
         return None
-    best = max(others, key=lambda one: speedup_ends(one)[0])
-    gain = quotient(stored_ratio(best, "speedup"), stored_ratio(row, "speedup"))
+    best = max(others, key=lambda other: low(other["speedup"]))
+    gain = quotient(best["speedup"], row["speedup"])
     assert gain is not None
     share, _ = evidence.claim(evidence.saved_by(gain), best, row)
     figures = {"mode": phrases.mode(best), "gain": numbers.middle(gain), "grad": best["grad"]}

@@ -11,6 +11,7 @@ from modescope.analysis.causes import evidence
 from modescope.analysis.causes.evidence import Kernel, kernels
 from modescope.analysis.causes.outcome import is_compared, is_faster, is_slower
 from modescope.analysis.causes.types import GAIN, LIMIT, LOSS, PART, Cause, Context, Evidence
+from modescope.analysis.estimates import point
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.rows import required
@@ -112,7 +113,7 @@ def no_tensor_cores(context: Context) -> Evidence | None:
         return None
     share = evidence.seconds(simt) / whole
     return Evidence(
-        share * (row["device_share"] or 0.0),
+        share * (point(row["device_share"]) or 0.0),
         {
             "share": numbers.share(share, 1),
             "name": evidence.shorten(simt[0].name),

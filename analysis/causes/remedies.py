@@ -10,12 +10,13 @@ from collections.abc import Sequence
 from modescope.analysis.causes.evidence import Kernel
 from modescope.analysis.causes.outcome import is_compiled
 from modescope.analysis.causes.types import Context
+from modescope.analysis.estimates import high, low
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.phrases import Row
-from modescope.analysis.rows import speedup_ends
+from modescope.analysis.rows import required
 from modescope.bench.records.cpu import BF16
 from modescope.bench.records.errors import is_of_a_size
-from modescope.bench.stats.estimates import quotient, stored_ratio
+from modescope.bench.stats.estimates import quotient
 
 FASTER_DEVICE = "Only less work, or a faster device, helps."
 FOR_SIZES = "Compile once for all sizes (mode=compile-dynamic), or pad to fewer sizes (calls.pad)."
@@ -30,16 +31,15 @@ def unrefuted(context: Context, *modes: str) -> list[str]:
     if none was measured, or if the row has no interval to compare them with.
     """
     row = context.row
-    high = row["speedup_ci_high"]
     lows = {one["mode"]: _low(one) for one in context.siblings
             if one["dtype"] == row["dtype"] and one["mode"] in modes}  # fmt: skip
-    if lows and high is not None:
-        return [mode for mode in modes if lows.get(mode, 0.0) > high]
+    if lows and phrases.has_interval(row):
+        return [mode for mode in modes if lows.get(mode, 0.0) > high(row["speedup"])]
     return [mode for mode in modes if mode != row["mode"]]
 
 
 def _low(row: Row) -> float:
-    return speedup_ends(row)[0]
+    return low(row["speedup"])
 
 
 def less_work(context: Context) -> str:
@@ -48,8 +48,8 @@ def less_work(context: Context) -> str:
     same = [one for one in context.siblings if one["dtype"] == row["dtype"]]
     first = max(same, key=_low, default=None)
     last_resort = FASTER_DEVICE
-    if first is not None and _low(first) > speedup_ends(row)[1]:
-        ratio = quotient(stored_ratio(first, "speedup"), stored_ratio(row, "speedup"))
+    if first is not None and low(first["speedup"]) > high(row["speedup"]):
+        ratio = quotient(first["speedup"], row["speedup"])
         assert ratio is not None
         than = phrases.variant(row)
         last_resort = f"{phrases.variant(first)} is {numbers.middle(ratio)} as fast as {than}."
@@ -59,8 +59,8 @@ def less_work(context: Context) -> str:
         return last_resort
     lower = [one for one in context.siblings if one["dtype"] in ("bf16", "fp16")]
     best = max(lower, key=_low, default=None)
-    if best is not None and _low(best) > speedup_ends(row)[1]:
-        fast = numbers.middle(stored_ratio(best, "speedup"))
+    if best is not None and low(best["speedup"]) > high(row["speedup"]):
+        fast = numbers.middle(required(best["speedup"]))
         named, than = phrases.variant(best), phrases.baseline(best)
         return f"Lower the precision: {named} is {fast} as fast as {than}."
     sets = row["cpu_instructions"]

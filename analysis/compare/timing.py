@@ -127,7 +127,7 @@ def against_eager(rows: Sequence[Row]) -> LogTimes | None:
     Only those that ended ok, were in effect and had more than a smoke budget count; None if there
     are none.
     """
-    counted = [row for row in rows if _counts(row) and row["_speedup"] is not None]
+    counted = [row for row in rows if _counts(row) and row["speedup"] is not None]
     return _against(counted) if counted else None
 
 
@@ -137,15 +137,15 @@ def _times(pair: Pair) -> _Times | str:
     for rows, every in ((old, pair.old), (new, pair.new)):
         if not rows:
             return _why_not(every)
-    latency = _log_times(old, "_latency"), _log_times(new, "_latency")
-    if any(row["_speedup"] is None for row in (*old, *new)):
+    latency = _log_times(old, "latency_s"), _log_times(new, "latency_s")
+    if any(row["speedup"] is None for row in (*old, *new)):
         return _Times(pair, latency, None, None)
-    eager = _log_times(old, "_baseline_latency"), _log_times(new, "_baseline_latency")
+    eager = _log_times(old, "baseline_latency_s"), _log_times(new, "baseline_latency_s")
     return _Times(pair, latency, (_against(old), _against(new)), eager)
 
 
 def _counts(row: Row) -> bool:
-    timed = row["status"] == "ok" and row["in_effect"] is True and row["_latency"] is not None
+    timed = row["status"] == "ok" and row["in_effect"] is True and row["latency_s"] is not None
     return timed and not phrases.is_smoke(row)
 
 
@@ -169,7 +169,7 @@ def _log_times(rows: Sequence[Row], name: str) -> LogTimes:
 
 
 def _against(rows: Sequence[Row]) -> LogTimes:
-    speedup = _log_times(rows, "_speedup")
+    speedup = _log_times(rows, "speedup")
     return LogTimes(-speedup.values, speedup.within)
 
 

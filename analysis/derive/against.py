@@ -50,7 +50,7 @@ _WIDENING = Estimate(1.0, 1 / (1 + BETWEEN_PROCESSES), 1 + BETWEEN_PROCESSES)
 
 NEEDED = (
     "run_id", "mode", "dtype", "baseline_mode", "baseline_dtype", "budget_rank", "speedup",
-    "speedup_ci_low", "speedup_ci_high", "speedup_process_spread", "speedup_processes",
+    "speedup_process_spread", "speedup_processes",
 )  # fmt: skip
 """The columns that `ratio` reads."""
 
@@ -62,8 +62,6 @@ COLUMNS = {
     f"between {numbers.count(LEAST_PROCESSES)} processes or more of each (Welch's); else the worst "
     f"case of both, widened by {numbers.percent(BETWEEN_PROCESSES)}; the paired one if one of the "
     "two is the baseline",
-    "against_speedup_ci_low": "",
-    "against_speedup_ci_high": "",
     "against_verdict": "as verdict, by that interval; null for that row itself",
     "against_break_even_calls": "as break_even_calls, with that row in place of the baseline",
     "against_processes": "processes behind against_speedup, of the row with fewer; null if both "
@@ -76,12 +74,13 @@ COLUMNS = {
 HOLDS = {
     **dict.fromkeys(COLUMNS, "float | None"),
     **dict.fromkeys(("against_mode", "against_dtype", "against_verdict"), "str | None"),
+    "against_speedup": "Estimate | None",
     "against_is_chained": "bool | None",
 }
 """The types of their values in a row."""
 
 _OF_MODE = (*PLAIN_EAGER, "fullgraph", "compile_options")  # a mode's settings besides grad
-_TRUSTED = ("status", "in_effect", "budget_rank", "speedup_ci_low")  # what `trusted` reads
+_TRUSTED = ("status", "in_effect", "budget_rank", "speedup")  # what `trusted` reads
 
 
 def ratio(row: Row, other: Row) -> Estimate | None:
@@ -95,7 +94,7 @@ def ratio(row: Row, other: Row) -> Estimate | None:
         return Estimate(1.0, None, None)
     if phrases.is_smoke(row) or phrases.is_smoke(other):
         return None
-    one, two = _speedup(row), _speedup(other)
+    one, two = row["speedup"], other["speedup"]
     if phrases.is_control(other):
         return one
     if phrases.is_control(row):
@@ -111,7 +110,7 @@ def chain(row: Row, link: Row) -> Estimate | None:
     Both rows have the same work and machine. None if a speedup is unknown or if either row has a
     smoke budget. `analysis.derive.chained` says which rows are linked, and why this interval.
     """
-    one, two = _speedup(row), _speedup(link)
+    one, two = row["speedup"], link["speedup"]
     if phrases.is_smoke(row) or phrases.is_smoke(link) or one is None or two is None:
         return None
     return _across(row, link, estimates.product(one, two), lambda mean: mean)
@@ -139,14 +138,10 @@ def processes(row: Row, other: Row) -> int:
     return int(min(row["speedup_processes"], other["speedup_processes"]))
 
 
-def _speedup(row: Row) -> Estimate | None:
-    return None if row["speedup"] is None else estimates.stored_ratio(row, "speedup")
-
-
 def _mean(row: Row) -> Change:
     count = row["speedup_processes"]
     error = required(row["speedup_process_spread"]) / math.sqrt(count)
-    mean, freedom = math.log(required(row["speedup"])), count - 1.0
+    mean, freedom = math.log(required(row["speedup"]).value), count - 1.0
     return Change(np.asarray(mean), np.asarray(error), np.asarray(freedom))
 
 
@@ -202,15 +197,13 @@ def against(rows: pd.DataFrame, wanted: str) -> pd.DataFrame:
     result = rows.assign(
         against_mode=column((other and phrases.mode(other) for other in others), "object"),
         against_dtype=column((other and other["dtype"] for other in others), "object"),
-        against_speedup=column(one and one.value for one in ratios),
-        against_speedup_ci_low=column(one and one.low for one in ratios),
-        against_speedup_ci_high=column(one and one.high for one in ratios),
+        against_speedup=column(ratios, "object"),
         against_verdict=column(map(estimates.verdict, ratios), "object"),
         against_processes=column(_processes(row, other) for row, other in compared),
         against_is_chained=column((_is_chained(*pair) for pair in compared), "object"),
     )
     first_s = column(other and other["first_call_s"] for other in others)
-    replaced = _in_place(result).assign(baseline_first_call_s=first_s, baseline_latency_s=math.nan)
+    replaced = _in_place(result).assign(baseline_first_call_s=first_s, baseline_latency_s=None)
     calls = break_even_calls(replaced)
     return result.assign(against_break_even_calls=calls)
 
@@ -235,7 +228,7 @@ def in_place_of_the_baseline(rows: pd.DataFrame) -> pd.DataFrame:
     shown = rows[rows["against_mode"].notna()]
     calls = shown["against_break_even_calls"]
     return _in_place(shown).assign(
-        break_even_calls=calls, speedup_same_grad=math.nan, chained_speedup=math.nan
+        break_even_calls=calls, speedup_same_grad=None, chained_speedup=None
     )
 
 
@@ -244,8 +237,6 @@ def _in_place(rows: pd.DataFrame) -> pd.DataFrame:
         baseline_mode=rows["against_mode"],
         baseline_dtype=rows["against_dtype"],
         speedup=rows["against_speedup"],
-        speedup_ci_low=rows["against_speedup_ci_low"],
-        speedup_ci_high=rows["against_speedup_ci_high"],
         verdict=rows["against_verdict"],
     )
 

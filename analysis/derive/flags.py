@@ -19,15 +19,15 @@ from modescope.analysis.derive.select import (
     trusted,
     values_of,
 )
+from modescope.analysis.estimates import values
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.rows import required
 from modescope.bench import summary
 from modescope.bench.records.cases import OPTIMIZERS, PLAIN_EAGER
-from modescope.bench.records.columns import estimate_columns
 from modescope.bench.stats import diagnostics
 from modescope.bench.stats.diagnostics import CLOCK_FALL, SLOW_PACE
-from modescope.bench.stats.estimates import Estimate, ends, is_wide, stored_ratio
+from modescope.bench.stats.estimates import Estimate, ends, is_wide
 from modescope.bench.summary import GROWS
 
 CONTENDED = "contended"
@@ -244,7 +244,7 @@ CONDITIONS = {
 }
 """Flag -> what happened to the machine, and what to do before measuring again."""
 
-BANNER_COLUMNS = ("status", "budget_rank", "flags", *estimate_columns("speedup"))
+BANNER_COLUMNS = ("status", "budget_rank", "flags", "speedup")
 """The columns that `banner` reads."""
 
 MOST_DISTURBED = 0.5  # of the rows
@@ -267,7 +267,7 @@ def legend(rows: Sequence[Row]) -> str:
     if not counts:
         return ""
     named = ", ".join(f"{flag} {numbers.counted(n, 'row', 'rows')}" for flag, n in counts.items())
-    wide = any(_is_wide(row) for row, _ in doubtful)
+    wide = any(is_wide(row["speedup"]) for row, _ in doubtful)
     speedups = "; some speedups have wide intervals" if wide else ""
     return f"~ marks a figure that a flag makes approximate ({named}){speedups}"
 
@@ -282,7 +282,7 @@ def banner(rows: Sequence[Row]) -> str:
     if not conditions:
         return ""
     happened, remedies = map(phrases.listed, zip(*conditions, strict=True))
-    wide = sum(map(_is_wide, measured))
+    wide = sum(is_wide(row["speedup"]) for row in measured)
     speedups = numbers.counted(wide, "speedup", "speedups")
     intervals = f"Intervals are wide because of it ({speedups}). " if wide else ""
     return (
@@ -290,10 +290,6 @@ def banner(rows: Sequence[Row]) -> str:
         "times are approximate, and so is a speedup whose two sides it slowed differently. Before "
         f"you measure again, {remedies}."
     )
-
-
-def _is_wide(row: Row) -> bool:
-    return is_wide(stored_ratio(row, "speedup"))
 
 
 _SAME_KERNELS = (*SAME_BASELINE, "dtype", "grad")
@@ -306,8 +302,7 @@ def flags(rows: pd.DataFrame) -> pd.Series:
     device times contradict each other (`_contradicted`), and SLOW if the machine was far slower
     than at its best in this environment.
     """
-    span_s, latency_s = (rows[name].astype("float64") for name in ("profiled_span_s", "latency_s"))
-    longer = span_s > MOST_LONGER * latency_s
+    longer = rows["profiled_span_s"].astype("float64") > MOST_LONGER * values(rows["latency_s"])
     at_places = {
         GATE: set(_contradicted(rows)),
         SLOW: set(rows.index[rows["_slow"]]),
@@ -333,22 +328,22 @@ def _contradicted(rows: pd.DataFrame) -> Iterator[Hashable]:
     yielded.
     """
     good = trusted(rows)
-    needed = [*_SAME_KERNELS, *PLAIN_EAGER, "_device_gain", "device_s", "kernels"]
+    needed = [*_SAME_KERNELS, *PLAIN_EAGER, "device_gain", "device_s", "kernels"]
     candidates = zip(good.index, phrases.as_rows(good[needed]), strict=True)
     eager = [(place, row) for place, row in candidates if _is_eager(row)]
     gated = {values_of(row, _SAME_KERNELS): (at, row) for at, row in eager if not row["graph"]}
     for place, row in eager:
         pair = gated.get(values_of(row, _SAME_KERNELS)) if row["graph"] else None
         if pair is not None and summary.differ(
-            required(row["_device_gain"]), _without_pauses(pair[1])
+            required(row["device_gain"]), _without_pauses(pair[1])
         ):
             yield from (place, pair[0])
 
 
 def _without_pauses(row: Row) -> Estimate:
     """Returns the device gain of an eager row, up to what a graph would make it."""
-    gain = required(row["_device_gain"])
-    saved = min(0.5, GAP_S * (row["kernels"] or 0) / required(row["device_s"]))
+    gain = required(row["device_gain"])
+    saved = min(0.5, GAP_S * (row["kernels"] or 0) / required(row["device_s"]).value)
     low, high = ends(gain)
     return Estimate(gain.value, low, high / (1 - saved))
 
@@ -360,4 +355,4 @@ def _is_eager(row: Row) -> bool:
     """
     optimizer = OPTIMIZERS.get(row["optimizer"] or "")
     counts = optimizer is not None and optimizer.counts_steps
-    return is_plain({**row, "graph": False}) and not counts and row["_device_gain"] is not None
+    return is_plain({**row, "graph": False}) and not counts and row["device_gain"] is not None

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from modescope.analysis.derive.select import SAME_BASELINE, per_row
+from modescope.analysis.estimates import lows, point, values
 from modescope.analysis.format import phrases
 from modescope.analysis.format.phrases import Row
 from modescope.bench.stats import estimates as stats
@@ -21,18 +22,13 @@ Formula = Callable[[pd.DataFrame], pd.Series]
 FACTOR, SECONDS = 2.0, 0.1
 
 
-def values(rows: pd.DataFrame, estimates: str) -> pd.Series:
-    """Returns the value of each Estimate in the column `estimates`; null for a row without one."""
-    return per_row(rows, (one and one.value for one in rows[estimates]))
-
-
 def speedup(rows: pd.DataFrame) -> pd.Series:
     """Returns the Estimate of each row's speedup; None on CUDA if the host was slow.
 
     A slow host lengthens what waits for it and not what the device does, so it changes the ratio.
     """
     is_told = ~(rows["_slow"] & rows["_on_cuda"])
-    told = (one if holds else None for one, holds in zip(rows["_speedup"], is_told, strict=True))
+    told = (one if holds else None for one, holds in zip(rows["speedup"], is_told, strict=True))
     return per_row(rows, told, "object")
 
 
@@ -42,7 +38,7 @@ def verdict(rows: pd.DataFrame) -> pd.Series:
     The verdict is `faster`, `slower`, `equivalent` or `inconclusive`; None for a smoke budget, and
     without an interval. It is inconclusive on CUDA if the host was slow, so that there is none.
     """
-    pairs = zip(rows["budget_rank"], rows["_speedup"], strict=True)
+    pairs = zip(rows["budget_rank"], rows["speedup"], strict=True)
     verdicts = per_row(
         rows, (None if rank == 0 else stats.verdict(ratio) for rank, ratio in pairs), "object"
     )
@@ -55,7 +51,7 @@ def mde(rows: pd.DataFrame) -> pd.Series:
 
     Null for a row that combines several processes.
     """
-    return per_row(rows, map(stats.mde, rows["_speedup"])).where(rows["replicates"] <= 1)
+    return per_row(rows, map(stats.mde, rows["speedup"])).where(rows["replicates"] <= 1)
 
 
 def break_even_calls(rows: pd.DataFrame) -> pd.Series:
@@ -72,11 +68,11 @@ def break_even_calls(rows: pd.DataFrame) -> pd.Series:
     more_s = per_row(rows, (extra_s(row, baseline_first_s(row)) for row in cases))
     same = (phrases.is_control(row) or phrases.not_in_effect(row) for row in cases)
     replaces = ~per_row(rows, same, "bool")
-    gain_s = (rows["latency_s"] * (rows["speedup"] - 1)).where(lambda gain: gain > 0)
+    gain_s = values(rows["latency_s"]) * (values(rows["speedup"]) - 1)
     judged = rows["verdict"].notna() & (rows["verdict"] != "inconclusive")
-    gains = rows["speedup_ci_low"] > 1
+    gains = lows(rows["speedup"]) > 1
     count = per_row(rows, map(phrases.calls_of_a_step, cases))
-    calls = (count * more_s / gain_s).mask(more_s == 0, 0.0).where(gains, np.inf)
+    calls = (count * more_s / gain_s.where(gain_s > 0)).mask(more_s == 0, 0.0).where(gains, np.inf)
     is_nothing = (rows["verdict"] == "equivalent") & (more_s == 0)
     return calls.where(judged & replaces & ~is_nothing).astype("float64")
 
@@ -92,7 +88,7 @@ def baseline_first_s(row: Row) -> float | None:
     On CUDA it is at most that of a later call: the first use of a library in a process takes tens
     of milliseconds, and whichever of the two modes uses it first has them in its first call.
     """
-    first_s, call_s = row["baseline_first_call_s"], row["baseline_latency_s"]
+    first_s, call_s = row["baseline_first_call_s"], point(row["baseline_latency_s"])
     if first_s is None or call_s is None or not phrases.on_cuda(row):
         return first_s
     return min(first_s, call_s)
@@ -129,9 +125,10 @@ def latency_paired_s(rows: pd.DataFrame) -> pd.Series:
     not slow down with its host; so does a row whose baseline was not timed.
     """
     groups = [rows[name] for name in (*SAME_BASELINE, "budget")]
-    baseline_s = rows["baseline_latency_s"].groupby(groups, dropna=False).transform("median")
-    is_scaled = rows["baseline_latency_s"].notna() & ~rows["_on_cuda"]
-    every = zip(is_scaled, baseline_s, rows["_speedup"], rows["_latency"], strict=True)
+    baseline_s = values(rows["baseline_latency_s"])
+    typical_s = baseline_s.groupby(groups, dropna=False).transform("median")
+    is_scaled = baseline_s.notna() & ~rows["_on_cuda"]
+    every = zip(is_scaled, typical_s, rows["speedup"], rows["latency_s"], strict=True)
     paired = (
         stats.quotient(stats.exactly(seconds), speedup) if scaled else latency
         for scaled, seconds, speedup, latency in every
@@ -155,7 +152,7 @@ def floor_bound(rows: pd.DataFrame) -> pd.Series:
 
 def roofline_fraction(rows: pd.DataFrame) -> pd.Series:
     """Returns `floor_s` ÷ the time of the work: `device_s` on CUDA, `work_s` on a CPU."""
-    work_s = rows["device_s"].where(rows["_on_cuda"], rows["work_s"])
+    work_s = values(rows["device_s"]).where(rows["_on_cuda"], rows["work_s"])
     fraction: pd.Series = rows["floor_s"] / work_s.where(work_s > 0)
     return fraction
 

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from modescope.analysis.derive.select import SAME_BASELINE, is_plain, per_row, trusted, values_of
+from modescope.analysis.estimates import point, values
 from modescope.analysis.format import phrases
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.rows import required
@@ -30,9 +31,9 @@ from modescope.bench.stats.estimates import Estimate
 
 _SAME_WORK = (*SAME_BASELINE, "dtype", "grad")
 _NEEDED = (
-    *_SAME_WORK, *PLAIN_EAGER, "mode", "_speedup", "_dispatch_share", "_device_gain", "latency_s",
-    "work_s", "host_share", "device_share", "dispatch_share", "synchronize_s",
-)  # fmt: skip
+    *(*_SAME_WORK, *PLAIN_EAGER, "mode", "speedup", "latency_s", "work_s", "device_gain"),
+    *("host_share", "device_share", "dispatch_share", "synchronize_s"),
+)
 
 
 @dataclass(frozen=True)
@@ -60,13 +61,13 @@ class Pair:
         """
         eager = self.reference
         if phrases.on_cuda(self.row):
-            device, host = eager["device_share"], eager["host_share"]
+            device, host = point(eager["device_share"]), point(eager["host_share"])
             if device is None or host is None:
                 return None
             return 1 / _on_cuda(eager, device, host, self.gain.value)
         if eager["dispatch_share"] is None:
             return None
-        before = max(0.0, 1 - eager["dispatch_share"])
+        before = max(0.0, 1 - eager["dispatch_share"].value)
         return float(1 / (1 - before + before / self.gain.value))
 
 
@@ -102,7 +103,7 @@ def launch_gain(rows: pd.DataFrame) -> pd.Series:
     same_reference = rows["dtype"] == rows["baseline_dtype"]
     axes = phrases.as_rows(rows[list(PLAIN_EAGER)])
     captured = per_row(rows, (row["graph"] and _fuses_nothing(row) for row in axes), "bool")
-    gain: pd.Series = rows["speedup_same_grad"] / rows["fusion_speedup"].mask(captured, 1.0)
+    gain = values(rows["speedup_same_grad"]) / rows["fusion_speedup"].mask(captured, 1.0)
     return gain.where(same_reference)
 
 
@@ -133,16 +134,16 @@ def work_of(row: Row) -> tuple[Hashable, ...]:
 
 def _gain(row: Row, reference: Row) -> Estimate | None:
     if phrases.on_cuda(row):
-        of_reference = reference["_device_gain"]
+        of_reference = reference["device_gain"]
         if phrases.is_control(reference) and of_reference is not None:
             of_reference = estimates.ONE
-        return estimates.quotient(row["_device_gain"], of_reference)
-    faster = estimates.quotient(row["_speedup"], reference["_speedup"])
+        return estimates.quotient(row["device_gain"], of_reference)
+    faster = estimates.quotient(row["speedup"], reference["speedup"])
     return estimates.product(faster, estimates.quotient(_share(reference), _share(row)))
 
 
 def _share(row: Row) -> Estimate | None:
-    return estimates.difference(estimates.ONE, row["_dispatch_share"])
+    return estimates.difference(estimates.ONE, row["dispatch_share"])
 
 
 def _on_cuda(row: Row, before: float, host: float, gain: float) -> float:
@@ -156,5 +157,5 @@ def _on_cuda(row: Row, before: float, host: float, gain: float) -> float:
     after = before / gain
     if after > before:
         return 1 + max(0.0, after - max(before, host))
-    least = min(host + (row["synchronize_s"] or 0.0) / required(row["latency_s"]), 1.0)
+    least = min(host + (row["synchronize_s"] or 0.0) / required(row["latency_s"]).value, 1.0)
     return float(max(1 - (before - after), least))

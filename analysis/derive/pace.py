@@ -12,24 +12,19 @@ are compared at equal pace.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pandas as pd
 
 from modescope.analysis.derive.flags import CONTENDED
-from modescope.analysis.derive.formulas import values
 from modescope.analysis.derive.select import THREADED, per_row, trusted, values_of
 from modescope.analysis.format import phrases
 from modescope.analysis.format.phrases import Row
-from modescope.bench.records.columns import estimate_columns
 from modescope.bench.stats import estimates
 from modescope.bench.stats.diagnostics import SLOW_PACE
 from modescope.bench.stats.estimates import Estimate
 
-_NEEDED = (
-    *THREADED, "threads", "flags",
-    *estimate_columns("latency_at_full_pace_s"), *estimate_columns("latency_s"),
-)  # fmt: skip
+_NEEDED = (*THREADED, "threads", "flags", "latency_at_full_pace_s", "latency_s")
 
 
 def latency_at_full_pace_s(rows: pd.DataFrame) -> pd.Series:
@@ -39,7 +34,7 @@ def latency_at_full_pace_s(rows: pd.DataFrame) -> pd.Series:
     is that of any row in the environment. None on CUDA: the pace is the host's, and the time of a
     call may be the device's.
     """
-    every = zip(rows["_on_cuda"], rows["_paced_latency"], rows["_best_pace_s"], strict=True)
+    every = zip(rows["_on_cuda"], rows["paced_latency"], rows["_best_pace_s"], strict=True)
     paced = (
         None if on_cuda else estimates.product(latency, estimates.exactly(best_s))
         for on_cuda, latency, best_s in every
@@ -49,7 +44,8 @@ def latency_at_full_pace_s(rows: pd.DataFrame) -> pd.Series:
 
 def pace(rows: pd.DataFrame) -> pd.Series:
     """Returns the machine's typical speed during each row ÷ its best in rows of its environment."""
-    return rows["_best_pace_s"] / values(rows, "_pace_typical")
+    found: pd.Series = rows["_best_pace_s"] / rows["pace_typical_s"]
+    return found
 
 
 def best_pace_s(rows: pd.DataFrame) -> pd.Series:
@@ -57,8 +53,8 @@ def best_pace_s(rows: pd.DataFrame) -> pd.Series:
 
     The fixed code is timed beside the modes of every row, only to tell how fast the machine is.
     """
-    paces_s = values(rows, "_pace_fastest")
-    return paces_s.groupby(rows["environment_id"]).transform("min")
+    best: pd.Series = rows.groupby("environment_id")["pace_fastest_s"].transform("min")
+    return best
 
 
 def is_slow(rows: pd.DataFrame) -> pd.Series:
@@ -68,7 +64,7 @@ def is_slow(rows: pd.DataFrame) -> pd.Series:
 
 def has_pace(*rows: Row) -> bool:
     """Whether the latency at full pace is known for all these rows."""
-    return all(row["latency_at_full_pace_ci_low_s"] is not None for row in rows)
+    return _with_intervals(row["latency_at_full_pace_s"] for row in rows) is not None
 
 
 def latencies(*rows: Row) -> list[Estimate] | None:
@@ -76,9 +72,15 @@ def latencies(*rows: Row) -> list[Estimate] | None:
 
     None if one of these latencies has no interval.
     """
-    clock = "latency_at_full_pace" if has_pace(*rows) else "latency"
-    found = [estimates.stored_duration(row, clock) for row in rows]
-    return None if any(one.low is None for one in found) else found
+    at_full_pace = _with_intervals(row["latency_at_full_pace_s"] for row in rows)
+    return at_full_pace or _with_intervals(row["latency_s"] for row in rows)
+
+
+def _with_intervals(found: Iterable[Estimate | None]) -> list[Estimate] | None:
+    """Returns these estimates; None if one of them is unknown or has no interval."""
+    every = list(found)
+    known = [estimate for estimate in every if estimate is not None and estimate.low is not None]
+    return known if len(known) == len(every) else None
 
 
 def is_comparable(*rows: Row) -> bool:

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import pandas as pd
 
 from modescope.analysis.derive.flags import FLAGS, LONGER, Figure
-from modescope.analysis.derive.formulas import values
 from modescope.analysis.derive.select import per_row
 from modescope.analysis.format import numbers, phrases, style
 from modescope.analysis.format.phrases import Row
@@ -25,17 +24,18 @@ _LONGEST_NAME = 80  # characters; names of C++ templates have hundreds
 
 def residual_s(rows: pd.DataFrame) -> pd.Series:
     """Returns the seconds of work that the profile does not explain (negative: it has more)."""
-    return rows["work_s"] * (1 - _reliable(rows, "_profiled_share"))
+    return rows["work_s"] * (1 - _reliable(rows, "profiled_share"))
 
 
 def device_idle_fraction(rows: pd.DataFrame) -> pd.Series:
     """Returns the share of each call in which the GPU is idle."""
-    return (1 - _reliable(rows, "_busy_share")).clip(lower=0)
+    return (1 - _reliable(rows, "busy_share")).clip(lower=0)
 
 
 def _reliable(rows: pd.DataFrame, share: str) -> pd.Series:
     doubtful = (not DOUBTS.isdisjoint(flags) for flags in rows["flags"])
-    return values(rows, share).mask(per_row(rows, doubtful, "bool"))
+    shares: pd.Series = rows[share].mask(per_row(rows, doubtful, "bool"))
+    return shares
 
 
 @dataclass(frozen=True)

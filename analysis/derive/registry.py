@@ -3,14 +3,14 @@
 The function takes the table of cases and returns a column. The table has the columns of all lines
 above. The line is also the metric's entry in the data dictionary, which `python -m
 analysis.dictionary` generates. A metric that other programs may rely on also joins CONTRACT. The
-table holds no samples of a run: a metric that needs samples is an estimate of `bench.summary`, and
-its line here has no function. While metrics are computed, the columns whose names begin with `_`
-hold the Estimates of the summary.
+table holds no samples of a run: a metric that needs samples is a number of the summary, a line of
+`bench.records.summary_columns`. Columns whose names begin with `_` are there only while metrics are
+computed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -28,11 +28,15 @@ from modescope.analysis.derive import (
     split,
 )
 from modescope.analysis.derive.formulas import Formula
-from modescope.analysis.derive.select import are_on_cuda, combine, latest
-from modescope.analysis.load import Folder, read
+from modescope.analysis.derive.select import ADDED, are_on_cuda, combine, latest
+from modescope.analysis.estimates import highs, lows, values
+from modescope.analysis.load import SHOWN, Folder, read
+from modescope.bench.records import summary_columns
 from modescope.bench.records.columns import estimate_columns
-from modescope.bench.stats.estimates import Estimate
+from modescope.bench.records.summary_columns import Number
 from modescope.bench.summary import STEP_PARTS
+
+ESTIMATE = "Estimate | None"
 
 
 @dataclass(frozen=True)
@@ -43,63 +47,82 @@ class Metric:
     better: str  # lower | higher | neither
     doc: str
     function: Formula | None = None
-    """If None, the metric is the estimate of this name in the summary of the rows."""
+    """If None, the metric is the number of this name in the summary of the rows."""
     interval: bool = False
-    """Whether two more columns hold the interval. The function then returns Estimates."""
+    """Whether `flat` has two more columns, with the ends of the estimate's interval."""
     holds: str = "float | None"  # the type of its values in a row
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The metric's column; with an interval, the columns of its value, low end and high end."""
+        """The columns that `flat` makes of it: itself, or value, low end and high end."""
         return estimate_columns(self.name) if self.interval else (self.name,)
 
 
 def derived(study_folder: str | Folder) -> pd.DataFrame:
-    """Reads a study; returns one row per case and environment, with every metric."""
-    return derive(latest(read(study_folder).table))
+    """Reads a study; returns one row per case and environment, with every metric.
+
+    The columns are those of `--csv`: an estimate is three of them, as `flat` makes them.
+    """
+    return flat(derive(latest(read(study_folder).table)))
 
 
 def derive(processes: pd.DataFrame) -> pd.DataFrame:
     """Returns one row per case, with the columns of all METRICS, which are null if unknown.
 
-    `processes` is a result of `select.latest`, with the estimates of `bench.summary`. The replicate
-    processes of a case become one row (`select.combine`).
+    `processes` is a result of `select.latest`, with the summaries of `bench.summary`. The replicate
+    processes of a case become one row (`select.combine`). An estimate is a column of Estimate or
+    None.
     """
     stored = combine(processes)
     for metric in CONDITIONS:
         assert metric.function is not None
         stored[metric.name] = metric.function(stored)
-    stored["_speedup"] = formulas.speedup(stored)
-    # The estimates of a summary are split at once, and space for the other columns is made before
-    # they are computed: pandas takes longer to add a column than to compute it.
-    summarised = [metric for metric in METRICS if metric.function is None]
-    values = {
-        column: each
-        for metric in summarised
-        for column, each in _split(metric, stored[f"_{metric.name.removesuffix('_s')}"]).items()
-    }
-    known = pd.DataFrame(values, index=stored.index, dtype="float64")
-    names = dict.fromkeys([*stored, *(name for metric in METRICS for name in metric.columns)])
-    table = pd.concat([stored, known], axis="columns").reindex(columns=list(names))
+    stored["speedup"] = formulas.speedup(stored)
+    # Space for the columns is made before they are computed: pandas takes longer to add a column
+    # than to compute it.
+    names = dict.fromkeys([*stored, *(metric.name for metric in METRICS)])
+    table = stored.reindex(columns=list(names))
     for metric in METRICS:
         if metric.function is not None:
-            found = metric.function(table)
-            parts = _split(metric, found) if metric.interval else {metric.name: found}
-            for column, part in parts.items():
-                table[column] = part
-    return table[[name for name in names if not name.startswith("_")]].copy()  # defragmented
+            table[metric.name] = metric.function(table)
+    return table[[name for name in names if name in _SHOWN]].copy()  # defragmented
 
 
-def _split(metric: Metric, estimates: Iterable[Estimate | None]) -> dict[str, list[float | None]]:
-    parts = [(None,) * 3 if one is None else (one.value, one.low, one.high) for one in estimates]
-    return {name: [part[at] for part in parts] for at, name in enumerate(metric.columns)}
+def flat(rows: pd.DataFrame) -> pd.DataFrame:
+    """Returns derived `rows` for other programs: with numbers in place of each estimate.
+
+    They are its value, its low end and its high end, in the columns that `estimate_columns` names;
+    an end is null if it is unknown. `baseline_latency_s` is its value alone.
+    """
+    columns: dict[str, pd.Series] = {}
+    for name in map(str, rows.columns):
+        held = rows[name]
+        parts = (values(held), lows(held), highs(held)) if name in _ESTIMATES else (held,)
+        columns |= dict(zip(exported(name), parts, strict=False))
+    return pd.DataFrame(columns, index=rows.index)
+
+
+def exported(name: str) -> tuple[str, ...]:
+    """Returns the columns that `flat` makes of the column `name`."""
+    return _ESTIMATES.get(name, (name,))
 
 
 def _hidden(name: str, function: Formula) -> Metric:
     return Metric(name, "neither", "", function)
 
 
-_estimate = partial(Metric, interval=True)
+_estimate = partial(Metric, interval=True, holds=ESTIMATE)
+
+
+def _of_summary(numbers: Iterable[Number]) -> Iterator[Metric]:
+    """Yields a metric for each number of the summary that a derived table has."""
+    for number in numbers:
+        if number.in_csv:
+            holds = ESTIMATE if number.in_files == 3 else "float | None"
+            yield Metric(
+                number.column, number.better, number.doc, interval=number.in_csv == 3, holds=holds
+            )
+
 
 # Computed in this order: an entry may use the columns of those above it.
 CONDITIONS = (
@@ -111,12 +134,7 @@ CONDITIONS = (
 
 METRICS = (
     *CONDITIONS,
-    _estimate("latency_s", "lower", "a call for a caller who waits for it"),
-    Metric("latency_p95_s", "lower", "95th percentile of single calls; null below 100 calls"),
-    Metric("baseline_latency_s", "neither", "the baseline's latency over the same rounds"),
-    _estimate("speedup", "higher",
-              "baseline ÷ case, both timed in a round; above 1 is faster; null on CUDA if the host "
-              "was slow (slow_pace), which changes it"),
+    *_of_summary(summary_columns.OF_CALLS),
     _estimate("latency_paired_s", "lower",
               "latency that tables and figures show: on a CPU median of baseline_latency_s over "
               "the rows of the same work, machine, baseline and budget ÷ speedup; on CUDA and "
@@ -152,29 +170,12 @@ METRICS = (
            "inconclusive, the mode not in effect, or nothing is gained and nothing paid. On CUDA "
            "the baseline's first call counts as one of its later calls",
            formulas.break_even_calls),
-    _estimate("host_s", "lower", "how long the host is busy issuing a call"),
-    _estimate("device_s", "lower",
-              "device time of a call, launches queued ahead; null on a CPU"),
-    _estimate("pipelined_s", "lower",
-              "time per further call if calls follow each other without waiting"),
-    _estimate("dispatch_s", "lower",
-              "the same call on an empty batch: Python, dispatcher, autograd, guards, allocation"),
-    _estimate("host_share", "neither", "host ÷ latency in the same round; about 1 on a CPU"),
-    _estimate("device_share", "neither", "device time ÷ latency; null on a CPU"),
-    _estimate("pipelined_share", "neither",
-              "pipelined time ÷ latency; on CUDA the larger of host_share and device_share"),
-    _estimate("dispatch_share", "neither", "dispatch ÷ latency"),
-    _estimate("host_per_device", "neither", "host ÷ device time; null on a CPU"),
-    _estimate("device_gain", "higher",
-              "the baseline's device time ÷ this row's; null on a CPU"),
-    _estimate("dispatch_ratio", "higher",
-              "the baseline's dispatch ÷ this row's; compiled code has only guards and wrapper"),
+    *_of_summary(summary_columns.OF_CLOCKS),
     Metric("pace", "neither",
            "speed of the machine in the rounds that count ÷ its best, by a fixed piece of Python "
            "code",
            pace.pace),
-    Metric("pace_slowest", "neither",
-           "speed in the slowest rounds ÷ speed in the fastest (5th and 95th percentile)"),
+    *_of_summary(summary_columns.OF_PACE),
     _estimate("latency_at_full_pace_s", "lower",
               "latency if every round had run at the best pace of rows with this environment_id, "
               "as far as the call slows down like Python code",
@@ -183,18 +184,7 @@ METRICS = (
               "latency with the fewest threads of the study ÷ this row's, at full pace if that is "
               "known; null for the fewest threads, and beside other programs (flag contended)",
               pace.threads_gain),
-    _estimate("forward_s", "lower",
-              "forward and loss of a training step, in a pass that waits after each part"),
-    _estimate("backward_s", "lower", "backward, likewise"),
-    _estimate("optimizer_s", "lower", "the optimizer's step and dropping the gradients"),
-    _estimate("scaler_s", "lower", "GradScaler's operations; null without one"),
-    _estimate("forward_share", "neither",
-              "forward and loss ÷ the whole step in the same block"),
-    _estimate("backward_share", "neither", "the same for backward"),
-    _estimate("optimizer_share", "neither", "the same for the optimizer"),
-    _estimate("scaler_share", "neither", "the same for GradScaler"),
-    _estimate("parts_ratio", "neither",
-              "sum of the parts ÷ the whole step; above 1 because each part is waited for"),
+    *_of_summary(summary_columns.OF_STEPS),
     *(
         Metric(f"{clock}_paired_s", "lower",
                f"{clock} time as shown: {clock}_s on CUDA, else latency_paired_s × {clock}_share",
@@ -267,9 +257,17 @@ METRICS = (
 )  # fmt: skip
 
 DERIVED = tuple(name for metric in METRICS if metric.doc for name in metric.columns)
-"""The columns of METRICS that `derive` returns."""
+"""The columns of METRICS that `flat` returns."""
 
-# Columns that other programs may rely on, in the order in which --csv prints them.
+_SHOWN = {*SHOWN, *ADDED, *(metric.name for metric in METRICS if metric.doc)}
+
+_ESTIMATES = {
+    **{metric.name: metric.columns for metric in METRICS if metric.holds == ESTIMATE},
+    "against_speedup": estimate_columns("against_speedup"),
+}
+"""Column of Estimates -> the columns that `flat` makes of it."""
+
+# The columns that --csv prints first, in this order: other programs may rely on them.
 CONTRACT = (
     "run_id", "case_id", "study", "started_at", "budget", "replicates", "status", "reason", "model",
     "model_args", "model_inputs", "shape", "batch", "seq", "phase", "optimizer", "training",

@@ -15,18 +15,12 @@ from typing import Any
 
 import pandas as pd
 
-from modescope.analysis.format.phrases import (
-    Row,
-    as_rows,
-    grouped,
-    is_smoke,
-    on_cuda,
-    shown_value,
-)
+from modescope.analysis.estimates import lows, point, values
+from modescope.analysis.format.phrases import Row, as_rows, grouped, is_smoke, on_cuda
 from modescope.analysis.rows import value_of
 from modescope.bench.records.cases import PLAIN_EAGER
-from modescope.bench.records.parquet import ESTIMATES
 from modescope.bench.records.results import Work
+from modescope.bench.records.summary_columns import ESTIMATES, VALUES
 from modescope.bench.stats import estimates as stats
 
 # One case on one machine, with a cold or a warm cache: replicate processes are combined by it.
@@ -93,7 +87,7 @@ HOLDS = {
 }
 """The types of their values in a row."""
 
-_ESTIMATES = tuple(f"_{name}" for name in ESTIMATES)
+_ESTIMATES = tuple(columns[0] for columns in ESTIMATES.values())
 
 
 def latest(runs: pd.DataFrame, among: Collection[str] | None = None) -> pd.DataFrame:
@@ -190,7 +184,8 @@ def _combined_columns(table: pd.DataFrame, cases: Sequence[Sequence[int]]) -> pd
     `cases` has for each case the positions of its processes in `table`.
     """
     each = {
-        name: table[name].tolist() for name in (*_ESTIMATES, "flags", "rounds", "run_id", "node")
+        name: table[name].tolist()
+        for name in (*_ESTIMATES, *VALUES.values(), "flags", "rounds", "run_id", "node")
     }
     each["_ok"] = (table["status"] == "ok").tolist()
 
@@ -200,14 +195,15 @@ def _combined_columns(table: pd.DataFrame, cases: Sequence[Sequence[int]]) -> pd
             yield [value for value in values if value is not None and value == value]
 
     latencies, speedups = (
-        [[one.value for one in known] for known in of(name)] for name in ("_latency", "_speedup")
+        [[one.value for one in known] for known in of(name)] for name in ("latency_s", "speedup")
     )
     good = [sum(oks) for oks in of("_ok")]
     objects = {
         **{name: list(map(stats.combine, of(name))) for name in _ESTIMATES},
         "flags": [list(dict.fromkeys(chain.from_iterable(flags))) for flags in of("flags")],
     }
-    values = {
+    numbers = {
+        **{name: list(map(_typical, of(name))) for name in VALUES.values()},
         "speedup_process_spread": list(map(stats.relative_spread, speedups)),
         "latency_process_spread": list(map(stats.relative_spread, latencies)),
         "rounds": [min(counts, default=None) for counts in of("rounds")],
@@ -218,12 +214,16 @@ def _combined_columns(table: pd.DataFrame, cases: Sequence[Sequence[int]]) -> pd
         "process_nodes": [";".join(dict.fromkeys(nodes)) or None for nodes in of("node")],
     }
     whole, texts = dict.fromkeys(_COUNTS, "int64"), dict.fromkeys(_IDS, "str")
-    floats = dict.fromkeys(("rounds", *_SPREADS), "float64")
+    floats = dict.fromkeys((*VALUES.values(), "rounds", *_SPREADS), "float64")
     frames = (
         pd.DataFrame(objects, dtype="object"),
-        pd.DataFrame(values).astype(whole | texts | floats),
+        pd.DataFrame(numbers).astype(whole | texts | floats),
     )
     return pd.concat(frames, axis="columns")
+
+
+def _typical(known: Sequence[float]) -> float | None:
+    return point(stats.combine([stats.Estimate(value, None, None) for value in known]))
 
 
 def split_table(rows: pd.DataFrame, by: tuple[str, ...]) -> Iterator[pd.DataFrame]:
@@ -281,7 +281,7 @@ def trusted(rows: pd.DataFrame) -> pd.DataFrame:
     These rows ended ok, were in effect, had more than a smoke budget and have an interval.
     """
     in_effect = (rows["status"] == "ok") & (rows["in_effect"].eq(True))
-    return rows[in_effect & (rows["budget_rank"] > 0) & rows["speedup_ci_low"].notna()]
+    return rows[in_effect & (rows["budget_rank"] > 0) & lows(rows["speedup"]).notna()]
 
 
 def ordered(rows: pd.DataFrame) -> pd.DataFrame:
@@ -297,8 +297,8 @@ def ordered(rows: pd.DataFrame) -> pd.DataFrame:
 
 def over_common_baseline(rows: pd.DataFrame) -> pd.Series:
     """Returns the speedups by which rows of a section are sorted: chained ones where known."""
-    speedups: pd.Series = rows["chained_speedup"].fillna(shown_value(rows, "speedup"))
-    return speedups
+    paired = values(rows["speedup"]).where(rows["budget_rank"] > 0)
+    return values(rows["chained_speedup"]).fillna(paired)
 
 
 def distinguishing_options(rows: pd.DataFrame) -> pd.Series:

@@ -9,10 +9,11 @@ import pandas as pd
 
 from modescope.analysis.derive.formulas import Formula
 from modescope.analysis.derive.select import per_row
+from modescope.analysis.estimates import number_of, values
 from modescope.analysis.format import phrases
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.rows import value_of
-from modescope.bench.records.columns import estimate_columns
+from modescope.bench.stats.estimates import Estimate
 
 HALF = 0.5  # of a call: on a CPU a call is bound by overhead if dispatch takes more
 
@@ -52,9 +53,11 @@ def overhead_s(row: Row) -> float | None:
     (`latency_at_full_pace_s`). On CUDA, and in records without a pace, they are as measured.
     """
     kind = overhead(row)
-    seconds: float | None = value_of(row, f"{kind.clock}_s")
-    share, full_s = value_of(row, kind.ratio), row["latency_at_full_pace_s"]
-    return seconds if share is None or full_s is None else share * full_s
+    share: Estimate | None = value_of(row, kind.ratio)
+    full_s = row["latency_at_full_pace_s"]
+    if share is None or full_s is None:
+        return number_of(row, f"{kind.clock}_s")
+    return share.value * full_s.value
 
 
 def excess(row: Row) -> float | None:
@@ -63,7 +66,7 @@ def excess(row: Row) -> float | None:
     It is above 0 if the call is bound by overhead.
     """
     kind = overhead(row)
-    ratio = value_of(row, kind.ratio)
+    ratio = number_of(row, kind.ratio)
     return math.log(ratio / kind.threshold) if ratio is not None and ratio > 0 else None
 
 
@@ -73,12 +76,12 @@ def side(row: Row) -> str | None:
     `undecided` if the interval of the overhead's ratio contains the threshold.
     """
     kind = overhead(row)
-    low, high = (value_of(row, column) for column in estimate_columns(kind.ratio)[1:])
-    if low is None or high is None:
+    ratio: Estimate | None = value_of(row, kind.ratio)
+    if ratio is None or ratio.low is None or ratio.high is None:
         return None
-    if low > kind.threshold:
+    if ratio.low > kind.threshold:
         return "overhead"
-    return "work" if high < kind.threshold else "undecided"
+    return "work" if ratio.high < kind.threshold else "undecided"
 
 
 def clock_paired_s(clock: str) -> Formula:
@@ -88,8 +91,8 @@ def clock_paired_s(clock: str) -> Formula:
     """
 
     def shown_s(rows: pd.DataFrame) -> pd.Series:
-        scaled: pd.Series = rows["latency_paired_s"] * rows[f"{clock}_share"]
-        return scaled.mask(rows["_on_cuda"], rows[f"{clock}_s"])
+        scaled = values(rows["latency_paired_s"]) * values(rows[f"{clock}_share"])
+        return scaled.mask(rows["_on_cuda"], values(rows[f"{clock}_s"]))
 
     return shown_s
 
@@ -100,24 +103,24 @@ def launch_s(rows: pd.DataFrame) -> pd.Series:
     They go to launching, and to what an empty batch does not need: libraries that choose a kernel
     (cuBLASLt), and allocation.
     """
-    return _part_s(rows["host_s"] - rows["dispatch_s"]).where(rows["_on_cuda"])
+    return _part_s(values(rows["host_s"]) - values(rows["dispatch_s"])).where(rows["_on_cuda"])
 
 
 def work_s(rows: pd.DataFrame) -> pd.Series:
     """Returns the seconds of work in a call: device time, or on a CPU latency less dispatch."""
-    on_cpu = _part_s(rows["latency_paired_s"] * (1 - rows["dispatch_share"]))
-    return on_cpu.mask(rows["_on_cuda"], rows["device_s"])
+    on_cpu = _part_s(values(rows["latency_paired_s"]) * (1 - values(rows["dispatch_share"])))
+    return on_cpu.mask(rows["_on_cuda"], values(rows["device_s"]))
 
 
 def host_wait_s(rows: pd.DataFrame) -> pd.Series:
     """Returns the seconds that the host waits for the device in a call; null on a CPU."""
-    return _part_s(rows["latency_s"] - rows["host_s"]).where(rows["_on_cuda"])
+    return _part_s(values(rows["latency_s"]) - values(rows["host_s"])).where(rows["_on_cuda"])
 
 
 def bound_by(rows: pd.DataFrame) -> pd.Series:
     """Returns what limits each call: `overhead`, `work`, or `undecided` if both may; else null."""
-    needed = [f"{ratio}_ci_{end}" for ratio in (_CPU.ratio, _CUDA.ratio) for end in ("low", "high")]
-    return per_row(rows, map(side, phrases.as_rows(rows[["device", *needed]])), "object")
+    needed = ["device", _CPU.ratio, _CUDA.ratio]
+    return per_row(rows, map(side, phrases.as_rows(rows[needed])), "object")
 
 
 def _part_s(seconds: pd.Series) -> pd.Series:

@@ -15,7 +15,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from modescope.analysis.derive import memory
-from modescope.analysis.derive.select import values_of
+from modescope.analysis.estimates import number_of, point
 from modescope.analysis.figures import theme
 from modescope.analysis.figures.theme import FigureKind, Panel
 from modescope.analysis.format import cells, numbers, phrases, style
@@ -150,29 +150,35 @@ def _of_call(row: Row) -> Parts:
     because a bar that lacks a part would look too short. Without one, the bar has a single part.
     """
     splits = _ON_CUDA if phrases.on_cuda(row) else () if _exceeds_call(row) else _ON_CPU
-    complete = (split for split in splits if None not in values_of(row, tuple(split.values())))
-    split = next(complete, {"unsplit": "latency_paired_s"})
-    return {name: value_of(row, column) for name, column in split.items()}
+    for split in splits:
+        amounts = {name: number_of(row, column) for name, column in split.items()}
+        known = {name: amount for name, amount in amounts.items() if amount is not None}
+        if len(known) == len(split):
+            return known
+    return {"unsplit": required(row["latency_paired_s"]).value}
 
 
 def _exceeds_call(row: Row) -> bool:
     """Whether an empty batch took longer than the whole call, which then cannot be split."""
-    low = row["dispatch_share_ci_low"]
-    return low is not None and low > 1 + summary.TOLERANCE
+    share = row["dispatch_share"]
+    return share is not None and share.low is not None and share.low > 1 + summary.TOLERANCE
 
 
 def _split(row: Row) -> str:
-    latency = numbers.duration(row["latency_paired_s"])
-    if phrases.on_cuda(row) and row["host_share"] is not None:
-        host, device = (numbers.share(row[share], 1) for share in ("host_share", "device_share"))
+    latency = numbers.duration(point(row["latency_paired_s"]))
+    host, device, dispatch = (
+        numbers.share(point(share), 1)
+        for share in (row["host_share"], row["device_share"], row["dispatch_share"])
+    )
+    if phrases.on_cuda(row) and host != numbers.UNKNOWN:
         return f"{latency}, host {host}, device {device}"
-    if row["dispatch_share"] is None or "unsplit" in _of_call(row):
+    if dispatch == numbers.UNKNOWN or "unsplit" in _of_call(row):
         return f"{latency}, not split"
-    return f"{latency}, dispatch {numbers.share(row['dispatch_share'], 1)}"
+    return f"{latency}, dispatch {dispatch}"
 
 
 def _clock(title: str, name: str) -> Column:
-    return Column(title, lambda row: numbers.duration(value_of(row, name)), ">", optional=True)
+    return Column(title, lambda row: numbers.duration(number_of(row, name)), ">", optional=True)
 
 
 OVERHEAD = FigureKind(
@@ -274,12 +280,12 @@ def _draw_step_parts(section: pd.DataFrame) -> Figure | None:
 
 
 def _whole_step(row: Row) -> str:
-    return f"whole step {numbers.duration(row['latency_paired_s'])}"
+    return f"whole step {numbers.duration(point(row['latency_paired_s']))}"
 
 
 def _of_step(row: Row) -> Parts:
     if row["parts_ratio"] is None:
-        return {"undivided": required(row["latency_paired_s"])}
+        return {"undivided": required(row["latency_paired_s"]).value}
     return {name: value_of(row, f"{name}_paired_s") for name in summary.parts_of(row)}
 
 

@@ -11,15 +11,14 @@ from matplotlib.figure import Figure
 
 from modescope.analysis.derive.fusion import Pair, references_of, work_of
 from modescope.analysis.derive.select import trusted
+from modescope.analysis.estimates import high, low
 from modescope.analysis.figures import theme
 from modescope.analysis.figures.theme import FigureKind
 from modescope.analysis.format import cells, columns, numbers, phrases, style
 from modescope.analysis.format.columns import Column, Table
 from modescope.analysis.format.phrases import Row
-from modescope.analysis.rows import required, value_of
-from modescope.bench.stats.estimates import MARGIN, stored_ratio
-
-_ENDS = ("speedup", "speedup_ci_low", "speedup_ci_high")
+from modescope.analysis.rows import required
+from modescope.bench.stats.estimates import MARGIN
 
 
 def _draw_speedup(section: pd.DataFrame) -> Figure | None:
@@ -41,8 +40,9 @@ def _intervals(axes: Axes, rows: Sequence[Row]) -> None:
 
     Each row is three points for seaborn (low, value, high), which draws their median and range.
     """
-    ends = [value_of(row, name) for row in rows for name in _ENDS]
-    places = [place for place in range(len(rows)) for _ in _ENDS]
+    known = [required(row["speedup"]) for row in rows]
+    ends = [end for ratio in known for end in (ratio.value, low(ratio), high(ratio))]
+    places = [place for place in range(len(rows)) for _ in range(3)]
     axes.set_xscale("log")
     axes.axvspan(1 / (1 + MARGIN), 1 + MARGIN, color=style.FADED, alpha=0.35, linewidth=0)
     axes.axvline(1, color=style.INK, linewidth=0.8)
@@ -56,9 +56,11 @@ def _intervals(axes: Axes, rows: Sequence[Row]) -> None:
                          strict=True):  # fmt: skip
         if row["verdict"] not in ("faster", "slower"):
             line.set_markerfacecolor("none")
-    low, high = min(*ends, 0.96), max(*ends, 1.04)
-    beyond = (high / low) ** 0.05  # room for half a marker
-    axes.set(xlim=(low / beyond, high * beyond), ylim=(len(rows) - 0.5, -0.5), xlabel="", ylabel="")
+    least, most = min(*ends, 0.96), max(*ends, 1.04)
+    beyond = (most / least) ** 0.05  # room for half a marker
+    axes.set(
+        xlim=(least / beyond, most * beyond), ylim=(len(rows) - 0.5, -0.5), xlabel="", ylabel=""
+    )
 
 
 SPEEDUP = FigureKind(
@@ -88,9 +90,9 @@ def pairs(section: pd.DataFrame) -> list[Pair]:
     every = {row["run_id"]: row for row in phrases.as_rows(trusted(section))}
     references = references_of(every.values())
     return [
-        Pair(row, references[work_of(every[row["run_id"]])], stored_ratio(row, "fusion_gain"))
+        Pair(row, references[work_of(every[row["run_id"]])], gain)
         for row in theme.charted(section)
-        if row["fusion_gain"] is not None
+        if (gain := row["fusion_gain"]) is not None
     ]
 
 

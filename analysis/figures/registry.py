@@ -100,7 +100,7 @@ def _bound_lines(series: Series) -> Iterator[tuple[str, ...]]:
     known = [line for line, _ in by_slope(series)] if series.is_chain else []
     rest = sorted(series.lines, key=lambda line: style.order(line.rows[0]))
     for line in (*known, *(line for line in rest if line not in known)):
-        slope = (numbers.estimate(line.slope),) if series.is_chain else ()
+        slope = (numbers.duration_interval(line.slope),) if series.is_chain else ()
         sizes = f"{min(line.sizes)} to {max(line.sizes)}, {len(line.sizes)} rows"
         yield line.name, sizes, *slope, _bound(line, series.overhead, series.size)
 

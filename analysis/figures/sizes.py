@@ -17,12 +17,14 @@ from matplotlib.lines import Line2D
 
 from modescope.analysis.derive.mix import Mix, mix_of
 from modescope.analysis.derive.series import Grid, Line, Series
+from modescope.analysis.estimates import number_of, point
 from modescope.analysis.figures import theme
 from modescope.analysis.figures.theme import FigureKind, Panel
 from modescope.analysis.format import cells, numbers, phrases, style
 from modescope.analysis.format.columns import Column, Table
 from modescope.analysis.format.phrases import Row
-from modescope.analysis.rows import value_of
+from modescope.analysis.rows import required, value_of
+from modescope.bench.stats.estimates import Estimate
 
 MOST_PANELS, MOST_SIZES = 4, 9  # per figure; per panel, as more leave no room for numbers
 STRONGEST = 3.0  # times faster or slower at which the colour saturates
@@ -56,7 +58,9 @@ def _cells(axes: Axes, grid: Grid) -> None:
     count = len(grid.sizes)
     places = np.linspace(0, count - 1, min(count, MOST_SIZES)).round().astype(int)
     rows = [[mode[place] for place in places] for mode in grid.modes]
-    values = np.array([[row["speedup"] if row else np.nan for row in line] for line in rows])
+    values = np.array(
+        [[required(row["speedup"]).value if row else np.nan for row in line] for line in rows]
+    )
     sns.heatmap(
         values, norm=LogNorm(1 / STRONGEST, STRONGEST), cmap="PuOr", annot=True, fmt=".2f",
         annot_kws={"size": theme.SMALL}, cbar=False, linewidths=0.8, linecolor="none", ax=axes,
@@ -97,7 +101,6 @@ _SAVED = "saved_activation_bytes"
 _DASHES: tuple[Any, ...] = ("", (4, 1.5), (1, 1), (4, 1, 1, 1))
 _HIGH, _LABELS = 2.1, 0.62  # inches: of a panel, and of what stands on its left
 _LEAST = 3.0  # the greatest value of an axis ÷ its least, so that noise does not fill it
-_ENDS = ("", "_ci_low", "_ci_high")
 
 
 def _draw_scaling(series: Series) -> Figure:
@@ -143,8 +146,8 @@ def _ordered_lines(series: Series) -> list[Line]:
 
 def _titles(series: Series) -> dict[str, str]:
     overhead = series.overhead
-    clock = f"{overhead.clock}_paired"
-    return {"latency_paired": "Latency", clock: overhead.name.capitalize(), _SAVED: "Saved bytes"}
+    clock = f"{overhead.clock}_paired_s"
+    return {"latency_paired_s": "Latency", clock: overhead.name.capitalize(), _SAVED: "Saved bytes"}
 
 
 def _name(line: Line) -> str:
@@ -155,16 +158,19 @@ def _name(line: Line) -> str:
 def _points(lines: Iterable[Line], column: str) -> list[tuple[str, int, float]]:
     """Returns the points of a panel that shows `column`: the name of the line, the size, the value.
 
-    A time has three points at each size: its value and the two ends of its interval.
+    An estimate has three points at each size: its value and the two ends of its interval.
     """
-    values = [column] if column == _SAVED else [f"{column}{end}_s" for end in _ENDS]
     return [
-        (_name(line), size, float(value_of(row, value)))
+        (_name(line), size, float(value))
         for line in lines
         for size, row in zip(line.sizes, line.rows, strict=True)
-        for value in values
-        if row.get(value)
+        for value in _parts(value_of(row, column))
+        if value
     ]
+
+
+def _parts(value: Estimate | float | None) -> tuple[float | None, ...]:
+    return (value.value, value.low, value.high) if isinstance(value, Estimate) else (value,)
 
 
 def _draw_lines(axes: Axes, lines: Sequence[Line], column: str) -> None:
@@ -231,9 +237,8 @@ def _scaling_table(series: Series) -> Table:
 def _cell(row: Row | None, column: str) -> str:
     if row is None:
         return numbers.UNKNOWN
-    if column == _SAVED:
-        return numbers.size(value_of(row, column))
-    return numbers.duration(value_of(row, f"{column}_s"))
+    formatted = numbers.size if column == _SAVED else numbers.duration
+    return formatted(number_of(row, column))
 
 
 SCALING = FigureKind(
@@ -300,9 +305,8 @@ def _eager(row: Row) -> str:
 
 
 def _per_call(row: Row) -> str:
-    return numbers.duration(
-        row["latency_paired_s"] and row["latency_paired_s"] / phrases.calls_of_a_step(row)
-    )
+    latency_s = point(row["latency_paired_s"])
+    return numbers.duration(latency_s and latency_s / phrases.calls_of_a_step(row))
 
 
 FIRST_PASS = FigureKind(
@@ -314,7 +318,7 @@ FIRST_PASS = FigureKind(
     _draw_first_pass,
     theme.charted_table("Passes", (
         Column("first pass", lambda row: numbers.duration(row["first_call_s"]), ">"),
-        Column("later passes", lambda row: numbers.duration(row["latency_paired_s"]), ">"),
+        Column("later passes", lambda row: numbers.duration(point(row["latency_paired_s"])), ">"),
         Column("a call of them", _per_call, ">"),
         Column("compiling calls", _compiles, ">"),
         Column("runs in eager", _eager),

@@ -6,9 +6,8 @@ import json
 
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.numbers import UNKNOWN
-from modescope.analysis.format.phrases import Row, shown_value
+from modescope.analysis.format.phrases import Row
 from modescope.analysis.rows import required, value_of
-from modescope.bench.records.columns import estimate_columns
 
 MANY_ROUNDS = 0.1
 """Rounds left out because the host was slow are a remark from this share of all rounds on."""
@@ -19,21 +18,18 @@ def speedup(row: Row) -> str:
 
     A chained one (`derive.over_fp32.in_place`) is followed by that word.
     """
-    text = numbers.factor_interval(
-        *(shown_value(row, name) for name in estimate_columns("speedup"))
-    )
+    text = numbers.factor_interval(phrases.shown_speedup(row))
     return f"{text} chained" if row.get("is_chained") else text
 
 
 def gain(row: Row, name: str) -> str:
     """Returns the ratio in column `name` with its interval if it has one: `1.23× [1.21, 1.25]`."""
-    return numbers.factor_interval(*(value_of(row, column) for column in estimate_columns(name)))
+    return numbers.factor_interval(value_of(row, name))
 
 
 def latency(row: Row) -> str:
     """Returns the latency with its interval, `357 µs [355, 359]`; `~` precedes a doubtful one."""
-    estimate = (value_of(row, column) for column in estimate_columns("latency_paired_s"))
-    return approximate(numbers.duration_interval(*estimate), row, "latency")
+    return approximate(numbers.duration_interval(row["latency_paired_s"]), row, "latency")
 
 
 def approximate(text: str, row: Row, *figures: str) -> str:
@@ -57,7 +53,7 @@ def host_of_cuda(row: Row) -> str:
 
 def share(row: Row, name: str) -> str:
     """Returns the share in column `name` with its interval if it has one: `33 % [32, 34]`."""
-    return numbers.share_interval(*(value_of(row, column) for column in estimate_columns(name)))
+    return numbers.share_interval(value_of(row, name))
 
 
 def loss_scale(row: Row) -> str:

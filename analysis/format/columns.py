@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from modescope.analysis.estimates import number_of
 from modescope.analysis.format import cells, numbers, phrases
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.rows import value_of
@@ -44,7 +45,7 @@ class Table:
 
 
 def _number(text: Callable[[float | None], str], title: str, name: str, spare: int = 0) -> Column:
-    return Column(title, lambda row: text(value_of(row, name)), ">", True, spare, name)
+    return Column(title, lambda row: text(number_of(row, name)), ">", True, spare, name)
 
 
 def _text(title: str, name: str) -> Column:

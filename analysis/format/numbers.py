@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from modescope.analysis.estimates import point
 from modescope.bench.stats.estimates import Estimate, is_wide
 
 UNKNOWN = "–"
@@ -22,10 +23,14 @@ def duration(seconds: float | None) -> str:
     return f"{_digits(seconds / scale, 3)} {unit}"
 
 
-def duration_interval(value: float | None, low: float | None, high: float | None) -> str:
-    """Formats a time and its interval, with enough digits for its width: `357 µs [355, 359]`."""
-    if value is None or low is None or high is None:
-        return duration(value)
+def duration_interval(estimate: Estimate | None) -> str:
+    """Formats a time and its interval, with enough digits for its width: `357 µs [355, 359]`.
+
+    Without an interval: `357 µs`.
+    """
+    if estimate is None or estimate.low is None or estimate.high is None:
+        return duration(point(estimate))
+    value, low, high = estimate.value, estimate.low, estimate.high
     # The value of an interval around zero may be tiny: its ends choose the unit.
     size = value if low > 0 else max(abs(low), abs(high))
     scale, unit = time_unit(size)
@@ -33,20 +38,16 @@ def duration_interval(value: float | None, low: float | None, high: float | None
     return _interval(value / scale, low / scale, high / scale, f" {unit}", least)
 
 
-def estimate(value: Estimate | None) -> str:
-    """Formats an estimate in seconds with its interval: `357 µs [355, 359]`."""
-    return UNKNOWN if value is None else duration_interval(value.value, value.low, value.high)
-
-
 def factor(value: float | None) -> str:
     """Formats a ratio with two decimals: `1.23×`."""
     return UNKNOWN if value is None else f"{value:.2f}×"
 
 
-def factor_interval(value: float | None, low: float | None, high: float | None) -> str:
+def factor_interval(estimate: Estimate | None) -> str:
     """Formats a ratio with its interval, `1.23× [1.21, 1.25]`, or without: `1.23×`."""
-    if value is None or low is None or high is None:
-        return factor(value)
+    if estimate is None or estimate.low is None or estimate.high is None:
+        return factor(point(estimate))
+    value, low, high = estimate.value, estimate.low, estimate.high
     is_on_a_limit = {f"{low:.2f}", f"{high:.2f}"} & _LIMITS
     is_close = min(value - low, high - value) < 0.01  # then there is one decimal more anyway
     return _interval(value, low, high, "×", least=3 if is_on_a_limit and not is_close else 2)
@@ -62,7 +63,7 @@ def ratio(value: Estimate) -> str:
     Of a wide interval (`estimates.is_wide`) only the ends: `at least 1.29×`, `at most 0.78×`, or
     `between 0.81× and 1.55×` if they lie on both sides of 1.
     """
-    return _ends_alone(value) or factor_interval(value.value, value.low, value.high)
+    return _ends_alone(value) or factor_interval(value)
 
 
 def middle(value: Estimate) -> str:
@@ -84,11 +85,12 @@ def share(part: float | None, whole: float | None) -> str:
     return UNKNOWN if part is None or whole is None else whole_percent(part / whole)
 
 
-def share_interval(value: float | None, low: float | None, high: float | None) -> str:
+def share_interval(estimate: Estimate | None) -> str:
     """Formats a share in percent with its interval, `81 % [80, 82]`, or without: `81 %`."""
-    if value is None or low is None or high is None:
-        return share(value, 1)
-    return _interval(value * 100, low * 100, high * 100, " %", least=0)
+    if estimate is None or estimate.low is None or estimate.high is None:
+        return share(point(estimate), 1)
+    value, low, high = (100 * part for part in (estimate.value, estimate.low, estimate.high))
+    return _interval(value, low, high, " %", least=0)
 
 
 def whole_percent(fraction: float) -> str:

@@ -14,9 +14,9 @@ from modescope.analysis.format import numbers
 from modescope.analysis.row_type import Row as Row
 from modescope.analysis.rows import required, value_of
 from modescope.bench.records.cases import eager_is_sane
-from modescope.bench.records.columns import estimate_columns
 from modescope.bench.records.cpu import instructions_text, told_name
 from modescope.bench.stats.diagnostics import apart
+from modescope.bench.stats.estimates import Estimate
 from modescope.bench.steps.backends import captures_graphs
 from modescope.bench.summary import is_smoke as is_smoke
 from modescope.bench.summary import on_cuda as on_cuda
@@ -41,21 +41,14 @@ def captures(row: Row) -> str | None:
     return "compiler" if captures_graphs(row["compile_mode"], options) else None
 
 
-OF_ROUNDS = estimate_columns("speedup")
-"""The columns that need more rounds than a smoke budget has."""
+def shown_speedup(row: Row) -> Estimate | None:
+    """Returns a row's speedup as shown to readers: None for a smoke budget, with too few rounds."""
+    return None if is_smoke(row) else row["speedup"]
 
 
-def shown_value(row: Any, name: str) -> Any:
-    """Returns the value of column `name` in a row, or its values in a table, as shown to readers.
-
-    A value of a column in OF_ROUNDS is shown as unknown (None; null in a table) if the row has a
-    smoke budget.
-    """
-    if name not in OF_ROUNDS:
-        return row[name]
-    if isinstance(row, pd.DataFrame):
-        return row[name].where(row["budget_rank"] > 0)
-    return None if is_smoke(row) else row[name]
+def has_interval(row: Row) -> bool:
+    """Whether the row has a speedup with an interval."""
+    return row["speedup"] is not None and row["speedup"].low is not None
 
 
 def sizes(shape: str) -> str:
@@ -349,7 +342,7 @@ def why_left_out(row: Row) -> str | None:
         return f"budget={row['budget']} proves only that it runs"
     if slower := host_slower(row):
         return f"the host ran at {slower} times its usual time: undecided"
-    if row["speedup_ci_low"] is None:
+    if not has_interval(row):
         return row.get("baseline_note") or "no interval: no baseline, or fewer than 12 rounds"
     return None
 

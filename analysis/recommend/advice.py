@@ -12,6 +12,7 @@ from typing import Any
 
 from modescope.analysis.derive.flags import Figure
 from modescope.analysis.derive.over_fp32 import COMMON, LINKED
+from modescope.analysis.estimates import high, low
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.recommend import types
@@ -20,9 +21,7 @@ from modescope.analysis.recommend.types import (
     Choice,
     Question,
     Recommendation,
-    high,
     hurdle,
-    low,
     name_with_remark,
 )
 from modescope.analysis.rows import value_of

@@ -10,6 +10,7 @@ import pandas as pd
 
 from modescope.analysis.derive import formulas
 from modescope.analysis.derive.select import GROUP, SECTION, split_rows
+from modescope.analysis.estimates import high, low, point
 from modescope.analysis.format import phrases
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.recommend import types
@@ -21,9 +22,7 @@ from modescope.analysis.recommend.types import (
     Question,
     Recommendation,
     Refusal,
-    high,
     hurdle,
-    low,
 )
 from modescope.analysis.rows import required, value_of
 from modescope.bench.stats import estimates
@@ -59,7 +58,7 @@ RULES: tuple[tuple[str, Callable[[Row], object]], ...] = (
     ("no_baseline", lambda row: NO_BASELINE & {*phrases.flags(row)}),
     ("grows", lambda row: GROWS in phrases.flags(row)),
     ("slow_host", phrases.host_slower),
-    ("no_interval", lambda row: row["speedup_ci_low"] is None),
+    ("no_interval", lambda row: not phrases.has_interval(row)),
 )
 """What excludes a row, whatever its speedup; the first rule that holds is the reason.
 
@@ -204,14 +203,14 @@ def _answer(rows: Sequence[Row], baseline: Row | None, wishes: Wishes) -> Recomm
 
 def _choice(row: Row, gain: Estimate, baseline: Row | None) -> Choice:
     peak, of_baseline = row["peak_bytes"], baseline["peak_bytes"] if baseline else None
-    again = estimates.stored_ratio(row, "confirming_speedup")
+    again = row["confirming_speedup"]
     return Choice(
         run_id=row["run_id"],
         mode=phrases.mode(row),
         dtype=row["dtype"],
-        speedup=estimates.stored_ratio(row, "speedup"),
+        speedup=required(row["speedup"]),
         gain=gain,
-        again=again if again.low is not None else None,
+        again=again if again is not None and again.low is not None else None,
         extra_bytes=None if peak is None or of_baseline is None else peak - of_baseline,
         row=row,
     )
@@ -221,7 +220,7 @@ def _floor(baseline: Row | None) -> Estimate | None:
     """The noise floor: the speedup of the baseline over itself; None without a usable run of it."""
     if baseline is None or not phrases.is_control(baseline) or refusal(baseline, ANYTHING):
         return None
-    return estimates.stored_ratio(baseline, "speedup")
+    return baseline["speedup"]
 
 
 def _mde(no_losses: Sequence[Choice]) -> float | None:
@@ -243,12 +242,12 @@ def gain(row: Row, calls: float | None, baseline: Row | None) -> Estimate | None
     equal to the baseline's if it is shorter, or if a single reading cannot show the difference
     (`formulas.extra_s`); if that is undecided, it counts as measured.
     """
-    speedup = estimates.stored_ratio(row, "speedup")
-    first_s, call_s = row["first_call_s"], row["baseline_latency_s"]
+    speedup = row["speedup"]
+    first_s, call_s = row["first_call_s"], point(row["baseline_latency_s"])
     baseline_first_s = formulas.baseline_first_s(row)
     if baseline_first_s is None and baseline is not None:
         baseline_first_s = baseline["first_call_s"]
-    if calls is None or speedup.low is None:
+    if calls is None or speedup is None or speedup.low is None:
         return speedup
     if first_s is None or call_s is None or baseline_first_s is None:
         return None

@@ -16,7 +16,6 @@ from modescope.analysis.format import phrases
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.recommend.types import MODE, Recommendation
 from modescope.bench.records.environment import TF32_CAPABILITY
-from modescope.bench.stats import estimates
 
 
 def relate(section: Sequence[Row], answers: Sequence[Recommendation]) -> list[Recommendation]:
@@ -36,7 +35,7 @@ def relate(section: Sequence[Row], answers: Sequence[Recommendation]) -> list[Re
             continue
         outer = next((one for one in marked if _is_of(link, one, section)), None)
         if inner.outcome == MODE:
-            linked = replace(inner, link=estimates.stored_ratio(link, "speedup"))
+            linked = replace(inner, link=link["speedup"])
             left = [linked if one is inner else one for one in left if one is not outer]
         elif outer is not None:
             related = replace(outer, within=inner)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from modescope.analysis.derive import formulas
+from modescope.analysis.estimates import low
 from modescope.analysis.format import phrases
 from modescope.analysis.format.phrases import Row
-from modescope.analysis.recommend.types import Choice, Tie, low
+from modescope.analysis.recommend.types import Choice, Tie
 from modescope.analysis.rows import value_of
 
 # Peaks of equal work differ by the allocator's rounding.

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import cast
 
+from modescope.analysis.estimates import high, low
 from modescope.analysis.format import phrases
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.recommend.code import code
 from modescope.analysis.recommend.constraints import Wishes
-from modescope.bench.stats import estimates
+from modescope.analysis.rows import required
 from modescope.bench.stats.estimates import MARGIN, Estimate
 
 MODE = "mode"  # a mode is better than the baseline by its interval
@@ -69,13 +70,13 @@ class Choice:
     @property
     def chained(self) -> Estimate | None:
         """The speedup of a mode in tf32 over the baseline's mode in fp32; None if not linked."""
-        found = estimates.stored_ratio(self.row, "chained_speedup")
-        return None if found.value is None or found.low is None else found
+        found = self.row["chained_speedup"]
+        return None if found is None or found.low is None else found
 
     @property
     def latency(self) -> Estimate:
         """The time of a call in seconds: the baseline's latency ÷ the paired speedup."""
-        return estimates.stored_duration(self.row, "latency_paired")
+        return required(self.row["latency_paired_s"])
 
     @property
     def first_call_s(self) -> float | None:
@@ -158,18 +159,6 @@ class Recommendation:
 def name_with_remark(mode: str, unchecked: str) -> str:
     """The name of a mode, with a remark if `unchecked` says why its results were not checked."""
     return f"{mode} (results not checked)" if unchecked else mode
-
-
-def low(estimate: Estimate) -> float:
-    """The lower end of a known interval."""
-    assert estimate.low is not None
-    return estimate.low
-
-
-def high(estimate: Estimate) -> float:
-    """The upper end of a known interval."""
-    assert estimate.high is not None
-    return estimate.high
 
 
 def hurdle(floor: Estimate | None) -> float:

@@ -31,6 +31,7 @@ from modescope.analysis.derive import against
 from modescope.analysis.derive.flags import banner
 from modescope.analysis.derive.mix import mix_of
 from modescope.analysis.derive.select import FAMILY, SECTION, values_of
+from modescope.analysis.estimates import high, low
 from modescope.analysis.figures.registry import Picture
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.phrases import Row
@@ -40,7 +41,7 @@ from modescope.analysis.recommend.types import MODE, Recommendation
 from modescope.analysis.report.absences import Reason, not_measured, why_left_out
 from modescope.analysis.report.chapters import Chapter
 from modescope.analysis.report.study import Study
-from modescope.analysis.rows import required, speedup_ends
+from modescope.analysis.rows import required
 from modescope.bench.stats.estimates import Estimate, verdict
 
 MOST_WORKS = 8  # on the first screen; the others are folded
@@ -187,8 +188,8 @@ class _OtherMode:
 
     @property
     def times_slower(self) -> float:
-        of_best = required(self.best["speedup"]) if self.best else 1.0
-        return of_best / required(self.row["speedup"])
+        of_best = required(self.best["speedup"]).value if self.best else 1.0
+        return of_best / required(self.row["speedup"]).value
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -225,7 +226,7 @@ def _cause(study: Study, row: Row, best: Row | None) -> Finding | None:
     found = study.causes.get(row["run_id"], ())
     if best is None:
         return found[0] if found and found[0].kind in EXPLAINING else None
-    least = MAINLY * (1 - speedup_ends(row)[0] / speedup_ends(best)[1])
+    least = MAINLY * (1 - low(row["speedup"]) / high(best["speedup"]))
     shared = {"near_floor", *(one.code for one in study.causes.get(best["run_id"], ()))}
     candidates = (one for one in found if one.kind in DIFFERENCES and one.code not in shared)
     return next((one for one in candidates if is_loss(row) or (one.share or 0.0) >= least), None)
@@ -306,4 +307,4 @@ def _recommended(answer: Recommendation) -> Row | None:
 
 
 def _size(row: Row) -> float:
-    return 0.0 if row["speedup"] is None else abs(math.log(row["speedup"]))
+    return 0.0 if row["speedup"] is None else abs(math.log(row["speedup"].value))

@@ -11,6 +11,7 @@ from typing import Any
 from modescope.analysis.causes import finding
 from modescope.analysis.derive import over_fp32
 from modescope.analysis.derive.flags import FLAGS, legend
+from modescope.analysis.estimates import number_of
 from modescope.analysis.format import cells, columns, numbers, phrases
 from modescope.analysis.format.columns import (
     AGAINST,
@@ -89,10 +90,10 @@ def _shared(rows: Sequence[Row]) -> str:
 
 def sort_key(column: Column, row: Row, text: str) -> str | None:
     """The number by which a browser sorts a cell, as text; None if `text` shows no number."""
-    value = None if column.key is None else phrases.shown_value(row, column.key)
-    if value is None or text == numbers.UNKNOWN:
+    number = None if column.key is None else number_of(row, column.key)
+    if number is None or text == numbers.UNKNOWN:
         return None
-    return "1e308" if math.isinf(value) else f"{value:.7g}"
+    return "1e308" if math.isinf(number) else f"{number:.7g}"
 
 
 def flagged(study: Study) -> list[tuple[str, str, list[Row]]]:

@@ -2,9 +2,7 @@
 
 A file of 300 columns takes ten times as long to open as one of 70. So only columns that are
 filtered on or printed are columns of the file (CORE). Two more columns hold all others: `details`,
-a JSON object without nulls, and `samples`, a map from name to raw samples. `bench.summary` computes
-the columns SUMMARY from a row's samples. An estimate has three columns: its value and its
-interval's ends.
+a JSON object without nulls, and `samples`, a map from name to raw samples.
 """
 
 from __future__ import annotations
@@ -19,85 +17,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from modescope.bench.records.columns import estimate_columns
 from modescope.bench.records.files import atomic_write
 from modescope.bench.records.results import Record, columns_of
-
-CLOCKS = (
-    *("latency", "baseline_latency", "host", "device", "pipelined", "dispatch"),
-    *("forward", "backward", "optimizer", "scaler"),
-)
-"""Timers (clocks). Each gives an estimate in seconds, the median of the column
-`<clock>_rounds_s`."""
-
-RATIOS = {
-    "host_share": ("host", "clocks_latency"),
-    "device_share": ("device", "clocks_latency"),
-    "pipelined_share": ("pipelined", "clocks_latency"),
-    "dispatch_share": ("dispatch", "clocks_latency"),
-    "host_per_device": ("host", "device"),
-    "device_gain": ("baseline_device", "device"),
-    "dispatch_ratio": ("baseline_dispatch", "dispatch"),
-    "forward_share": ("forward", "parts_latency"),
-    "backward_share": ("backward", "parts_latency"),
-    "optimizer_share": ("optimizer", "parts_latency"),
-    "scaler_share": ("scaler", "parts_latency"),
-    "paced_latency": ("latency", "pace"),
-}
-"""Estimate -> the two clocks whose ratio it is; their rounds are the columns `<clock>_rounds_s`.
-
-Ratios are taken within each round, where the machine's pace cancels. A ratio of two medians would
-compare times at different paces."""
-
-VALUES = {
-    "latency_p95": "latency_p95_s",
-    "pace_fastest": "pace_fastest_s",
-    "pace_typical": "pace_typical_s",
-    "pace_slowest": "pace_slowest",
-    "profiled_share": "profiled_share",
-    "busy_share": "busy_share",
-}
-"""Estimate without an interval -> its only column."""
-
-ESTIMATES = {
-    **{name: estimate_columns(f"{name}_s") for name in CLOCKS},
-    **{name: estimate_columns(name) for name in ("speedup", *RATIOS, "parts_ratio")},
-    **{name: (column,) for name, column in VALUES.items()},
-}
-"""Estimate -> its columns: value, low end and high end."""
-
-SUMMARY = pa.schema(
-    [
-        ("summary_version", pa.int64()),
-        ("verdict", pa.string()),
-        ("mde", pa.float64()),
-        ("rounds", pa.int64()),
-        ("slow_rounds", pa.int64()),
-        ("peak_bytes", pa.int64()),
-        ("row_flags", pa.list_(pa.string())),
-        *((column, pa.float64()) for columns in ESTIMATES.values() for column in columns),
-    ]
-)
-"""The columns that `bench.summary` computes."""
-
-SUMMARY_DOCS = {
-    "summary_version": "version of the formulas; a row of another version is summarised as it is "
-    "read",
-    "rounds": "paired rounds behind latency_s and speedup, of the process with the fewest",
-    "slow_rounds": "rounds left out on CUDA because the host was far slower than at its best; 0 if "
-    "too few others would be left for an interval",
-    "peak_bytes": "resident_bytes + step_peak_bytes + graph_pool_bytes - graph_pool_live_bytes: "
-    "what a steady call needs above an empty process",
-    "row_flags": "the stored flags, and those that the row's own rounds, clocks and counts raise",
-    "paced_latency": "latency ÷ time of the fixed Python code in the same round",
-    "pace_fastest_s": "time of that code in the fastest rounds (5th percentile), or best_pace_s if "
-    "that is shorter",
-    "pace_typical_s": "median time of that code in the rounds that count",
-    "profiled_share": "work of a call by the profiler ÷ work by the clocks",
-    "busy_share": "device_busy_s ÷ latency_s; null on a CPU",
-}
-"""Data dictionary entries of the SUMMARY columns that are not in `analysis.derive.registry`."""
-
+from modescope.bench.records.summary_columns import ESTIMATES, SUMMARY
 
 _TYPES: dict[Any, pa.DataType] = {
     str: pa.string(),

@@ -17,16 +17,14 @@ an operand is unknown, both ends of the result are.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from operator import mul, sub, truediv
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from modescope.bench.records.columns import estimate_columns
 from modescope.bench.stats.orders import CaseFirst, remove_order_effect
 
 ALPHA = 0.05
@@ -308,16 +306,6 @@ def exactly(value: float) -> Estimate:
 
 
 ONE = exactly(1.0)
-
-
-def stored_ratio(row: Mapping[str, Any], name: str) -> Estimate:
-    """Returns the ratio in a row's columns `name`, `name`_ci_low and `name`_ci_high."""
-    return Estimate(*(row[column] for column in estimate_columns(name)))
-
-
-def stored_duration(row: Mapping[str, Any], name: str) -> Estimate:
-    """Returns the duration in a row's columns `name`_s, `name`_ci_low_s and `name`_ci_high_s."""
-    return stored_ratio(row, f"{name}_s")
 
 
 def ends(estimate: Estimate) -> tuple[float, float]:

@@ -11,10 +11,11 @@ import pytest
 
 from modescope.analysis import dictionary
 from modescope.analysis.derive.against import against
-from modescope.analysis.derive.registry import DERIVED, derived
+from modescope.analysis.derive.registry import DERIVED
 from modescope.analysis.format.phrases import as_rows
 from modescope.analysis.row_type import Row
 from modescope.bench.records.parquet import SCHEMA
+from tests.helpers.derivations import table_of
 from tests.helpers.paths import REFERENCE, ROOT
 
 SUMMARY_ONLY = {"baseline_latency_s", "paced_latency"}  # estimates whose intervals nothing derives
@@ -43,7 +44,7 @@ TYPES = typing.get_type_hints(Row, include_extras=True)
 
 @pytest.mark.parametrize("study", ["amd-epyc-2-cores", "nvidia-h100", "nvidia-h100/training"])
 def test_a_derived_row_is_of_the_type_of_rows(study: str) -> None:
-    table = derived(str(REFERENCE / study))
+    table = table_of(str(REFERENCE / study))
     always = {name for name, hint in TYPES.items() if typing.get_origin(hint) is not NotRequired}
     assert {*table.columns} == always
     for row in as_rows(against(table, "eager")):

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from modescope.analysis import table
-from modescope.analysis.derive.registry import derived
 from modescope.analysis.recommend.decide import recommend
 from modescope.bench.records.results import Record
 from modescope.bench.sweep.fingerprint import environment_id
+from tests.helpers.derivations import table_of
 from tests.helpers.studies import record, save
 
 ZEN_3: dict[str, Any] = {"cpu_capability": "AVX2", "cpu_instructions": "avx avx2 fma"}
@@ -26,7 +26,7 @@ def measured(mode: str, machine: dict[str, Any], speedup: float) -> Record:
 def test_rows_of_two_instruction_sets_are_ranked_and_named_apart(tmp_path: Path) -> None:
     runs = [measured("amp", ZEN_3, 0.19), measured("amp", ZEN_5, 2.19)]
     runs += [measured("eager", ZEN_3, 1.0), measured("eager", ZEN_5, 1.0)]
-    rows = derived(save(runs, tmp_path))
+    rows = table_of(save(runs, tmp_path))
     of_amp = [answer for answer in recommend(rows) if answer.question.dtype == "bf16"]
     assert [answer.outcome for answer in of_amp] == ["baseline", "mode"]
     text = table.text(rows)

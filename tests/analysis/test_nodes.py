@@ -21,7 +21,7 @@ def processes(factors: Mapping[str, float], rows: int = 6, **columns: Any) -> pd
     """So many rows of each node, of two works in turn; eager takes `factor` times as long on it."""
     return pd.DataFrame(
         {**RECORD, "node": node, "gpu_uuid": None, "model": ("mlp", "lstm")[row % 2],
-         "_baseline_latency": eager(factor * (1 + 1e-3 * (row - rows // 2)) * (1 + 9 * (row % 2)))}
+         "baseline_latency_s": eager(factor * (1 + 1e-3 * (row - rows // 2)) * (1 + 9 * (row % 2)))}
         | columns
         for node, factor in factors.items() for row in range(rows)
     )  # fmt: skip
@@ -63,7 +63,7 @@ def test_four_rows_of_a_node_are_too_few() -> None:
 @pytest.mark.parametrize(
     "columns",
     [
-        {"_baseline_latency": eager(float("nan"))},
+        {"baseline_latency_s": eager(float("nan"))},
         {"node": None},
         {"status": "wrong_result"},
         {"baseline_mode": "no_grad"},

@@ -8,11 +8,12 @@ import duckdb
 import pandas as pd
 import pytest
 
-from modescope.analysis.derive.registry import DERIVED, derived
+from modescope.analysis.derive.registry import DERIVED
 from modescope.analysis.where import select
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.parquet import SCHEMA
 from modescope.bench.records.paths import CONF
+from tests.helpers.derivations import table_of
 from tests.helpers.studies import not_measured, record, save
 
 
@@ -27,7 +28,7 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
         record("max-autotune", speedup=1.4, batch=8, graph_breaks=0, in_effect=False),
         not_measured("cuda-graph", "skipped", "no GPU", batch=None, error=None),
     ]
-    return derived(save(records, tmp_path_factory.mktemp("study")))
+    return table_of(save(records, tmp_path_factory.mktemp("study")))
 
 
 @pytest.mark.parametrize(

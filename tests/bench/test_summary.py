@@ -12,8 +12,8 @@ import pytest
 from modescope.analysis import load, restat
 from modescope.bench import summary as made
 from modescope.bench.records import parquet
-from modescope.bench.records.parquet import SUMMARY
 from modescope.bench.records.results import Record, row
+from modescope.bench.records.summary_columns import SUMMARY
 from modescope.bench.stats.estimates import Estimate
 from modescope.bench.summary import summary
 from tests.helpers.commands import rows_in

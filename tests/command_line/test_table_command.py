@@ -14,6 +14,7 @@ from modescope.analysis import table, why
 from modescope.analysis.derive.registry import CONTRACT, derived
 from modescope.analysis.report import report
 from modescope.bench.records.parquet import SAMPLES
+from tests.helpers.derivations import table_of
 from tests.helpers.studies import cpu_sweep, not_measured, record, save
 
 FLAGS = ("drift", "contended")
@@ -98,7 +99,7 @@ def test_csv_has_every_column_in_full_precision_and_where_reads_them(
 def test_a_long_summary_is_cut_and_names_the_command_for_the_rest(
     study: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rows = derived(study)
+    rows = table_of(study)
     assert table.summary(rows, Path("s")) == table.text(rows)
     monkeypatch.setattr(table, "MOST_ROWS", 4)
     assert table.summary(rows, Path("s")).endswith("\n7 more: python -m analysis.table s")

@@ -18,7 +18,6 @@ from typing import Any
 
 import pandas as pd
 
-from modescope.analysis.derive.registry import derived
 from modescope.analysis.format import phrases
 from modescope.analysis.format.columns import measured
 from modescope.bench.records import rows
@@ -28,6 +27,7 @@ from modescope.bench.steps import backends
 from tests.gpu.cards import peaks_of
 from tests.gpu.pretending import pretends
 from tests.gpu.running import EXIT_SKIPPED
+from tests.helpers.derivations import table_of
 
 EVENT_S = 1e-6  # twice the resolution of an event: device time may exceed latency by as much
 KERNELS = 1.03  # of device time: the profile is a pass of its own, at another clock
@@ -184,7 +184,7 @@ def studies_in(folder: Path) -> list[Path]:
 
 def printed_cells(study: Path) -> dict[str, dict[str, str]]:
     """Run id -> the texts of its printed columns, for rows of one process."""
-    table: pd.DataFrame = derived(study)
+    table: pd.DataFrame = table_of(study)
     every = phrases.as_rows(table)
     columns = [column for column in measured(every) if column.title.strip() in CLOCKS]
     return {

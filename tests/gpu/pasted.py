@@ -15,16 +15,17 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from textwrap import indent
 
-from modescope.analysis.derive.registry import derived
 from modescope.analysis.format import phrases
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.recommend.code import EACH_CALL, code
 from modescope.analysis.recommend.decide import recommend
+from modescope.analysis.rows import required
 from modescope.bench.records.cases import BUILT_IN, Mode
 from modescope.bench.steps import backends
 from tests.gpu.invariants import spoken, studies_in
 from tests.gpu.pretending import pretends
 from tests.gpu.running import EXIT_SKIPPED
+from tests.helpers.derivations import table_of
 from tests.helpers.paths import ROOT
 
 WITHIN = 0.05
@@ -137,7 +138,7 @@ def candidates(folder: Path) -> Iterator[tuple[Row, bool]]:
     """Yields rows and whether each is an answer: answers, then captured and compiled modes."""
     rest: list[Row] = []
     for study in studies_in(folder):
-        table = derived(study)
+        table = table_of(study)
         answers = {one.choice.run_id for one in recommend(table) if one.choice}
         for row in phrases.as_rows(table):
             if row["status"] != "ok" or row["calls"] or not phrases.on_cuda(row):
@@ -165,7 +166,7 @@ def distinct(rows: Iterable[tuple[Row, bool]]) -> list[tuple[Row, bool]]:
 def run(row: Row, is_answer: bool, file: Path) -> Pasted:
     """Runs the program of a row in a process of its own."""
     file.write_text(script(row, SMOKE_TIMED_S if pretends() else TIMED_S), encoding="utf-8")
-    named = row["run_id"], spoken(row), is_answer, float(row["latency_s"])
+    named = row["run_id"], spoken(row), is_answer, required(row["latency_s"]).value
     command = [sys.executable, str(file)]
     try:
         done = subprocess.run(

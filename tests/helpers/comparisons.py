@@ -67,7 +67,8 @@ def side(label: str, records: Sequence[Record], **columns: Any) -> Side:
 def _processed(run: dict[str, Any]) -> dict[str, Any]:
     """A row with its estimates in place of its samples."""
     known = all_estimates(run) if run["status"] == "ok" else {}
-    found = {f"_{name}": known.get(name) for name in ("latency", "baseline_latency", "speedup")}
+    names = {"latency_s": "latency", "baseline_latency_s": "baseline_latency", "speedup": "speedup"}
+    found = {column: known.get(name) for column, name in names.items()}
     return {name: run[name] for name in run if name not in SAMPLES} | found
 
 

@@ -7,12 +7,22 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from modescope.analysis.derive.registry import derived
+import pandas as pd
+
+from modescope.analysis.derive.registry import derive
+from modescope.analysis.derive.select import latest
 from modescope.analysis.format import phrases
 from modescope.analysis.format.phrases import Row
+from modescope.analysis.load import Folder, read
 from modescope.analysis.rows import value_of
 from modescope.bench.records.results import Record
+from modescope.bench.stats.estimates import Estimate
 from tests.helpers.studies import save
+
+
+def table_of(study: str | Folder) -> pd.DataFrame:
+    """The derived table of a study, in which an estimate is one column."""
+    return derive(latest(read(study).table))
 
 
 def studies_of(folder: Path, studies: Iterable[Iterable[Record]]) -> list[list[Row]]:
@@ -22,7 +32,7 @@ def studies_of(folder: Path, studies: Iterable[Iterable[Record]]) -> list[list[R
     studies are not compared.
     """
     numbered = list(enumerate(studies))
-    rows = derived(save((_apart(one, n) for n, study in numbered for one in study), folder))
+    rows = table_of(save((_apart(one, n) for n, study in numbered for one in study), folder))
     groups = phrases.grouped(
         (row["environment_id"].partition("#")[0], row) for row in phrases.as_rows(rows)
     )
@@ -35,8 +45,12 @@ def rows_of_each(folder: Path, records: Iterable[Record]) -> list[Row]:
 
 
 def values_of_each(folder: Path, column: str, records: Iterable[Record]) -> list[Any]:
-    """The derived column `column` of each record, as if it were alone; None where unknown."""
-    return [value_of(row, column) for row in rows_of_each(folder, records)]
+    """The derived column `column` of each record, as if it were alone; None where unknown.
+
+    Of estimates these are the values.
+    """
+    found = (value_of(row, column) for row in rows_of_each(folder, records))
+    return [value.value if isinstance(value, Estimate) else value for value in found]
 
 
 def _apart(one: Record, number: int) -> Record:

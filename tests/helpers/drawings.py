@@ -9,9 +9,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from modescope.analysis.derive.registry import derived
 from modescope.analysis.derive.series import Series, series
 from modescope.bench.records.results import Record
+from tests.helpers.derivations import table_of
 from tests.helpers.studies import content, save
 
 US = 1e-6
@@ -23,7 +23,7 @@ _known: dict[str, pd.DataFrame] = {}  # the tests of a file draw the same few st
 def rows_of(folder: Path, *records: Record) -> pd.DataFrame:
     """The derived table of a study with these records."""
     if (text := content(records)) not in _known:
-        _known[text] = derived(save(records, folder))
+        _known[text] = table_of(save(records, folder))
     return _known[text].copy()
 
 

@@ -17,11 +17,12 @@ from modescope.analysis.derive import registry
 from modescope.analysis.derive.select import ADDED
 from modescope.analysis.recommend.decide import recommend
 from modescope.bench.records import parquet
-from modescope.bench.records.parquet import SUMMARY
 from modescope.bench.records.results import row
+from modescope.bench.records.summary_columns import SUMMARY
 from modescope.bench.sweep import isolation
 from modescope.bench.sweep.attempt import attempt
 from tests.helpers.commands import rows_in
+from tests.helpers.derivations import table_of
 from tests.seams import given, values, world
 from tests.seams.machine import Machine
 from tests.seams.values import DERIVED, STORED, Lasted, Text, by_column
@@ -65,7 +66,7 @@ def stored(study: Path) -> dict[str, dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def derived(study: Path) -> pd.DataFrame:
-    """Every metric, by the processes of a row."""
+    """Every metric as other programs get them, by the processes of a row."""
     return registry.derived(str(study)).set_index("process_run_ids", drop=False)
 
 
@@ -138,7 +139,7 @@ def test_derived_columns(derived: pd.DataFrame) -> None:
     assert wrong(found, told) == []
 
 
-def test_recommendations(derived: pd.DataFrame) -> None:
+def test_recommendations(study: Path) -> None:
     found = {
         (answer.question.dtype, answer.question.shape): (
             answer.outcome,
@@ -146,7 +147,7 @@ def test_recommendations(derived: pd.DataFrame) -> None:
             [tie.row.run_id for tie in answer.tied],
             {each.run_id: each.kind for each in answer.refused},
         )
-        for answer in recommend(derived)
+        for answer in recommend(table_of(study))
     }
     assert found == values.ANSWERS
 

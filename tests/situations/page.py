@@ -12,13 +12,13 @@ import pandas as pd
 
 from modescope.analysis.causes import finding
 from modescope.analysis.causes.types import Finding
-from modescope.analysis.derive.registry import derived
 from modescope.analysis.format import cells, phrases
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.where import select
 from modescope.analysis.why import paragraphs
 from modescope.bench.records.errors import UsageError
 from modescope.bench.text import prose
+from tests.helpers.derivations import table_of
 from tests.helpers.paths import ROOT
 from tests.situations.table import ELSEWHERE, Complaint, Measured, Other
 
@@ -44,7 +44,7 @@ class Answer:
 
 def answers(study: Path, situations: Iterable[Measured]) -> Iterator[Answer]:
     """Reads a study once. Raises UsageError where a situation has no row, or several."""
-    rows = derived(study)
+    rows = table_of(study)
     causes = finding.findings_by_run(rows)
     for situation in situations:
         matching = select(rows, situation.row)
@@ -80,7 +80,7 @@ def generated(study: Path, answers: Sequence[Answer]) -> str:
     for one in complaints:
         assert isinstance(one.situation, Complaint)
         first.setdefault(one.situation.number, one)
-    rows = derived(study)
+    rows = table_of(study)
     lines = [
         f"{FIRST}\n",
         f"{_right(complaints)} name the cause first, with figures. Measured on {_machine(rows)}\n",

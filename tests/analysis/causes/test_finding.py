@@ -24,7 +24,7 @@ from modescope.analysis.causes.types import (
 )
 from modescope.analysis.format import phrases
 from tests.helpers.causes import codes, profiled, rows_of
-from tests.helpers.rows import row_with
+from tests.helpers.rows import ends, row_with
 from tests.helpers.studies import not_measured, record
 
 
@@ -117,7 +117,7 @@ def test_a_loss_with_a_wide_interval_is_explained_by_its_end(tmp_path: Path) -> 
     """The speedup is 0.8, and may be 0.5: of a loss of a half 0.3 is not most."""
     (row,) = rows_of([record("compile", speedup=0.8, spread=0.002)], tmp_path)
     for low, kind in ((0.79, PART), (0.5, REST)):
-        wide = row_with(row, speedup_ci_low=low)
+        wide = row_with(row, speedup=ends(low=low))
         (found,) = find_causes(Context(wide), [_planted("part", PART, 0.3)])
         assert found.kind == kind
 

@@ -9,10 +9,11 @@ import pytest
 
 from modescope.analysis.causes.finding import findings
 from modescope.analysis.causes.types import COST, HINT, Finding
-from modescope.analysis.derive.registry import derived
 from modescope.analysis.derive.select import SAME_BASELINE, values_of
+from modescope.analysis.estimates import high, low
 from modescope.analysis.format import phrases
 from modescope.analysis.format.phrases import Row
+from tests.helpers.derivations import table_of
 from tests.helpers.paths import REFERENCE
 
 STUDIES = sorted(str(each.parent.relative_to(REFERENCE)) for each in REFERENCE.rglob("rows"))
@@ -24,7 +25,7 @@ MOST = re.compile(r"can be at most ([\d.]+)× as fast")
 
 def _advice(study: str) -> Iterator[tuple[Row, Finding, list[Row]]]:
     """Each cause of each row, with the other rows over the same baseline that count."""
-    rows = phrases.as_rows(derived(str(REFERENCE / study)))
+    rows = phrases.as_rows(table_of(str(REFERENCE / study)))
     for row, found in zip(rows, findings(rows), strict=True):
         work = values_of(row, SAME_BASELINE)
         same = [one for one in rows if values_of(one, SAME_BASELINE) == work
@@ -37,19 +38,19 @@ def _advice(study: str) -> Iterator[tuple[Row, Finding, list[Row]]]:
 def test_no_mode_is_advised_that_was_measured_as_no_faster(study: str) -> None:
     for row, each, others in _advice(study):
         modes, dtypes = MODE.findall(each.remedy), DTYPE.findall(each.remedy) or [row["dtype"]]
-        if row["speedup_ci_high"] is None or each.kind in (COST, HINT):
+        if not phrases.has_interval(row) or each.kind in (COST, HINT):
             continue  # what saves a first call or memory need not be faster
         for other in others:
             if phrases.mode(other) in modes and other["dtype"] in dtypes:
                 said = (phrases.variant(row), each.code, each.remedy)
-                assert other["speedup_ci_low"] > row["speedup_ci_high"], said
+                assert low(other["speedup"]) > high(row["speedup"]), said
 
 
 @pytest.mark.parametrize("study", STUDIES)
 def test_no_limit_is_named_that_another_row_exceeds(study: str) -> None:
     for row, each, others in _advice(study):
         for most in MOST.findall(each.sentence):
-            gains = [one["speedup_ci_low"] / row["speedup"] for one in others
+            gains = [low(one["speedup"]) / row["speedup"].value for one in others
                      if one["dtype"] == row["dtype"]]  # fmt: skip
             assert max(gains, default=0.0) <= float(most), (phrases.variant(row), each.sentence)
 
@@ -59,7 +60,7 @@ def test_nothing_else_helps_only_where_nothing_else_did(study: str) -> None:
     for row, each, others in _advice(study):
         if each.remedy.startswith("Only less work"):
             faster = [phrases.variant(one) for one in others if one["dtype"] == row["dtype"]
-                      and one["speedup_ci_low"] > row["speedup_ci_high"]]  # fmt: skip
+                      and low(one["speedup"]) > high(row["speedup"])]  # fmt: skip
             assert faster == [], phrases.variant(row)
 
 

@@ -9,9 +9,9 @@ import pytest
 
 from modescope.analysis.causes.finding import CAUSES, findings
 from modescope.analysis.causes.types import EXPLAINING, LIMIT, Finding
-from modescope.analysis.derive.registry import derived
 from modescope.analysis.format import phrases
 from modescope.analysis.format.phrases import Row
+from tests.helpers.derivations import table_of
 from tests.helpers.paths import REFERENCE
 
 STUDIES = sorted(str(each.parent.relative_to(REFERENCE)) for each in REFERENCE.rglob("rows"))
@@ -20,7 +20,7 @@ STUDIES = sorted(str(each.parent.relative_to(REFERENCE)) for each in REFERENCE.r
 @cache
 def explained(study: str) -> list[tuple[Row, tuple[Finding, ...]]]:
     """Each row of a kept study with its causes."""
-    rows = phrases.as_rows(derived(str(REFERENCE / study)))
+    rows = phrases.as_rows(table_of(str(REFERENCE / study)))
     return list(zip(rows, findings(rows), strict=True))
 
 
@@ -54,7 +54,7 @@ def test_a_small_loss_of_a_gpu_is_named_by_its_overhead(
     assert row["verdict"] == "slower"
     assert next(iter(found)) == "more_overhead"
     assert found["more_overhead"].kind in EXPLAINING
-    assert found["more_overhead"].share == pytest.approx(added_s / row["latency_s"], rel=0.1)
+    assert found["more_overhead"].share == pytest.approx(added_s / row["latency_s"].value, rel=0.1)
     assert f"add {added_s * 1e6:.0f}" in found["more_overhead"].sentence
     assert "do not wait for each other" in found["more_overhead"].sentence
 
@@ -63,7 +63,7 @@ def test_a_small_loss_of_a_gpu_is_named_by_its_overhead(
                                                 ("max-autotune", 14.7e-6)])  # fmt: skip
 def test_a_copy_of_inputs_has_a_cause_of_its_own(mode: str, copied_s: float) -> None:
     row, found = of_mode("nvidia-h100/bf16", "mlp", mode, "bf16")
-    share = pytest.approx(copied_s / row["latency_s"], rel=0.01)
+    share = pytest.approx(copied_s / row["latency_s"].value, rel=0.01)
     assert found["input_copies"].share == share
     assert f"{copied_s * 1e6:.1f} µs of the" in found["input_copies"].sentence
     assert "multi_tensor" not in "".join(one.sentence for one in found.values())

@@ -14,7 +14,7 @@ from modescope.analysis.derive.mix import mix_of
 from modescope.bench.records.results import Record
 from tests.helpers.cause_worlds.compiler import VARIED
 from tests.helpers.causes import Kernel, codes, of_last, profiled, rows_of
-from tests.helpers.rows import row_with
+from tests.helpers.rows import ends, row_with
 from tests.helpers.studies import PACE_S, cpu_clocks, cuda_clocks, record
 
 NATIVE = "avx2 avx512_bf16"
@@ -142,7 +142,7 @@ def test_a_row_without_an_interval_refutes_no_advice(tmp_path: Path) -> None:
     other, row = rows_of(
         [record("compile", case_id="other"), record("compile", case_id="row")], tmp_path
     )
-    unknown = {"speedup_ci_low": None, "speedup_ci_high": None, "verdict": None}
+    unknown = {"speedup": ends(low=None, high=None), "verdict": None}
     found = of_last(
         [{**other, "mode": "compile-dynamic"}, row], recompile_reasons=json.dumps([SIZE]), **unknown
     )

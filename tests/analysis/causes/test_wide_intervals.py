@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from modescope.analysis.causes.finding import findings
+from modescope.bench.stats.estimates import Estimate
 from tests.helpers.causes import of_last, profiled, rows_of
-from tests.helpers.rows import row_with
+from tests.helpers.rows import ends, row_with
 from tests.helpers.studies import cpu_clocks, record
 
-WIDE: dict[str, Any] = {"speedup": 10.73, "speedup_ci_low": 1.29, "speedup_ci_high": 13.42}
+WIDE: dict[str, Any] = {"speedup": Estimate(10.73, 1.29, 13.42)}
 
 
 def test_of_a_wide_interval_a_cause_claims_what_its_end_proves(tmp_path: Path) -> None:
@@ -28,7 +29,7 @@ def test_of_a_wide_interval_a_cause_claims_what_its_end_proves(tmp_path: Path) -
 
 def test_of_a_wide_interval_a_remedy_names_no_middle(tmp_path: Path) -> None:
     other, eager = rows_of([record("inference_mode", speedup=2.0), record("eager")], tmp_path)
-    left_on = findings([row_with(other, **WIDE), row_with(eager, speedup_ci_high=1.02)])[-1]
+    left_on = findings([row_with(other, **WIDE), row_with(eager, speedup=ends(high=1.02))])[-1]
     (sentence,) = (one.sentence for one in left_on if one.code == "grad_left_on")
     assert "is at least 1.2" in sentence
 
@@ -40,7 +41,7 @@ def test_of_a_wide_interval_a_limit_is_that_of_its_end(tmp_path: Path) -> None:
     }  # fmt: skip
     rows = rows_of([record("no_grad", 1e-4, 1.0, **cpu_clocks(1e-4, 1e-6), **floor)], tmp_path)
     for low, limit in ((0.99, "1.11×"), (0.6, "1.22×")):
-        found = of_last(rows, speedup_ci_low=low, latency_paired_ci_high_s=110e-6)
+        found = of_last(rows, speedup=ends(low=low), latency_paired_s=ends(high=110e-6))
         (sentence,) = (one.sentence for one in found if one.code == "near_floor")
         assert f"can be at most {limit}" in sentence
 
@@ -49,6 +50,6 @@ def test_of_a_wide_interval_another_mode_is_told_by_an_end(tmp_path: Path) -> No
     profile = profiled(100e-6, ("aten::addmm", 4, 80e-6), cpu_instructions=None)
     records = [record("compile", speedup=2.0), record("no_grad", speedup=1.0, **profile)]
     other, row = rows_of(records, tmp_path)
-    rows = [row_with(other, speedup_ci_low=1.2, speedup_ci_high=2.4), row]
+    rows = [row_with(other, speedup=ends(low=1.2, high=2.4)), row]
     (remedy,) = (one.remedy for one in of_last(rows) if one.code == "unchanged_kernels")
     assert remedy.startswith("compile fp32 is at least 1.1")

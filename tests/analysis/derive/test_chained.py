@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 from modescope.analysis.derive import against, over_fp32
-from modescope.analysis.derive.select import ordered, values_of
+from modescope.analysis.derive.select import ordered
 from modescope.analysis.figures import theme
 from modescope.analysis.format import cells, phrases
 from modescope.analysis.format.phrases import Row
@@ -42,8 +43,8 @@ def mode(name: str = "compile", speedup: float = 1.4, **columns: Any) -> Record:
 def found(folder: Path, studies: Sequence[Sequence[Record]]) -> list[list[Any]]:
     """The chained speedup of the first row of each study, with its ends; None: it has none."""
     rows = (study[0] for study in studies_of(folder, studies))
-    names = ("chained_speedup", "chained_speedup_ci_low", "chained_speedup_ci_high")
-    return [list(values_of(row, tuple(names))) for row in rows]
+    known = (row["chained_speedup"] for row in rows)
+    return [[None] * 3 if ratio is None else list(astuple(ratio)) for ratio in known]
 
 
 def expected(value: float, half_width: float) -> list[Any]:
@@ -89,7 +90,7 @@ def test_a_link_with_the_same_compiler_cache_is_preferred(
 ) -> None:
     links = [link(), link(speedup=4.0, compile_cache="warm")]
     rows = phrases.as_rows(rows_of(tmp_path, mode(compile_cache=cache), *links))
-    (value,) = (row["chained_speedup"] for row in rows if row["mode"] == "compile")
+    (value,) = (row["chained_speedup"].value for row in rows if row["mode"] == "compile")
     assert value == pytest.approx(1.4 * over, rel=1e-3)
 
 
@@ -110,7 +111,7 @@ def test_the_link_and_rows_of_other_precisions_have_none(tmp_path: Path) -> None
     linked, *unlinked = rows
     assert linked["link_run_id"] == unlinked[0]["run_id"]
     assert [row["link_run_id"] for row in unlinked] == [None] * 3
-    assert linked["speedup"] == pytest.approx(1.4, rel=1e-3)  # the paired one stays
+    assert linked["speedup"].value == pytest.approx(1.4, rel=1e-3)  # the paired one stays
 
 
 def test_rows_are_sorted_and_drawn_over_the_common_baseline(tmp_path: Path) -> None:
@@ -139,7 +140,7 @@ def test_against_a_mode_chained_speedups_count_only_between_tf32_and_others(
     def ratios(wanted: str) -> dict[str, tuple[float, bool]]:
         compared = phrases.as_rows(against.against(rows, wanted))
         return {
-            phrases.variant(row): (row["against_speedup"], row["against_is_chained"])
+            phrases.variant(row): (row["against_speedup"].value, row["against_is_chained"])
             for row in compared
             if row["against_mode"] is not None
         }
@@ -224,10 +225,10 @@ def test_intervals_of_chains_are_right_at_least_as_often_as_they_say(
 
 
 def _row(run_id: str, one: Estimate) -> Row:
-    ends = {"speedup": one.value, "speedup_ci_low": one.low, "speedup_ci_high": one.high}
     return row_with(
-        dict.fromkeys(against.NEEDED), **ends, run_id=run_id, budget_rank=2, speedup_processes=1
-    )
+        dict.fromkeys(against.NEEDED), speedup=one, run_id=run_id, budget_rank=2,
+        speedup_processes=1,
+    )  # fmt: skip
 
 
 def test_the_rounds_of_these_records_have_the_half_width_that_is_expected() -> None:

@@ -21,17 +21,16 @@ from modescope.analysis.derive.flags import (
     legend,
 )
 from modescope.analysis.derive.profile import DOUBTS
-from modescope.analysis.derive.registry import derived
 from modescope.analysis.format import cells
 from modescope.analysis.format.phrases import Row
 from modescope.bench.case.profiler.profile import CHECKS
-from modescope.bench.records.columns import estimate_columns
 from modescope.bench.records.results import Record
 from modescope.bench.stats.diagnostics import DIAGNOSTICS
+from modescope.bench.stats.estimates import Estimate
 from modescope.bench.summary import RULES
-from tests.helpers.derivations import studies_of, values_of_each
+from tests.helpers.derivations import studies_of, table_of, values_of_each
 from tests.helpers.paths import REFERENCE
-from tests.helpers.rows import row_with
+from tests.helpers.rows import ends, row_with
 from tests.helpers.studies import PACE_S, blocks, cpu_clocks, cuda_clocks, record
 
 
@@ -161,7 +160,7 @@ def test_pauses_between_kernels_that_a_graph_shortens_are_no_contradiction(
 
 def test_no_kept_row_of_a_gpu_contradicts_its_graph() -> None:
     for study in ("nvidia-h100", "nvidia-h100/bf16", "nvidia-h100/training"):
-        rows = derived(str(REFERENCE / study))
+        rows = table_of(str(REFERENCE / study))
         assert [GATE for flags in rows["flags"] if GATE in flags] == []
 
 
@@ -234,8 +233,7 @@ def test_every_flag_is_explained_and_no_other() -> None:
 def row(*flags: str, **columns: Any) -> Row:
     touch = doubtful_figures(flags)
     known = {"status": "ok", "budget_rank": 1, "flags": [*flags], "flags_touch": touch}
-    speedup = dict(zip(estimate_columns("speedup"), (1.4, 1.3, 1.5), strict=True))
-    return row_with(known | speedup, **columns)
+    return row_with({**known, "speedup": Estimate(1.4, 1.3, 1.5)}, **columns)
 
 
 def test_each_flag_is_a_remark_or_in_the_legend_and_marks_a_figure() -> None:
@@ -245,7 +243,7 @@ def test_each_flag_is_a_remark_or_in_the_legend_and_marks_a_figure() -> None:
     rows = [row("contended", "drift"), row("split_disagrees", "contended"), row()]
     assert "(contended 2 rows, split_disagrees 1 row)" in legend(rows)
     assert "wide" not in legend(rows)
-    assert "wide" in legend([*rows, row("contended", speedup_ci_high=13.4)])
+    assert "wide" in legend([*rows, row("contended", speedup=ends(high=13.4))])
     assert cells.approximate("3 µs", row("contended"), "split") == "3 µs"
     assert cells.approximate("–", row("contended"), "latency") == "–"
 
@@ -257,7 +255,7 @@ def test_more_than_half_of_the_measured_rows_make_a_banner() -> None:
         assert banner(half) == ""
         assert happened in banner([row(flag), *half])
         assert "wide" not in banner([row(flag), *half])
-        wide = banner([row(flag, speedup_ci_high=13.4), *half])
+        wide = banner([row(flag, speedup=ends(high=13.4)), *half])
         assert "wide because of it (1 speedup)" in wide
         for columns in ({"status": "skipped"}, {"budget_rank": 0}):
             assert banner([*half, row(flag, **columns)]) == ""

@@ -11,13 +11,12 @@ import pandas as pd
 import pytest
 
 from modescope.analysis.derive.flags import BEATEN
-from modescope.analysis.derive.registry import DERIVED, derive, derived
-from modescope.analysis.derive.select import latest, values_of
+from modescope.analysis.derive.registry import METRICS, derive
+from modescope.analysis.derive.select import latest
 from modescope.analysis.format import phrases
 from modescope.analysis.format.phrases import Row
-from modescope.analysis.load import read
-from modescope.analysis.rows import value_of
-from tests.helpers.derivations import rows_of_each, studies_of, values_of_each
+from modescope.analysis.load import SHOWN, read
+from tests.helpers.derivations import rows_of_each, studies_of, table_of, values_of_each
 from tests.helpers.pass_columns import BOUNDS, GENERATED, memory, profiled
 from tests.helpers.paths import REFERENCE
 from tests.helpers.studies import cpu_clocks, cuda_clocks, not_measured, record, save
@@ -34,11 +33,11 @@ def test_rows_without_enough_rounds_or_a_baseline_have_no_verdict(tmp_path: Path
     none = {"baseline_mode": None, "baseline_dtype": None, "baseline_latency_rounds_s": None}
     records = [record(budget="smoke"), record(rounds=11), record(**none)]
     smoke, few, alone = rows_of_each(tmp_path, records)
-    assert [smoke["speedup"], few["speedup"]] == pytest.approx([1.25, 1.25])
+    assert [smoke["speedup"].value, few["speedup"].value] == pytest.approx([1.25, 1.25])
     assert alone["speedup"] is None
-    assert alone["latency_s"] == pytest.approx(357e-6)
-    unknown = ("speedup_ci_low", "latency_ci_high_s", "verdict", "mde")
-    assert values_of(few, unknown) == (None,) * 4
+    assert alone["latency_s"].value == pytest.approx(357e-6)
+    assert (few["speedup"].low, few["latency_s"].high) == (None, None)
+    assert (few["verdict"], few["mde"]) == (None, None)
     assert [row["verdict"] for row in (smoke, alone)] == [None, None]
     assert smoke["break_even_calls"] is None
 
@@ -81,7 +80,7 @@ def test_on_cuda_a_graph_pays_for_its_capture_though_its_baseline_met_the_librar
 
 
 def test_kept_graphs_pay_after_hundreds_of_calls() -> None:
-    rows = phrases.as_rows(derived(str(REFERENCE / "nvidia-h100/bf16")))
+    rows = phrases.as_rows(table_of(str(REFERENCE / "nvidia-h100/bf16")))
     calls = [row["break_even_calls"] for row in rows if row["mode"] == "cuda-graph"]
     assert len(calls) == 2
     assert all(150 < each < 300 for each in calls)
@@ -96,14 +95,13 @@ def test_without_a_baseline_the_latency_is_what_the_clock_read(
         tmp_path, [record("compile", 300e-6, baseline_latency_rounds_s=None, **named)]
     )
     assert row["latency_paired_s"] == row["latency_s"]
-    assert row["latency_paired_ci_low_s"] == row["latency_ci_low_s"]
 
 
 def test_latencies_are_paired_within_a_budget(tmp_path: Path) -> None:
     """The baseline took 100 µs in one budget and 200 µs in the other."""
     both = [record("compile", 50e-6, 2.0), record("no_grad", 100e-6, 2.0, budget="smoke")]
     (rows,) = studies_of(tmp_path, [both])
-    paired = {row["mode"]: row["latency_paired_s"] for row in rows}
+    paired = {row["mode"]: row["latency_paired_s"].value for row in rows}
     assert paired == pytest.approx({"compile": 50e-6, "no_grad": 100e-6})
 
 
@@ -151,15 +149,15 @@ def test_only_ok_rows_have_derived_values(tmp_path: Path) -> None:
     statuses = ("failed", "wrong_result", "oom", "timeout", "crashed")
     lost = (record(status=status, reason="it went wrong", **passes) for status in statuses)
     for row in rows_of_each(tmp_path, lost):
-        assert {name for name in DERIVED if value_of(row, name) is not None} == {*LISTS}, row[
-            "status"
-        ]
+        known = {metric.name for metric in METRICS if row.get(metric.name) is not None}
+        assert known == {*LISTS}, row["status"]
 
 
 def test_deriving_leaves_stored_columns_unchanged(tmp_path: Path) -> None:
     study = save([record(), not_measured("amp", "skipped", "why")], tmp_path)
     runs = latest(read(study).table)
-    stored = [name for name in runs if name != "flags" and not str(name).startswith("_")]
+    computed = {metric.name for metric in METRICS}
+    stored = [name for name in runs if name in SHOWN and name not in computed]
     before = runs[stored].copy(deep=True)
     rows = derive(runs)
     pd.testing.assert_frame_equal(rows[before.columns], before)

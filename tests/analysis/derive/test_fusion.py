@@ -22,9 +22,7 @@ def _cpu(mode: str, latency_s: float, dispatch_s: float | None, **columns: Any) 
     return record(mode, latency_s, EAGER / latency_s, **clocks)
 
 
-GAINS = (
-    "fusion_gain", "fusion_gain_ci_low", "fusion_gain_ci_high", "fusion_speedup", "launch_gain",
-)  # fmt: skip
+GAINS = ("fusion_gain", "fusion_speedup", "launch_gain")
 REFERENCE = _cpu("inference_mode", 90e-6, 30e-6)  # 60 us of work
 
 
@@ -45,7 +43,7 @@ def test_on_cuda_the_gains_are_null_without_a_baselines_device_time(tmp_path: Pa
         for spoiled in planted
     )  # fmt: skip
     for row in _compiled_of(tmp_path, pairs):
-        assert values_of(row, GAINS) == (None,) * 5
+        assert values_of(row, GAINS) == (None,) * 3
 
 
 def test_expected_latency_includes_the_cost_of_a_synchronise(tmp_path: Path) -> None:
@@ -74,7 +72,7 @@ def test_added_device_work_counts_where_it_exceeds_host_time(tmp_path: Path) -> 
         for host_s, latency_s, _ in planted
     )
     rows = _compiled_of(tmp_path, pairs)
-    assert [row["fusion_gain"] for row in rows] == pytest.approx([0.5] * 3)
+    assert [row["fusion_gain"].value for row in rows] == pytest.approx([0.5] * 3)
     expected = [speedup for *_, speedup in planted]
     assert [row["fusion_speedup"] for row in rows] == pytest.approx(expected, rel=1e-3)
 
@@ -109,8 +107,8 @@ def test_launch_gain_is_null_at_another_dtype_than_the_baseline(tmp_path: Path) 
     same = record("inference_mode", 100e-6, 1.2, dtype="bf16", **cuda_clocks(90e-6, 30e-6))
     in_fp32 = record("inference_mode", 110e-6, 1.1, **cuda_clocks(100e-6, 60e-6))
     ((row, *_),) = studies_of(tmp_path, [[autocast, same, in_fp32]])
-    assert row["speedup_same_grad"] == pytest.approx(2.0)
-    assert row["fusion_gain"] == pytest.approx(1.5)
+    assert row["speedup_same_grad"].value == pytest.approx(2.0)
+    assert row["fusion_gain"].value == pytest.approx(1.5)
     assert row["launch_gain"] is None
 
 
@@ -119,4 +117,4 @@ def test_eager_in_a_graph_fuses_nothing_and_gains_by_launching(tmp_path: Path) -
     graph = record("cuda-graph", 50e-6, 2.4, **cuda_clocks(8e-6, 28e-6))
     ((_, row),) = studies_of(tmp_path, [[eager, graph]])
     assert (row["fusion_gain"], row["fusion_speedup"]) == (None, None)
-    assert row["launch_gain"] == pytest.approx(row["speedup_same_grad"])
+    assert row["launch_gain"] == pytest.approx(row["speedup_same_grad"].value)

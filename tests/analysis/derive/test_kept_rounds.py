@@ -8,11 +8,11 @@ from functools import cache
 import pytest
 
 from modescope.analysis.causes import evidence
-from modescope.analysis.derive.registry import derived
 from modescope.analysis.format import phrases
 from modescope.analysis.format.phrases import Row
 from modescope.bench.records.results import StoredRow
 from tests.helpers.commands import rows_in
+from tests.helpers.derivations import table_of
 from tests.helpers.paths import REFERENCE
 
 ON_GPU = ("nvidia-h100", "nvidia-h100/bf16", "nvidia-h100/training")
@@ -24,7 +24,7 @@ def _kept(study: str) -> list[tuple[Row, StoredRow]]:
     """Each derived row of one process, and the stored row with its samples."""
     stored = {row["run_id"]: row for file in (REFERENCE / study / "rows").iterdir()
               for row in rows_in(file)}  # fmt: skip
-    rows = phrases.as_rows(derived(str(REFERENCE / study)))
+    rows = phrases.as_rows(table_of(str(REFERENCE / study)))
     return [(row, stored[row["run_id"]]) for row in rows
             if row["replicates"] == 1 and row["status"] == "ok"]  # fmt: skip
 
@@ -44,8 +44,8 @@ def _of_baseline(row: StoredRow) -> float:
 def test_on_a_gpu_no_time_is_below_what_was_measured() -> None:
     for row, stored in _on_gpu():
         assert row["latency_paired_s"] == row["latency_s"]
-        assert row["latency_paired_s"] >= min(stored["latency_rounds_s"])
-        assert row["device_paired_s"] == row["device_s"] == row["work_s"]
+        assert row["latency_paired_s"].value >= min(stored["latency_rounds_s"])
+        assert row["device_paired_s"] == row["device_s"].value == row["work_s"]
         assert row["device_paired_s"] >= 0.97 * row["device_busy_s"]
 
 
@@ -53,9 +53,10 @@ def test_on_a_gpu_work_is_told_by_the_device_times_of_the_same_rounds() -> None:
     gains = 0
     for row, stored in _on_gpu():
         ratio = _of_baseline(stored)
-        assert row["device_gain"] == pytest.approx(1 / ratio, rel=0.005)
+        assert row["device_gain"].value == pytest.approx(1 / ratio, rel=0.005)
         if row["fusion_gain"] is not None and row["dtype"] == row["baseline_dtype"]:
-            assert row["fusion_gain"] == pytest.approx(row["device_gain"], rel=0.02)
+            gain = row["device_gain"].value
+            assert row["fusion_gain"].value == pytest.approx(gain, rel=0.02)
             gains += 1
     assert gains >= 15
 
@@ -66,11 +67,11 @@ def test_on_a_gpu_saved_work_is_that_of_the_device_and_the_rest_is_the_hosts() -
     (slow,) = [row for row in rows if row["mode"] == "compile-cuda-graph"]
     (eager,) = [row for row in rows if phrases.is_control(row)]
     assert evidence.change(slow, eager) is None
-    assert slow["device_gain"] == pytest.approx(760.4 / 741.6, abs=0.005)
+    assert slow["device_gain"].value == pytest.approx(760.4 / 741.6, abs=0.005)
     assert "kernels" not in slow["cause_text"]
     saved = evidence.change(graph, eager)
     assert saved is not None
-    total = 1 - 1 / graph["speedup"]
+    total = 1 - 1 / graph["speedup"].value
     assert saved.overhead.value + saved.work.value == pytest.approx(total)
 
 
@@ -82,7 +83,8 @@ def test_on_a_cpu_the_latency_shown_keeps_the_ratio_of_the_rows_own_rounds(study
         rounds = stored["latency_rounds_s"], stored["baseline_latency_rounds_s"]
         if None not in rounds:
             ratio = statistics.median(base / mine for mine, base in zip(*rounds, strict=True))
-            factor = row["latency_paired_s"] * ratio / row["baseline_latency_s"]
-            assert row["latency_paired_s"] / row["latency_s"] == pytest.approx(factor, rel=0.03)
+            paired_s, latency_s = row["latency_paired_s"].value, row["latency_s"].value
+            factor = paired_s * ratio / row["baseline_latency_s"].value
+            assert paired_s / latency_s == pytest.approx(factor, rel=0.03)
             compared += 1
     assert compared == 18

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from modescope.analysis.estimates import values
 from modescope.bench.records.results import Record
 from tests.helpers.derivations import studies_of
 from tests.helpers.drawings import rows_of
@@ -16,7 +17,7 @@ from tests.helpers.studies import PACE_S, with_threads
 
 def gains(folder: Path, *records: Record) -> dict[int, float]:
     rows = rows_of(folder, *records).set_index("threads")
-    return {int(str(count)): float(gain) for count, gain in rows["threads_gain"].items()}
+    return {int(str(count)): gain for count, gain in values(rows["threads_gain"]).items()}
 
 
 def test_the_gain_is_over_the_fewest_threads(tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ def test_on_cuda_host_and_device_cross_where_bound_by_changes(tmp_path: Path) ->
     found = series_of(tmp_path, *cuda_series("batch"))
     for line in found.lines:
         # the device works 1 us per row of the batch; the host is busy for as long at any batch
-        planted = line.rows[0]["host_s"] / 1e-6
+        planted = line.rows[0]["host_s"].value / 1e-6
         sides = {n: row["bound_by"] for n, row in zip(line.sizes, line.rows, strict=True)}
         assert set(sides.values()) == {"overhead", "work"}
         assert line.crossing.size == pytest.approx(planted, rel=1e-6)

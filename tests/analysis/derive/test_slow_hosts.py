@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from modescope.analysis.derive.registry import derived
+from modescope.analysis.estimates import point
 from modescope.analysis.format import cells, phrases
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.recommend.advice import remarks
@@ -19,14 +19,14 @@ from modescope.analysis.recommend.types import MODE
 from modescope.bench.records.results import Record
 from modescope.bench.timing import pace
 from modescope.bench.timing.paired import play_pairs
-from tests.helpers.derivations import rows_of_each
+from tests.helpers.derivations import rows_of_each, table_of
 from tests.helpers.made_up_records import BUDGET
 from tests.helpers.paths import REFERENCE
 from tests.helpers.simulated import SimulatedDevice
 from tests.helpers.studies import record
 
-BF16 = derived(str(REFERENCE / "nvidia-h100/bf16"))
-MAIN = derived(str(REFERENCE / "nvidia-h100"))
+BF16 = table_of(str(REFERENCE / "nvidia-h100/bf16"))
+MAIN = table_of(str(REFERENCE / "nvidia-h100"))
 
 
 def _row(table: object, model: str, mode: str, dtype: str) -> Row:
@@ -60,7 +60,7 @@ def test_enough_rounds_at_full_pace_decide_and_are_counted() -> None:
     assert (row["slow_rounds"] + row["rounds"], row["verdict"]) == (53, "faster")
     assert 12 <= row["rounds"] < 20
     assert "slow_pace" not in phrases.flags(row)
-    assert row["speedup"] > 10.5  # of all rounds 10.42, of the slow ones 10.41
+    assert row["speedup"].value > 10.5  # of all rounds 10.42, of the slow ones 10.41
     said = f"{row['rounds']:.0f} of 53 rounds: the host was slow in the others"
     assert said in cells.remarks(row)
 
@@ -119,6 +119,6 @@ def test_a_host_at_half_speed_turns_no_sign_and_moves_no_speedup(
     rows = rows_of_each(tmp_path, (_study(sides, slow, seed) for seed in range(34)))
     for row in rows:
         assert row["verdict"] in (sign, "inconclusive")
-        assert row["speedup"] is None or row["speedup"] == pytest.approx(true, rel=0.05)
+        assert point(row["speedup"]) in (None, pytest.approx(true, rel=0.05))
     decided = sum(row["verdict"] == sign for row in rows)
     assert decided == 0 if slow == 1.0 else decided > 25

@@ -43,7 +43,7 @@ def test_speedup_draws_values_and_intervals_and_fills_what_is_decided(tmp_path: 
     assert (eager[2], compiled[2] == "none") == ("none", False)
     row = rows.set_index("mode").loc["compile"]
     lines = [np.ravel(line.get_xdata()) for line in axes.lines if np.size(line.get_xdata()) == 2]
-    ends = pytest.approx((row["speedup_ci_low"], row["speedup_ci_high"]))
+    ends = pytest.approx((row["speedup"].low, row["speedup"].high))
     assert any(tuple(line) == ends for line in lines)
     assert [text.split()[-1] for text in numbers(axes)] == ["equivalent", "faster"]
 

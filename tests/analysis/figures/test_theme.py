@@ -10,12 +10,12 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
-from modescope.analysis.derive.registry import derived
 from modescope.analysis.derive.select import FAMILY, SECTION, split_table
 from modescope.analysis.derive.series import grids, series
 from modescope.analysis.figures import theme
 from modescope.analysis.figures.registry import OF_GRIDS, OF_SECTION, OF_SERIES, pictures
 from modescope.analysis.format import style
+from tests.helpers.derivations import table_of
 from tests.helpers.pass_columns import cpu_passes
 from tests.helpers.studies import batch_series, save
 
@@ -29,7 +29,7 @@ def _topics(rows: pd.DataFrame) -> Iterator[tuple[Any, Any]]:
 
 def test_equal_figures_have_equal_bytes_and_ids_by_their_name(tmp_path: Path) -> None:
     """And the text colour of the page."""
-    rows = derived(save([*cpu_passes(), *batch_series()], tmp_path))
+    rows = table_of(save([*cpu_passes(), *batch_series()], tmp_path))
     for kinds, topic in _topics(rows):
         first, second, named = (list(pictures(kinds, topic, name)) for name in ("1", "1", "2"))
         assert [one.svg for one in first] == [one.svg for one in second]

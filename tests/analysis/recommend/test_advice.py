@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from modescope.analysis.derive.registry import derived
 from modescope.analysis.recommend.advice import Advice, fold
 from modescope.analysis.recommend.constraints import Wishes
 from modescope.analysis.recommend.decide import recommend
 from modescope.bench.records.cases import canonical_json
 from modescope.bench.records.results import Record
+from tests.helpers.derivations import table_of
 from tests.helpers.recommendations import control
 from tests.helpers.studies import record, save
 
@@ -31,7 +31,7 @@ def batch(size: int, mode: str, speedup: float, **columns: Any) -> Sequence[Reco
 
 def advice(folder: Path, *groups: Sequence[Record]) -> tuple[Advice, ...]:
     records = [one for group in groups for one in group]
-    return fold(recommend(derived(save(records, folder))))
+    return fold(recommend(table_of(save(records, folder))))
 
 
 UNJUDGED: dict[str, Any] = {"checked": "not", "checked_note": "chaos", "error": 0.8}
@@ -123,7 +123,7 @@ def test_for_few_calls_the_first_one_counts_in_the_order_of_precisions(tmp_path:
         record("no_grad", speedup=1.2, first_call_s=1e-4, **first_s),
         record("amp-compile", dtype="bf16", speedup=2.0, first_call_s=0.08, **first_s),
     ]
-    rows = derived(save(records, tmp_path))
+    rows = table_of(save(records, tmp_path))
     for calls, order in ((None, ["bf16", "fp32"]), (300.0, ["fp32", "bf16"])):
         (one,) = fold(recommend(rows, Wishes(calls)))
         assert [precision.name for precision in one.precisions] == order

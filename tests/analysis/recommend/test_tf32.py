@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from modescope.analysis.derive.registry import derived
 from modescope.analysis.recommend import types
 from modescope.analysis.recommend.advice import TF32_OFF, Advice, fold
 from modescope.analysis.recommend.decide import recommend
 from modescope.analysis.recommend.types import Recommendation
 from modescope.bench.records.results import Record
+from tests.helpers.derivations import table_of
 from tests.helpers.recommendations import control
 from tests.helpers.studies import record, save
 
@@ -31,12 +31,12 @@ EQUAL = record("no_grad", speedup=1.0, spread=0.002, **TF32)
 
 
 def answers(folder: Path, *records: Record) -> dict[tuple[str, str | None], Recommendation]:
-    found = recommend(derived(save(records, folder)))
+    found = recommend(table_of(save(records, folder)))
     return {(one.question.dtype, one.question.baseline_dtype): one for one in found}
 
 
 def advice(folder: Path, *records: Record) -> Advice:
-    (only,) = fold(recommend(derived(save(records, folder))))
+    (only,) = fold(recommend(table_of(save(records, folder))))
     return only
 
 

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from modescope.analysis.causes import finding
-from modescope.analysis.derive.registry import derived
 from modescope.analysis.derive.select import ordered
 from modescope.analysis.recommend.decide import recommend
 from modescope.analysis.report import first_screen, report, study
@@ -20,13 +19,15 @@ from modescope.analysis.report.study import Study
 from modescope.bench.records.cases import canonical_json
 from modescope.bench.records.results import Record
 from tests.helpers.causes import profiled
+from tests.helpers.derivations import table_of
+from tests.helpers.rows import ends, row_with
 from tests.helpers.studies import cpu_sweep, record, save, training
 
 EAGER = record("eager", speedup=1.0, spread=0.002)
 
 
 def shown(folder: Path, *records: Record) -> Study:
-    rows = ordered(derived(save(records, folder)))
+    rows = ordered(table_of(save(records, folder)))
     return Study("s", "s", rows, recommend(rows), {}, finding.findings_by_run(rows))
 
 
@@ -66,7 +67,7 @@ def test_of_a_wide_interval_a_cause_has_to_explain_the_largest_difference(
         next(one for one in whole.by_id.values() if one["mode"] == mode)
         for mode in ("inference_mode", "amp")
     )
-    found = first_screen._cause(whole, {**row, "speedup_ci_low": low}, chosen)
+    found = first_screen._cause(whole, row_with(row, speedup=ends(low=low)), chosen)
     assert (found is not None) is named
 
 
@@ -130,7 +131,7 @@ OTHER = record(model="transformer", model_source_id="two")
 def test_what_differs_between_comparable_rows(
     tmp_path: Path, records: Sequence[Record], differing: Sequence[str]
 ) -> None:
-    found = environments(derived(save(records, tmp_path)))
+    found = environments(table_of(save(records, tmp_path)))
     assert [fact["name"] for fact in found["facts"] if fact["differs"]] == differing
 
 

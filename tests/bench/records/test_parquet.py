@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from modescope.bench.records import parquet
-from modescope.bench.records.parquet import SUMMARY
 from modescope.bench.records.results import Record, columns_of, row
+from modescope.bench.records.summary_columns import SUMMARY
 from tests.helpers.commands import rows_in
 from tests.helpers.made_up_records import blank_record, record
 

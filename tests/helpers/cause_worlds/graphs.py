@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.helpers.causes import World, alone, first, kernels, last, profiled
+from tests.helpers.rows import ends
 from tests.helpers.studies import cuda_clocks, record
 
 PRODUCT = ("nvjet_sm90_tst_128x64", 4, 50e-6)
@@ -99,12 +100,12 @@ WORLDS = {
         silent={
             "no graph was launched": last(graph_launches=0),
             "the host is the limit": last(bound_by="overhead"),
-            "the interval admits a gain of a tenth": last(speedup_ci_high=1.11),
-            "the interval shows a loss of a tenth": last(speedup_ci_high=0.90),
+            "the interval admits a gain of a tenth": last(speedup=ends(high=1.11)),
+            "the interval shows a loss of a tenth": last(speedup=ends(high=0.90)),
         },
         still={
-            "the interval excludes a gain of a tenth": last(speedup_ci_high=1.09),
-            "the interval admits a loss of less": last(speedup_ci_high=0.92),
+            "the interval excludes a gain of a tenth": last(speedup=ends(high=1.09)),
+            "the interval admits a loss of less": last(speedup=ends(high=0.92)),
         },
     ),
 }  # fmt: skip

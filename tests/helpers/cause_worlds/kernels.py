@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from modescope.bench.stats.estimates import Estimate
 from tests.helpers.causes import World, alone, first, kernels, last, profiled
+from tests.helpers.rows import ends
 from tests.helpers.studies import cpu_clocks, record
 
 FUSED = ("x_cpp_fused_gelu_0", 3, 10e-6)
@@ -48,7 +50,7 @@ WORLDS = {
             "calls in eager": last(gave_up_at_call=4),
             "another precision": last(dtype="bf16"),
             "a profile that contradicts the clocks": last(flags=["split_disagrees"]),
-            "the interval admits a gain of a tenth": last(speedup_ci_high=1.11),
+            "the interval admits a gain of a tenth": last(speedup=ends(high=1.11)),
         },
         still={
             "half of a call": last(heaviest_kernels=kernels(("aten::addmm", 4, 51e-6), FUSED)),
@@ -64,15 +66,15 @@ WORLDS = {
         share=0.5,
         silent={
             "no kernel is generated": last(generated_kernels=0),
-            "not faster by the interval": last(speedup_ci_low=0.99),
+            "not faster by the interval": last(speedup=ends(low=0.99)),
             "the interval admits as much work as in eager": first(
-                dispatch_share=0.55, dispatch_share_ci_low=0.54, dispatch_share_ci_high=0.56
+                dispatch_share=Estimate(0.55, 0.54, 0.56)
             ),
             "no plain eager": alone,
         },
         still={
             "the interval excludes as much work": first(
-                dispatch_share=0.45, dispatch_share_ci_low=0.44, dispatch_share_ci_high=0.46
+                dispatch_share=Estimate(0.45, 0.44, 0.46)
             ),
         },
     ),
@@ -84,7 +86,7 @@ WORLDS = {
         ["660 µs", "260 µs", "x_cpp_fused_gelu_0 82 %"],
         share=0.5,
         silent={
-            "not slower by the interval": last(speedup_ci_high=1.01),
+            "not slower by the interval": last(speedup=ends(high=1.01)),
             "new kernels as fast": last(
                 heaviest_kernels=kernels(PRODUCT, ("x_cpp_fused_gelu_0", 3, 285e-6))
             ),
@@ -102,12 +104,12 @@ WORLDS = {
         ["91 %", "fp32", "1.11×"],
         share=0.9,
         silent={
-            "less than 0.7 of the longest work": last(latency_paired_ci_high_s=131e-6),
+            "less than 0.7 of the longest work": last(latency_paired_s=ends(high=131e-6)),
             "the floor is beaten": last(flags=["above_ceiling"]),
             "bound by overhead": last(bound_by="overhead"),
-            "the interval admits a gain of a tenth": last(speedup_ci_high=1.11),
+            "the interval admits a gain of a tenth": last(speedup=ends(high=1.11)),
         },
-        still={"0.7 of the longest work": last(latency_paired_ci_high_s=128e-6)},
+        still={"0.7 of the longest work": last(latency_paired_s=ends(high=128e-6))},
     ),
     "threads": World(
         [
@@ -117,14 +119,17 @@ WORLDS = {
         ["1 thread", "400.0 µs [399.9, 400.1]", "2 threads", "200.0 µs [199.9, 200.1]"],
         share=0.5,
         silent={
-            "not faster by a tenth, by the intervals": first(latency_at_full_pace_ci_high_s=370e-6),
+            "not faster by a tenth, by the intervals":
+                first(latency_at_full_pace_s=ends(high=370e-6)),
             "the same number of threads": first(threads=1),
             "other options": first(mode="no_grad"),
-            "no interval": last(latency_ci_low_s=None, latency_at_full_pace_ci_low_s=None),
+            "no interval": last(latency_s=ends(low=None), latency_at_full_pace_s=ends(low=None)),
             "beside other programs": last(flags=["contended"]),
             "the others ran beside other programs": first(flags=["contended"]),
             "not measured": alone,
         },
-        still={"faster by a tenth, by the intervals": first(latency_at_full_pace_ci_high_s=360e-6)},
+        still={
+            "faster by a tenth, by the intervals": first(latency_at_full_pace_s=ends(high=360e-6))
+        },
     ),
 }  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from modescope.bench.records.results import Record
 from tests.helpers.causes import World, alone, first, last, profiled
+from tests.helpers.rows import ends
 from tests.helpers.studies import PACE_S, cpu_clocks, cuda_clocks, record
 
 
@@ -34,9 +35,9 @@ WORLDS = {
             "a step of training": last(phase="train"),
             "nothing is recorded": last(grad="no_grad"),
             "the other mode is compiled": first(compile_mode="default"),
-            "less than 3 % apart, by the intervals": last(speedup_ci_high=1.47),
+            "less than 3 % apart, by the intervals": last(speedup=ends(high=1.47)),
         },
-        still={"more than 3 % apart, by the intervals": last(speedup_ci_high=1.42)},
+        still={"more than 3 % apart, by the intervals": last(speedup=ends(high=1.42))},
     ),
     "no_autograd": World(
         [record("eager", speedup=1.0), record("inference_mode", speedup=1.25)],
@@ -45,9 +46,9 @@ WORLDS = {
         silent={
             "recording is on": last(grad="enabled"),
             "a step of training": last(phase="train"),
-            "the interval admits a gain of 2 %": last(speedup_ci_low=1.02),
+            "the interval admits a gain of 2 %": last(speedup=ends(low=1.02)),
         },
-        still={"the interval excludes a gain of 3 %": last(speedup_ci_low=1.04)},
+        still={"the interval excludes a gain of 3 %": last(speedup=ends(low=1.04))},
     ),
     "less_overhead": World(
         [
@@ -58,7 +59,7 @@ WORLDS = {
         ["45 %", "40 operators became 10"],
         share=0.45,
         silent={
-            "not faster by the interval": last(speedup_ci_low=0.99),
+            "not faster by the interval": last(speedup=ends(low=0.99)),
             "as much beside the kernels, by its upper end": last(kernels_s=10e-6),
             "no plain eager": alone,
         },
@@ -70,21 +71,21 @@ WORLDS = {
         share=0.4,
         silent={
             "nothing is compiled": last(compile_mode="none"),
-            "the intervals meet": last(speedup_ci_low=1.2),
+            "the intervals meet": last(speedup=ends(low=1.2)),
             "the same mode without compiling is unknown": alone,
         },
-        still={"the intervals are apart": last(speedup_ci_low=1.4)},
+        still={"the intervals are apart": last(speedup=ends(low=1.4))},
     ),
     "more_overhead": World(
         [_half_dispatch(), record("compile", 800e-6, 0.5, **cpu_clocks(800e-6, 600e-6))],
         ["(guards)", "launches", "400 µs"],
         share=0.5,
         silent={
-            "not slower by the interval": last(speedup_ci_high=1.01),
-            "as much as in eager, by its lower end": last(dispatch_share_ci_low=0.25),
+            "not slower by the interval": last(speedup=ends(high=1.01)),
+            "as much as in eager, by its lower end": last(dispatch_share=ends(low=0.25)),
             "no plain eager": alone,
         },
-        still={"more than in eager, by its lower end": last(dispatch_share_ci_low=0.30)},
+        still={"more than in eager, by its lower end": last(dispatch_share=ends(low=0.30))},
     ),
     "bound_by_overhead": World(
         [record("no_grad", 100e-6, 1.0, ops_dispatched=42, **cpu_clocks(100e-6, 80e-6))],
@@ -93,7 +94,7 @@ WORLDS = {
         silent={
             "bound by work": last(bound_by="work"),
             "the interval does not decide": last(bound_by="undecided"),
-            "the interval admits a gain of a tenth": last(speedup_ci_high=1.11),
+            "the interval admits a gain of a tenth": last(speedup=ends(high=1.11)),
         },
     ),
     "guards": World(

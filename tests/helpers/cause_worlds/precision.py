@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.helpers.causes import Kernel, World, alone, kernels, last, profiled
+from tests.helpers.rows import ends
 from tests.helpers.studies import cuda_clocks, record
 
 NATIVE, NONE = "avx2 avx512_bf16", "avx2"
@@ -52,7 +53,7 @@ WORLDS = {
             "a CPU with them": last(cpu_instructions=NATIVE),
             "unknown": last(cpu_instructions=None),
             "products nearly as fast": last(heaviest_kernels=_product(374e-6)),
-            "not slower by the interval": last(speedup_ci_high=1.01),
+            "not slower by the interval": last(speedup=ends(high=1.01)),
             "a dtype that needs none": last(dtype="fp32"),
         },
         still={"products slower by a quarter": last(heaviest_kernels=_product(376e-6))},
@@ -65,7 +66,7 @@ WORLDS = {
             "a CPU without bf16": last(cpu_instructions=NONE),
             "products nearly as fast": last(heaviest_kernels=_product(374e-6)),
             "another number of products": last(heaviest_kernels=_product(900e-6, 12)),
-            "not slower by the interval": last(speedup_ci_high=1.01),
+            "not slower by the interval": last(speedup=ends(high=1.01)),
             "no plain eager": alone,
         },
         still={"products slower by a quarter": last(heaviest_kernels=_product(376e-6))},
@@ -77,7 +78,7 @@ WORLDS = {
         silent={
             "products nearly as fast": last(heaviest_kernels=_product(241e-6)),
             "another number of products": last(heaviest_kernels=_product(100e-6, 2)),
-            "not faster by the interval": last(speedup_ci_low=0.99),
+            "not faster by the interval": last(speedup=ends(low=0.99)),
             "no plain eager": alone,
         },
         still={"products faster by a fifth": last(heaviest_kernels=_product(239e-6))},
