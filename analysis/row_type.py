@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NotRequired, TypedDict
 
-from modescope.bench.stats.estimates import Estimate
+from modescope.bench.stats.estimates import Estimate, Verdict
 
 
 class Row(TypedDict):
@@ -257,7 +257,7 @@ class Row(TypedDict):
     speedup_same_grad: float | None
     speedup_same_grad_ci_low: float | None
     speedup_same_grad_ci_high: float | None
-    verdict: str | None
+    verdict: Verdict | None
     link_run_id: str | None
     chained_speedup: float | None
     chained_speedup_ci_low: float | None
@@ -397,7 +397,7 @@ class Row(TypedDict):
     against_speedup: NotRequired[float | None]
     against_speedup_ci_low: NotRequired[float | None]
     against_speedup_ci_high: NotRequired[float | None]
-    against_verdict: NotRequired[str | None]
+    against_verdict: NotRequired[Verdict | None]
     against_break_even_calls: NotRequired[float | None]
     against_processes: NotRequired[float | None]
     against_is_chained: NotRequired[bool | None]

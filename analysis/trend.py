@@ -27,7 +27,7 @@ from modescope.analysis.format import numbers
 from modescope.analysis.format.phrases import indented_paragraph, paragraph
 from modescope.analysis.load import located
 from modescope.bench.records.errors import UsageError
-from modescope.bench.stats.estimates import Estimate
+from modescope.bench.stats.estimates import Estimate, Verdict
 
 LEAST = 2
 """The least number of sets before and after a step, so that one unusual set is no step."""
@@ -175,7 +175,7 @@ def text(
         )
     found = [step(one, len(long), changes.log_margin(margin)) for one in long]
     steps = sorted(filter(None, found), key=lambda step: -abs(step.change.value))
-    kinds = Counter("slower" if step.change.value > 0 else "faster" for step in steps)
+    kinds = Counter(Verdict.SLOWER if step.change.value > 0 else Verdict.FASTER for step in steps)
     counts = ", ".join(f"{number} {kind}" for kind, number in kinds.most_common())
     of = f"{numbers.counted(len(long), 'row', 'rows')} over {len(sets)} sets"
     sentence = f"Steps in {len(steps)} of {of}: {counts}"

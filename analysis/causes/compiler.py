@@ -13,7 +13,7 @@ import re
 
 from modescope.analysis.causes import evidence, remedies
 from modescope.analysis.causes.outcome import is_compared, is_compiled, long_first_call
-from modescope.analysis.causes.types import COST, HINT, LOSS, PART, Cause, Context, Evidence
+from modescope.analysis.causes.types import Cause, Context, Evidence, Kind
 from modescope.analysis.derive import profile
 from modescope.analysis.derive.mix import mix_of
 from modescope.analysis.format import numbers, phrases
@@ -208,51 +208,51 @@ def torch_warning(context: Context) -> Evidence | None:
 
 CAUSES = (
     Cause(
-        PART, eager_fallback,
+        Kind.PART, eager_fallback,
         "torch gives up at call {at}, after {times}{why}; {eager} of {calls} calls of a pass run "
         "in eager since then.",
         "{remedy}",
     ),
     Cause(
-        LOSS, padding,
+        Kind.LOSS, padding,
         "padding makes its calls {times} times as large as those of the baseline.",
         "More buckets pad less; each is compiled once.",
     ),
     Cause(
-        COST, size_compiles,
+        Kind.COST, size_compiles,
         "torch compiles in {times} of the first {calls} calls ({numbers}), which take {seconds}"
         "{why}.",
         "Warm up with every size, or compile once for all (mode=compile-dynamic).",
     ),
     Cause(
-        PART, recompiles,
+        Kind.PART, recompiles,
         "torch compiled again {times}{when}{why}.",
         "{remedy}",
     ),
     Cause(
-        PART, graph_breaks,
+        Kind.PART, graph_breaks,
         "the model is compiled in pieces, with {breaks}{where}{eager}.",
         "Remove what breaks the graph; model.fullgraph=true makes each break an error.",
     ),
     Cause(
-        PART, fallbacks,
+        Kind.PART, fallbacks,
         "{share} of a call is operators that Inductor leaves to eager ({names}).",
         "Express them by operators that Inductor generates code for.",
     ),
     Cause(
-        COST, first_call,
+        Kind.COST, first_call,
         "the {what} takes {first}, as long as {calls} calls of the baseline{phases}{caches}.",
         "Time the calls after it, and keep torch's compiler cache between processes{pays}.",
     ),
     Cause(
-        COST, memory_of_compiling,
+        Kind.COST, memory_of_compiling,
         "the first call takes {setup} more memory, in eager {before}; a steady call needs "
         "{steady}.",
         "Leave room for the first call, or compile with fewer workers "
         "(TORCHINDUCTOR_COMPILE_THREADS=1).",
     ),
     Cause(
-        HINT, torch_warning,
+        Kind.HINT, torch_warning,
         "torch warned: {warning}",
     ),
 )  # fmt: skip

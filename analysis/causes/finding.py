@@ -18,23 +18,7 @@ from modescope.analysis.causes.outcome import (
     is_no_gain,
     lead,
 )
-from modescope.analysis.causes.types import (
-    COST,
-    DECISIVE,
-    EXPLAINING,
-    GAIN,
-    HINT,
-    LIMIT,
-    LOSS,
-    PART,
-    REST,
-    SETTING,
-    SMALL_GAIN,
-    Cause,
-    Context,
-    Evidence,
-    Finding,
-)
+from modescope.analysis.causes.types import EXPLAINING, Cause, Context, Evidence, Finding, Kind
 from modescope.analysis.derive import pace
 from modescope.analysis.derive.select import SAME_BASELINE, THREADED, is_plain, per_row, values_of
 from modescope.analysis.format import phrases
@@ -133,11 +117,13 @@ def find_causes(context: Context, causes: Sequence[Cause] = CAUSES) -> tuple[Fin
     """
     evidence = [(entry, entry.rule(context)) for entry in causes]
     held = [(entry, each) for entry, each in evidence if each is not None]
-    shares = [(entry.code, each.share) for entry, each in held if entry.kind in (LOSS, PART)]
+    shares = [
+        (entry.code, each.share) for entry, each in held if entry.kind in (Kind.LOSS, Kind.PART)
+    ]
     explain = _parts_explain(context.row, shares)
     found = [_make_finding(context.row, entry, each, explain) for entry, each in held]
     if phrases.not_in_effect(context.row):
-        found = [one for one in found if one.kind in (DECISIVE, HINT)]
+        found = [one for one in found if one.kind in (Kind.DECISIVE, Kind.HINT)]
     return tuple(sorted(found, key=lambda one: (one.kind, -(one.share or 0.0))))
 
 
@@ -150,17 +136,17 @@ def _make_finding(row: Row, entry: Cause, evidence: Evidence, parts_explain: boo
     return Finding(entry.code, kind, evidence.share, sentence, remedy, text)
 
 
-def kind_of(row: Row, kind: int, parts_explain: bool) -> int:
+def kind_of(row: Row, kind: Kind, parts_explain: bool) -> Kind:
     """Returns the kind of a finding about `row` whose entry has this kind.
 
     `parts_explain`: whether the causes of the kinds LOSS and PART explain the row's speedup. A
     LIMIT explains a call that gains little, and never one that is slower than its baseline.
     """
-    if kind == LIMIT:
-        return SETTING if is_loss(row) else REST if is_gain(row) else PART
-    if kind in (LOSS, PART) and not parts_explain:
-        return REST
-    return SMALL_GAIN if kind == GAIN and is_no_gain(row) else kind
+    if kind == Kind.LIMIT:
+        return Kind.SETTING if is_loss(row) else Kind.REST if is_gain(row) else Kind.PART
+    if kind in (Kind.LOSS, Kind.PART) and not parts_explain:
+        return Kind.REST
+    return Kind.SMALL_GAIN if kind == Kind.GAIN and is_no_gain(row) else kind
 
 
 def _parts_explain(row: Row, shares: Sequence[tuple[str, float | None]]) -> bool:
@@ -179,7 +165,7 @@ def _parts_explain(row: Row, shares: Sequence[tuple[str, float | None]]) -> bool
     return overhead + others >= LEAST_OF_A_LOSS * loss
 
 
-def _before(row: Row, kind: int) -> str:
+def _before(row: Row, kind: Kind) -> str:
     """Says how `row` compares with its baseline, to stand before the sentence of a cause of `kind`.
 
     The text ends in ":" if the cause explains the speedup, else in ";". Before a COST it does not
@@ -187,7 +173,7 @@ def _before(row: Row, kind: int) -> str:
     """
     if kind in EXPLAINING:
         return f"{lead(row)}:"
-    return f"{comparison(row) if kind == COST else lead(row)};"
+    return f"{comparison(row) if kind is Kind.COST else lead(row)};"
 
 
 def _plain(row: Row, members: Sequence[Row]) -> Row | None:

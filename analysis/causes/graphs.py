@@ -9,7 +9,7 @@ import re
 
 from modescope.analysis.causes import evidence, remedies
 from modescope.analysis.causes.outcome import is_compared, is_no_gain
-from modescope.analysis.causes.types import DECISIVE, LIMIT, LOSS, PART, Cause, Context, Evidence
+from modescope.analysis.causes.types import Cause, Context, Evidence, Kind
 from modescope.analysis.derive.mix import mix_of
 from modescope.analysis.format import cells, numbers, phrases
 from modescope.analysis.format.phrases import Row
@@ -133,34 +133,34 @@ def _why(row: Row) -> str | None:
 
 CAUSES = (
     Cause(
-        DECISIVE, not_graphed,
+        Kind.DECISIVE, not_graphed,
         "no CUDA graph was launched{left} ({why}).",
         "{remedy}",
     ),
     Cause(
-        DECISIVE, not_in_effect,
+        Kind.DECISIVE, not_in_effect,
         "torch ran something else: {why}.",
         "Use a mode that is in effect here.",
     ),
     Cause(
-        PART, partly_graphed,
+        Kind.PART, partly_graphed,
         "torch left a part out of its CUDA graphs{left} ({why}).",
         "Remove what the reason names.",
     ),
     Cause(
-        PART, graph_per_size,
+        Kind.PART, graph_per_size,
         "a CUDA graph is recorded for each input size, {count} so far{pool}{why}.",
         "Pad inputs to few sizes, or use mode=compile, which records no graph.",
     ),
     Cause(
-        LOSS, input_copies,
+        Kind.LOSS, input_copies,
         "it copies its inputs into the graph's buffers, {copies} of the {device} that the device "
         "works.",
         "Pass inputs in the same tensors, marked by torch._dynamo.mark_static_address, which are "
         "not copied.",
     ),
     Cause(
-        LIMIT, device_is_the_limit,
+        Kind.LIMIT, device_is_the_limit,
         "{saved}the device works for {share} of a call.",
         "{remedy}",
     ),

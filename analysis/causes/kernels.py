@@ -18,16 +18,7 @@ from modescope.analysis.causes.outcome import (
     is_slower,
 )
 from modescope.analysis.causes.overhead import LEAST
-from modescope.analysis.causes.types import (
-    DECISIVE,
-    GAIN,
-    LIMIT,
-    LOSS,
-    SETTING,
-    Cause,
-    Context,
-    Evidence,
-)
+from modescope.analysis.causes.types import Cause, Context, Evidence, Kind
 from modescope.analysis.derive import flags, pace
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.phrases import Row
@@ -204,35 +195,35 @@ def _surely_faster(mine: Estimate, theirs: Estimate) -> bool:
 
 CAUSES = (
     Cause(
-        DECISIVE, subnormal_numbers,
+        Kind.DECISIVE, subnormal_numbers,
         "the model computes with subnormal numbers, for which some kernels of a CPU take many "
         "times longer than for others, in eager or compiled: {places}.",
         "Flush them to zero (torch.set_flush_denormal(True)) and measure again.",
     ),
     Cause(
-        LIMIT, unchanged_kernels,
+        Kind.LIMIT, unchanged_kernels,
         "{share} of a call is kernels that it does not change ({names}); if all else took no time, "
         "its speedup would be {most}.",
         "{remedy}",
     ),
     Cause(
-        GAIN, fused_kernels,
+        Kind.GAIN, fused_kernels,
         "its kernels, {generated} of them generated, take less time than eager's, which saves "
         "{share} of the baseline's call{count}.",
     ),
     Cause(
-        LOSS, slower_kernels,
+        Kind.LOSS, slower_kernels,
         "generated kernels take {new}, and the eager kernels that they replace {old} ({names}).",
         "{remedy}",
     ),
     Cause(
-        LIMIT, near_floor,
+        Kind.LIMIT, near_floor,
         "{limit} takes {fraction} of the kernels' time, so a call in {dtype} can be at most {most} "
         "as fast.",
         "{remedy}",
     ),
     Cause(
-        SETTING, threads,
+        Kind.SETTING, threads,
         "with {here} a call takes {mine}, with {there} {theirs}{pace}.",
         "Use threads={threads} (torch.set_num_threads).",
     ),

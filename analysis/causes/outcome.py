@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import StrEnum
 
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.rows import speedup_ends
-from modescope.bench.stats.estimates import ONE, Estimate, hull, is_wide, quotient, stored_ratio
+from modescope.bench.stats.estimates import (
+    ONE,
+    Estimate,
+    Verdict,
+    hull,
+    is_wide,
+    quotient,
+    stored_ratio,
+)
 
 UNDECIDED = "what was measured does not decide why"
 
@@ -17,15 +26,21 @@ LEAST_OF_A_LOSS = 0.75
 LITTLE = 0.1
 """A gain or a loss below a tenth is little: a reader then asks why the mode is not faster."""
 
-LITTLE_OR_NOTHING = "little"
-
 LONG = 1000
 """A first call is long if it takes as long as this many calls of the baseline."""
 
 
+class Outcome(StrEnum):
+    """What a row gained or lost against its baseline, as its causes explain it."""
+
+    SLOWER = "slower"
+    FASTER = "faster"  # by a tenth or more
+    LITTLE_OR_NOTHING = "little"
+
+
 def undecided(row: Row) -> str:
     """Says why no cause of a row's speedup is named, in a text that can follow a colon."""
-    if row["verdict"] != "inconclusive":
+    if row["verdict"] != Verdict.INCONCLUSIVE:
         return UNDECIDED
     longer = "" if row["budget"] == "thorough" else "longer (budget=thorough) or "
     processes = f"in more processes (replicates={max(5, 2 * row['replicates'])})"
@@ -53,7 +68,7 @@ def is_slower(row: Row) -> bool:
 
 def is_loss(row: Row) -> bool:
     """Whether the row's verdict is that it is slower: what limits a gain does not explain it."""
-    return is_compared(row) and bool(row["verdict"] == "slower")
+    return is_compared(row) and bool(row["verdict"] == Verdict.SLOWER)
 
 
 def is_no_gain(row: Row) -> bool:
@@ -118,12 +133,12 @@ def comparison(row: Row) -> str:
         return mode
     ratio = stored_ratio(row, "speedup")
     speedup = numbers.ratio(ratio)
-    if row["verdict"] == "faster":
+    if row["verdict"] == Verdict.FASTER:
         only = "only " if is_no_gain(row) else ""
         return f"{mode} is {only}{numbers.middle(ratio)} as fast as {against}"
-    if row["verdict"] == "slower":
+    if row["verdict"] == Verdict.SLOWER:
         return f"{mode} takes {as_long(ratio)} as long as {against}"
-    if row["verdict"] == "equivalent":
+    if row["verdict"] == Verdict.EQUIVALENT:
         return f"{mode} is as fast as {against}, {speedup}"
     return f"{mode} is not shown to be faster or slower than {against}, {speedup}"
 
@@ -136,13 +151,13 @@ def comparison_of(rows: Sequence[Row]) -> str:
     names = phrases.listed(list(dict.fromkeys(map(name, rows))))
     found, against = outcome(rows[0]), _baseline(rows[0])
     ratios = [stored_ratio(row, "speedup") for row in rows]
-    span = range_of(ratios, found == "slower")
-    if found == LITTLE_OR_NOTHING:
+    span = range_of(ratios, found is Outcome.SLOWER)
+    if found is Outcome.LITTLE_OR_NOTHING:
         values = sorted(one.value for one in ratios)
         if not any(map(is_wide, ratios)):
             span = f"{values[0]:.3f}× to {values[-1]:.3f}×"
         return f"{names} gain little or nothing over {against}, {span}"
-    does = "take {} as long as" if found == "slower" else "are {} as fast as"
+    does = "take {} as long as" if found is Outcome.SLOWER else "are {} as fast as"
     return f"{names} {does.format(span)} {against}"
 
 
@@ -166,9 +181,11 @@ def range_of(ratios: Sequence[Estimate], inverted: bool = False) -> str:
     return " to ".join(dict.fromkeys(map(numbers.factor, (values[0], values[-1]))))
 
 
-def outcome(row: Row) -> str:
-    """Classifies a row as `slower`, `faster`, or else as LITTLE_OR_NOTHING."""
-    return "slower" if is_loss(row) else "faster" if is_gain(row) else LITTLE_OR_NOTHING
+def outcome(row: Row) -> Outcome:
+    """Classifies a row that is compared with its baseline."""
+    if is_loss(row):
+        return Outcome.SLOWER
+    return Outcome.FASTER if is_gain(row) else Outcome.LITTLE_OR_NOTHING
 
 
 def name(row: Row) -> str:
@@ -189,12 +206,12 @@ def _baseline(row: Row) -> str:
 def _first_call(row: Row) -> str:
     first_s, pays_after = row["first_call_s"], row["break_even_calls"]
     builds = is_compiled(row) or row["graph"]
-    if row["verdict"] == "faster" and builds and pays_after and first_s is not None:
+    if row["verdict"] == Verdict.FASTER and builds and pays_after and first_s is not None:
         calls = numbers.calls(pays_after)
         after = f"{phrases.first_step(row)} of {numbers.duration(first_s)}"
         return f" after a {after}, which pays after {calls} calls"
     calls_of_baseline = long_first_call(row)
-    if calls_of_baseline is None or row["verdict"] == "faster" or phrases.not_in_effect(row):
+    if calls_of_baseline is None or row["verdict"] == Verdict.FASTER or phrases.not_in_effect(row):
         return ""
     length = f"as long as {numbers.calls(calls_of_baseline)} calls of {row['baseline_mode']}"
     return f", after a {phrases.first_step(row)} of {numbers.duration(first_s)}, {length}"

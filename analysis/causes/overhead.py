@@ -16,16 +16,7 @@ from modescope.analysis.causes.outcome import (
     is_same_precision,
     is_slower,
 )
-from modescope.analysis.causes.types import (
-    DECISIVE,
-    GAIN,
-    LIMIT,
-    LOSS,
-    PART,
-    Cause,
-    Context,
-    Evidence,
-)
+from modescope.analysis.causes.types import Cause, Context, Evidence, Kind
 from modescope.analysis.derive import profile
 from modescope.analysis.derive.select import values_of
 from modescope.analysis.format import cells, numbers, phrases
@@ -274,40 +265,40 @@ def _operators(context: Context) -> str:
 
 CAUSES = (
     Cause(
-        DECISIVE, slow_host,
+        Kind.DECISIVE, slow_host,
         "the host ran at {slower} times its usual time: undecided{device}.",
         "Stop other programs and measure it again.",
     ),
     Cause(
-        LIMIT, grad_left_on,
+        Kind.LIMIT, grad_left_on,
         "autograd is on, which inference does not need; without it ({mode}) the same call is "
         "{gain} as fast.",
         "Call the model under torch.{grad}() (mode={mode}).",
     ),
     Cause(
-        GAIN, no_autograd,
+        Kind.GAIN, no_autograd,
         "leaving out autograd saves {share} of the baseline's call{alone}.",
     ),
     Cause(
-        GAIN, less_overhead,
+        Kind.GAIN, less_overhead,
         "it spends less beside the kernels, which saves {share} of the baseline's call{operators}.",
     ),
     Cause(
-        GAIN, compiled_code,
+        Kind.GAIN, compiled_code,
         "compiled code saves {share} of the baseline's call beyond what {mode} saves{how}.",
     ),
     Cause(
-        LOSS, more_overhead,
+        Kind.LOSS, more_overhead,
         "{what} add {added} to a call, beyond eager's own overhead{profiled}{unwaited}.",
         "{remedy}",
     ),
     Cause(
-        LIMIT, bound_by_overhead,
+        Kind.LIMIT, bound_by_overhead,
         "{bound}, which this mode does not shorten enough.",
         "{remedy}",
     ),
     Cause(
-        PART, guards,
+        Kind.PART, guards,
         "cache lookup (guards) takes {lookup} and Python around the compiled code {wrapper} of a "
         "profiled call of {span}, together {share}.",
         "Compile fewer, larger regions, or drop guards that cannot fail "

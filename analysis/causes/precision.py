@@ -10,7 +10,7 @@ import re
 from modescope.analysis.causes import evidence
 from modescope.analysis.causes.evidence import Kernel, kernels
 from modescope.analysis.causes.outcome import is_compared, is_faster, is_slower
-from modescope.analysis.causes.types import GAIN, LIMIT, LOSS, PART, Cause, Context, Evidence
+from modescope.analysis.causes.types import Cause, Context, Evidence, Kind
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.rows import required
@@ -246,26 +246,26 @@ def _subtract(one: Kernel, before: Kernel | None) -> Kernel:
 
 CAUSES = (
     Cause(
-        PART, casts,
+        Kind.PART, casts,
         "{share} of a call is casts between fp32 and {dtype} ({count} per call).",
         "Run {dtype} weights instead (mode=inference_mode dtype={dtype}), which are cast once.",
     ),
     Cause(
-        PART, no_native_dtype,
+        Kind.PART, no_native_dtype,
         "{lack}, and {slower}.",
         "Stay with fp32 on this device.",
     ),
     Cause(
-        LOSS, slower_products,
+        Kind.LOSS, slower_products,
         f"{TIMES}.",
         "{remedy}",
     ),
     Cause(
-        GAIN, faster_products,
+        Kind.GAIN, faster_products,
         f"{TIMES}.",
     ),
     Cause(
-        LIMIT, no_tensor_cores,
+        Kind.LIMIT, no_tensor_cores,
         "{share} of the kernels' time is products without tensor cores ({name}).",
         "{remedy}",
     ),

@@ -7,12 +7,12 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from modescope.analysis.changes import log_margin
-from modescope.analysis.compare import differences, exact, sides, verdicts
+from modescope.analysis.compare import differences, exact, sides
 from modescope.analysis.compare.differences import Difference
-from modescope.analysis.compare.exact import ExactChange
+from modescope.analysis.compare.exact import ChangeKind, ExactChange
 from modescope.analysis.compare.sides import Pair, pair_rows
 from modescope.analysis.compare.timing import BROKEN, EagerChange, Timing, is_interleaved, timings
-from modescope.analysis.compare.verdicts import Margins
+from modescope.analysis.compare.verdicts import Margins, TimingVerdict
 from modescope.analysis.format import numbers
 from modescope.analysis.load import Folder
 from modescope.analysis.rows import value_of
@@ -23,7 +23,7 @@ PASSED, FAILED, NOT_COMPARED, UNDECIDED = 0, 1, 2, 3
 """Exit statuses."""
 
 EXACT = "exact"
-TIMED = {"speedup": verdicts.LOST, "latency": verdicts.SLOWER}
+TIMED = {"speedup": TimingVerdict.LOST, "latency": TimingVerdict.SLOWER}
 """Gates of timing, and the verdict that makes a row fail each."""
 
 GATES = (EXACT, *TIMED, *exact.ON_REQUEST)
@@ -66,10 +66,11 @@ class ComparedRow:
     def changed(self) -> bool:
         """Whether an exact quantity changed, or the verdict on the timing reports a change.
 
-        Such verdicts are SLOWER, LOST, EAGER_MAYBE and FASTER.
+        Such verdicts are all but NO_WORSE and UNDECIDED.
         """
         verdict = self.timing.verdict
-        return bool(self.findings) or verdict not in (None, verdicts.NO_WORSE, verdicts.UNDECIDED)
+        silent = (None, TimingVerdict.NO_WORSE, TimingVerdict.UNDECIDED)
+        return bool(self.findings) or verdict not in silent
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,7 @@ def judge(request: Request, pairs: Sequence[Pair], notes: Sequence[str] = ()) ->
 
 def _row(pair: Pair, timing: Timing, gates: Collection[str]) -> ComparedRow:
     findings = exact.find_changes(pair.old, pair.new)
-    failures = [one.text for one in findings if one.kind == exact.WORSE and _gated(one, gates)]
+    failures = [one.text for one in findings if one.kind is ChangeKind.WORSE and _gated(one, gates)]
     failures += [
         verdict for gate, verdict in TIMED.items() if gate in gates and timing.verdict == verdict
     ]
@@ -167,7 +168,7 @@ def _status(rows: Sequence[ComparedRow], gates: Collection[str], strict: bool) -
 
 def is_open(row: ComparedRow) -> bool:
     """Whether the timing of a row is undecided."""
-    return row.timing.verdict in (verdicts.UNDECIDED, verdicts.EAGER_MAYBE)
+    return row.timing.verdict in (TimingVerdict.UNDECIDED, TimingVerdict.EAGER_MAYBE)
 
 
 def _sentence(rows: Sequence[ComparedRow], gates: Collection[str], status: int) -> str:

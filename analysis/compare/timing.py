@@ -13,7 +13,7 @@ from modescope.analysis import changes
 from modescope.analysis.changes import LEAST_PROCESSES, Change, LogTimes
 from modescope.analysis.compare import verdicts
 from modescope.analysis.compare.sides import Pair
-from modescope.analysis.compare.verdicts import UNDECIDED, Margins
+from modescope.analysis.compare.verdicts import Margins, TimingVerdict
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.rows import value_of
@@ -43,7 +43,7 @@ class Timing:
     would show a change of `target`.
     """
 
-    verdict: str | None
+    verdict: TimingVerdict | None
     why: str | None = None
     against_eager: Estimate | None = None
     latency: Estimate | None = None
@@ -205,7 +205,7 @@ def _is_broken(members: Sequence[_Times], margins: Margins) -> bool:
 def _judge(times: _Times, eager: Change | None, broken: bool, margins: Margins) -> Timing:
     (old, new), against = times.latency, times.against
     points = Timing(
-        UNDECIDED,
+        TimingVerdict.UNDECIDED,
         against_eager=_point(against) if against else None,
         latency=_point(times.latency),
         old=old.processes,
@@ -227,7 +227,7 @@ def _judge(times: _Times, eager: Change | None, broken: bool, margins: Margins) 
     if broken:
         return replace(shown, why=BROKEN)
     verdict = verdicts.verdict(change, eager, latency, margins)
-    if verdict != UNDECIDED:
+    if verdict is not TimingVerdict.UNDECIDED:
         return replace(shown, verdict=verdict)
     one, margin = latency, margins.latency
     if change is not None:  # the sharper of the two rules

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from enum import StrEnum
 from statistics import NormalDist
 
 import numpy as np
@@ -17,12 +18,17 @@ from modescope.bench.stats.estimates import ALPHA
 
 Booleans = NDArray[np.bool_]
 
-SLOWER = "slower"
-LOST = "lost to eager"
-EAGER_MAYBE = "undecided: eager may have become faster"
-FASTER = "faster"
-NO_WORSE = "no worse"
-UNDECIDED = "undecided"
+
+class TimingVerdict(StrEnum):
+    """What a comparison says of the timing of a row."""
+
+    SLOWER = "slower"
+    LOST = "lost to eager"
+    EAGER_MAYBE = "undecided: eager may have become faster"
+    FASTER = "faster"
+    NO_WORSE = "no worse"
+    UNDECIDED = "undecided"
+
 
 POWER = 0.8
 """The share of comparisons in which a change of the stated size is shown."""
@@ -73,7 +79,9 @@ def is_broken(control: Change, margins: Margins) -> Booleans:
     return is_behind_eager(control, margins) | (control.high < -margins.against_eager)
 
 
-def verdict(against: Change | None, eager: Change | None, latency: Change, margins: Margins) -> str:
+def verdict(
+    against: Change | None, eager: Change | None, latency: Change, margins: Margins
+) -> TimingVerdict:
     """Returns the verdict on one row: the first of the following that holds.
 
     SLOWER: the latency rose by more than its margin. LOST: the time relative to eager did, and
@@ -84,13 +92,15 @@ def verdict(against: Change | None, eager: Change | None, latency: Change, margi
     is judged by its latency alone.
     """
     if is_slower(latency, margins):
-        return SLOWER
+        return TimingVerdict.SLOWER
     if against is not None and eager is not None and is_behind_eager(against, margins):
-        return LOST if eager_kept_its_pace(eager, margins) else EAGER_MAYBE
+        kept = eager_kept_its_pace(eager, margins)
+        return TimingVerdict.LOST if kept else TimingVerdict.EAGER_MAYBE
     bounded = against is None or against.high < margins.against_eager
     if bounded and latency.high < -margins.latency:
-        return FASTER
-    return NO_WORSE if bounded and latency.high < margins.latency else UNDECIDED
+        return TimingVerdict.FASTER
+    no_worse = bounded and latency.high < margins.latency
+    return TimingVerdict.NO_WORSE if no_worse else TimingVerdict.UNDECIDED
 
 
 def detectable(one: Change, margin: float, alpha: float = ALPHA) -> Numbers:

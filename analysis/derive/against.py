@@ -75,7 +75,8 @@ COLUMNS = {
 
 HOLDS = {
     **dict.fromkeys(COLUMNS, "float | None"),
-    **dict.fromkeys(("against_mode", "against_dtype", "against_verdict"), "str | None"),
+    **dict.fromkeys(("against_mode", "against_dtype"), "str | None"),
+    "against_verdict": "Verdict | None",
     "against_is_chained": "bool | None",
 }
 """The types of their values in a row."""

@@ -11,6 +11,7 @@ from modescope.analysis.derive.select import SAME_BASELINE, per_row
 from modescope.analysis.format import phrases
 from modescope.analysis.format.phrases import Row
 from modescope.bench.stats import estimates as stats
+from modescope.bench.stats.estimates import Verdict
 from modescope.bench.stats.roofline import Floor
 from modescope.bench.summary import least_work
 
@@ -39,15 +40,19 @@ def speedup(rows: pd.DataFrame) -> pd.Series:
 def verdict(rows: pd.DataFrame) -> pd.Series:
     """Returns whether each row is faster than its baseline.
 
-    The verdict is `faster`, `slower`, `equivalent` or `inconclusive`; None for a smoke budget, and
-    without an interval. It is inconclusive on CUDA if the host was slow, so that there is none.
+    The verdict is a value of Verdict; None for a smoke budget, and without an interval. It is
+    inconclusive on CUDA if the host was slow, so that there is none.
     """
     pairs = zip(rows["budget_rank"], rows["_speedup"], strict=True)
     verdicts = per_row(
         rows, (None if rank == 0 else stats.verdict(ratio) for rank, ratio in pairs), "object"
     )
     compared = rows["baseline_latency_s"].notna() & (rows["budget_rank"] > 0)
-    return verdicts.mask(rows["_slow"] & rows["_on_cuda"] & compared, "inconclusive")
+    is_hidden = rows["_slow"] & rows["_on_cuda"] & compared
+    told = zip(verdicts, is_hidden, strict=True)
+    return per_row(
+        rows, (Verdict.INCONCLUSIVE if hidden else verdict for verdict, hidden in told), "object"
+    )
 
 
 def mde(rows: pd.DataFrame) -> pd.Series:
@@ -73,11 +78,11 @@ def break_even_calls(rows: pd.DataFrame) -> pd.Series:
     same = (phrases.is_control(row) or phrases.not_in_effect(row) for row in cases)
     replaces = ~per_row(rows, same, "bool")
     gain_s = (rows["latency_s"] * (rows["speedup"] - 1)).where(lambda gain: gain > 0)
-    judged = rows["verdict"].notna() & (rows["verdict"] != "inconclusive")
+    judged = rows["verdict"].notna() & (rows["verdict"] != Verdict.INCONCLUSIVE)
     gains = rows["speedup_ci_low"] > 1
     count = per_row(rows, map(phrases.calls_of_a_step, cases))
     calls = (count * more_s / gain_s).mask(more_s == 0, 0.0).where(gains, np.inf)
-    is_nothing = (rows["verdict"] == "equivalent") & (more_s == 0)
+    is_nothing = (rows["verdict"] == Verdict.EQUIVALENT) & (more_s == 0)
     return calls.where(judged & replaces & ~is_nothing).astype("float64")
 
 

@@ -17,7 +17,7 @@ from modescope.analysis.format import cells, columns, numbers, phrases, style
 from modescope.analysis.format.columns import Column, Table
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.rows import required, value_of
-from modescope.bench.stats.estimates import MARGIN, stored_ratio
+from modescope.bench.stats.estimates import MARGIN, Verdict, stored_ratio
 
 _ENDS = ("speedup", "speedup_ci_low", "speedup_ci_high")
 
@@ -54,7 +54,7 @@ def _intervals(axes: Axes, rows: Sequence[Row]) -> None:
     )  # fmt: skip
     for row, line in zip(rows, (one for one in axes.lines if one.get_marker() in style.CHARACTERS),
                          strict=True):  # fmt: skip
-        if row["verdict"] not in ("faster", "slower"):
+        if row["verdict"] not in (Verdict.FASTER, Verdict.SLOWER):
             line.set_markerfacecolor("none")
     low, high = min(*ends, 0.96), max(*ends, 1.04)
     beyond = (high / low) ** 0.05  # room for half a marker

@@ -23,6 +23,7 @@ from modescope.analysis.format import cells, numbers, phrases, style
 from modescope.analysis.format.columns import Column, Table
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.rows import value_of
+from modescope.bench.stats.estimates import Verdict
 
 MOST_PANELS, MOST_SIZES = 4, 9  # per figure; per panel, as more leave no room for numbers
 STRONGEST = 3.0  # times faster or slower at which the colour saturates
@@ -64,7 +65,9 @@ def _cells(axes: Axes, grid: Grid) -> None:
         yticklabels=[name.get_text() for name in axes.get_yticklabels()],
     )  # fmt: skip
     for text, row in zip(axes.texts, (row for line in rows for row in line if row), strict=True):
-        text.set_fontweight("bold" if row["verdict"] in ("faster", "slower") else "normal")
+        text.set_fontweight(
+            "bold" if row["verdict"] in (Verdict.FASTER, Verdict.SLOWER) else "normal"
+        )
     axes.tick_params(axis="y", rotation=0)
     axes.set_xlabel(grid.size)
 

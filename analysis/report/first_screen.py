@@ -18,15 +18,7 @@ from modescope.analysis.causes.outcome import (
     outcome,
     range_of,
 )
-from modescope.analysis.causes.types import (
-    DECISIVE,
-    EXPLAINING,
-    GAIN,
-    LOSS,
-    PART,
-    REST,
-    Finding,
-)
+from modescope.analysis.causes.types import EXPLAINING, Finding, Kind
 from modescope.analysis.derive import against
 from modescope.analysis.derive.flags import banner
 from modescope.analysis.derive.mix import mix_of
@@ -41,7 +33,7 @@ from modescope.analysis.report.absences import Reason, not_measured, why_left_ou
 from modescope.analysis.report.chapters import Chapter
 from modescope.analysis.report.study import Study
 from modescope.analysis.rows import required, speedup_ends
-from modescope.bench.stats.estimates import Estimate, verdict
+from modescope.bench.stats.estimates import Estimate, Verdict, verdict
 
 MOST_WORKS = 8  # on the first screen; the others are folded
 MAINLY = 0.5
@@ -49,7 +41,7 @@ MAINLY = 0.5
 
 The added time is what the mode takes longer than the recommended one.
 """
-DIFFERENCES = (DECISIVE, LOSS, PART, REST)
+DIFFERENCES = (Kind.DECISIVE, Kind.LOSS, Kind.PART, Kind.REST)
 
 
 @dataclass(frozen=True)
@@ -165,7 +157,7 @@ def _why(study: Study, answers: Sequence[Recommendation], several: bool) -> Iter
         if found is None or found.kind not in EXPLAINING:
             yield Reason("Why", f"{size}{UNDECIDED}.")
         else:
-            label = "Why" if found.kind in (DECISIVE, GAIN) else "Why not more"
+            label = "Why" if found.kind in (Kind.DECISIVE, Kind.GAIN) else "Why not more"
             yield Reason(label, f"{size}{found.sentence} {found.remedy}".strip())
 
 
@@ -270,15 +262,15 @@ def _comparison(group: Sequence[_OtherMode]) -> str:
     ratios = [one.ratio for one in group if one.ratio is not None]
     if found in _SHOWN:
         does = _SHOWN[found][len(names) > 1]
-        told = range_of(ratios, inverted=found == "slower")
+        told = range_of(ratios, inverted=found is Verdict.SLOWER)
         return f"{phrases.listed(names)} {does} {told} as {_MEASURE[found]} as {name(best)}"
     told = phrases.listed([*dict.fromkeys(map(numbers.ratio, ratios))])
     are = "is" if len(names) == 1 else "are"
     return f"{phrases.listed(names)} {are} not shown to be faster than {name(best)}, {told}"
 
 
-_SHOWN = {"slower": ("takes", "take"), "faster": ("is", "are")}
-_MEASURE = {"slower": "long", "faster": "fast"}
+_SHOWN = {Verdict.SLOWER: ("takes", "take"), Verdict.FASTER: ("is", "are")}
+_MEASURE = {Verdict.SLOWER: "long", Verdict.FASTER: "fast"}
 
 
 def _compiles(rows: Iterable[Row]) -> Iterator[Reason]:

@@ -11,7 +11,7 @@ from statistics import median
 from modescope.bench.devices.devices import Device
 from modescope.bench.records.cases import Budget
 from modescope.bench.stats import estimates
-from modescope.bench.stats.estimates import Estimate
+from modescope.bench.stats.estimates import Estimate, Verdict
 from modescope.bench.timing import contention, memory_layout
 from modescope.bench.timing.comparison import compare, flags
 from modescope.bench.tools.selfcheck.check import (
@@ -120,7 +120,9 @@ def equal_steps(setting: Setting) -> Iterator[CheckRow]:
             ]
         n = len(trials)
         alarms = sum(trial.sign != 0 for trial in trials)
-        verdicts = sum(estimates.verdict(t.speedup) in ("faster", "slower") for t in trials)
+        verdicts = sum(
+            estimates.verdict(t.speedup) in (Verdict.FASTER, Verdict.SLOWER) for t in trials
+        )
         raised = [set(trial.flags) - CONDITIONAL for trial in trials]
         by_flag = Counter(flag for up in raised for flag in up).most_common()
         detail = "".join(f", {flag} {times}" for flag, times in by_flag)

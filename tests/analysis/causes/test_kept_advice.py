@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from modescope.analysis.causes.finding import findings
-from modescope.analysis.causes.types import COST, HINT, Finding
+from modescope.analysis.causes.types import Finding, Kind
 from modescope.analysis.derive.registry import derived
 from modescope.analysis.derive.select import SAME_BASELINE, values_of
 from modescope.analysis.format import phrases
@@ -37,7 +37,7 @@ def _advice(study: str) -> Iterator[tuple[Row, Finding, list[Row]]]:
 def test_no_mode_is_advised_that_was_measured_as_no_faster(study: str) -> None:
     for row, each, others in _advice(study):
         modes, dtypes = MODE.findall(each.remedy), DTYPE.findall(each.remedy) or [row["dtype"]]
-        if row["speedup_ci_high"] is None or each.kind in (COST, HINT):
+        if row["speedup_ci_high"] is None or each.kind in (Kind.COST, Kind.HINT):
             continue  # what saves a first call or memory need not be faster
         for other in others:
             if phrases.mode(other) in modes and other["dtype"] in dtypes:

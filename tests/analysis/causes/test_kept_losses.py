@@ -8,7 +8,7 @@ from functools import cache
 import pytest
 
 from modescope.analysis.causes.finding import CAUSES, findings
-from modescope.analysis.causes.types import EXPLAINING, LIMIT, Finding
+from modescope.analysis.causes.types import EXPLAINING, Finding, Kind
 from modescope.analysis.derive.registry import derived
 from modescope.analysis.format import phrases
 from modescope.analysis.format.phrases import Row
@@ -36,7 +36,7 @@ def of_mode(study: str, model: str, mode: str, dtype: str) -> tuple[Row, Mapping
 
 @pytest.mark.parametrize("study", STUDIES)
 def test_what_limits_a_gain_explains_no_loss(study: str) -> None:
-    limits = {one.code for one in CAUSES if one.kind == LIMIT}
+    limits = {one.code for one in CAUSES if one.kind == Kind.LIMIT}
     for row, found in explained(study):
         said = {one.code for one in found if one.kind in EXPLAINING}
         assert row["verdict"] != "slower" or said.isdisjoint(limits), phrases.variant(row)

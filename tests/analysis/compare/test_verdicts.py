@@ -15,7 +15,7 @@ from scipy import stats
 from modescope.analysis import changes
 from modescope.analysis.changes import Change, LogTimes
 from modescope.analysis.compare import verdicts
-from modescope.analysis.compare.verdicts import Margins
+from modescope.analysis.compare.verdicts import Margins, TimingVerdict
 
 BETWEEN, WITHIN, SHIFT, ROWS = 0.004, 0.0015, 0.003, 40
 LATENCY = 0.021
@@ -136,17 +136,17 @@ def exact(value: float, error: float = 0.001) -> Change:
 @pytest.mark.parametrize(
     ("against", "eager", "expected"),  # without an eager the latency alone
     [
-        (0.05, None, verdicts.SLOWER),
-        (-0.05, None, verdicts.FASTER),
-        (0.0, None, verdicts.NO_WORSE),
-        (0.0, 0.0, verdicts.NO_WORSE),
-        (0.05, 0.0, verdicts.SLOWER),
-        (0.015, 0.0, verdicts.LOST),
-        (0.05, -0.05, verdicts.EAGER_MAYBE),
-        (-0.05, 0.0, verdicts.FASTER),
-        (-0.05, 0.05, verdicts.NO_WORSE),  # only eager became slower
-        (0.0, 0.05, verdicts.SLOWER),  # with eager
-        (0.009, 0.0, verdicts.UNDECIDED),
+        (0.05, None, TimingVerdict.SLOWER),
+        (-0.05, None, TimingVerdict.FASTER),
+        (0.0, None, TimingVerdict.NO_WORSE),
+        (0.0, 0.0, TimingVerdict.NO_WORSE),
+        (0.05, 0.0, TimingVerdict.SLOWER),
+        (0.015, 0.0, TimingVerdict.LOST),
+        (0.05, -0.05, TimingVerdict.EAGER_MAYBE),
+        (-0.05, 0.0, TimingVerdict.FASTER),
+        (-0.05, 0.05, TimingVerdict.NO_WORSE),  # only eager became slower
+        (0.0, 0.05, TimingVerdict.SLOWER),  # with eager
+        (0.009, 0.0, TimingVerdict.UNDECIDED),
     ],
 )
 def test_verdicts(against: float, eager: float | None, expected: str) -> None:
