@@ -19,9 +19,9 @@ from itertools import pairwise
 import numpy as np
 
 from modescope.analysis import changes, cli, where
-from modescope.analysis.changes import Change, LogTimes, Numbers
+from modescope.analysis.changes import LogChange, LogTimes, Numbers
 from modescope.analysis.compare import differences, exporters, sides
-from modescope.analysis.compare.sides import Pair, Side
+from modescope.analysis.compare.sides import Pair, StudySide
 from modescope.analysis.compare.timing import against_eager
 from modescope.analysis.format import numbers
 from modescope.analysis.format.phrases import indented_paragraph, paragraph
@@ -41,7 +41,7 @@ _SEED = 1
 
 
 @dataclass(frozen=True)
-class Series:
+class History:
     """The times of a row relative to eager's in several studies, here called sets.
 
     `values` are ln(time ÷ eager's time). There is one for each set that timed the row, and `places`
@@ -62,7 +62,7 @@ class Step:
     became 2 % longer.
     """
 
-    series: Series
+    series: History
     since: int  # place of the first set after it
     change: Estimate  # relative, more is slower
 
@@ -75,7 +75,7 @@ class Splits:
     """
 
     before: Numbers  # sets before it
-    change: Change
+    change: LogChange
     strength: Numbers  # the size of the change in standard errors
 
 
@@ -101,7 +101,7 @@ def best_split(series: Numbers, floor: float = 0.0) -> Splits:
     value, error, strength = (
         np.take_along_axis(one, best, -1)[..., 0] for one in (values, errors, strengths)
     )
-    change = Change(value, error, np.full_like(value, count - 2))
+    change = LogChange(value, error, np.full_like(value, count - 2))
     return Splits(best[..., 0] + float(LEAST), change, strength)
 
 
@@ -118,8 +118,8 @@ def _of_chance(count: int) -> Numbers:
     return best_split(np.random.default_rng(_SEED).normal(size=(_SERIES, count))).strength
 
 
-def every_series(sets: Sequence[Side]) -> Iterator[Series]:
-    """Yields the Series of each row that was timed, in the order in which the rows first appear.
+def every_series(sets: Sequence[StudySide]) -> Iterator[History]:
+    """Yields the History of each row that was timed, in the order in which the rows first appear.
 
     `sets` are the studies, in the order of the code that they measured.
     """
@@ -132,7 +132,7 @@ def every_series(sets: Sequence[Side]) -> Iterator[Series]:
         if found:
             values = tuple(float(side.values.mean()) for side in found.values())
             variance = float(np.mean([_variance(side) for side in found.values()]))
-            yield Series(Pair(row, (), ()), tuple(found), values, variance)
+            yield History(Pair(row, (), ()), tuple(found), values, variance)
 
 
 def _variance(side: LogTimes) -> float:
@@ -140,7 +140,7 @@ def _variance(side: LogTimes) -> float:
     return max(between, float((side.within**2).mean())) / side.processes
 
 
-def step(one: Series, rows: int, margin: float) -> Step | None:
+def step(one: History, rows: int, margin: float) -> Step | None:
     """Returns the step of a series; None if chance explains it, or if it is within `margin`.
 
     `rows` is the number of series that are examined, and `margin` is a logarithm.
@@ -154,7 +154,7 @@ def step(one: Series, rows: int, margin: float) -> Step | None:
 
 
 def text(
-    sets: Sequence[Side], names: Sequence[str], margin: float, allowed: Collection[str]
+    sets: Sequence[StudySide], names: Sequence[str], margin: float, allowed: Collection[str]
 ) -> str:
     """Returns the report: a sentence, a line per row with a step, and what differs at each step.
 

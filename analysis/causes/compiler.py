@@ -38,13 +38,13 @@ def eager_fallback(context: Context) -> Evidence | None:
     if mix is None or mix.gave_up_at is None or not mix.eager or not is_compiled(context.row):
         return None
     reasons = [one.reason for one in mix.compiles if one.reason]
-    figures = {
+    texts = {
         "at": f"{mix.gave_up_at}", "eager": f"{len(mix.eager)}", "calls": f"{len(mix.calls)}",
         "times": numbers.counted(len(mix.compiles), "compilation", "compilations"),
         "why": f": {reasons[-1]}" if reasons else "",
         "remedy": remedies.for_changes(context, reasons[-1:]),
     }  # fmt: skip
-    return Evidence(mix.eager_share, figures)
+    return Evidence(mix.eager_share, texts)
 
 
 def size_compiles(context: Context) -> Evidence | None:
@@ -55,13 +55,13 @@ def size_compiles(context: Context) -> Evidence | None:
     named = [f"{one.number}" for one in mix.compiles[:_MOST_NUMBERS]]
     more = len(mix.compiles) - len(named)
     reasons = [one.reason for one in mix.compiles if one.reason]
-    figures = {
+    texts = {
         "times": f"{len(mix.compiles)}", "calls": f"{len(mix.calls)}",
         "numbers": phrases.listed([*named, *([f"{more} more"] if more else [])]),
         "seconds": numbers.duration(sum(one.seconds for one in mix.compiles)),
         "why": f": {reasons[-1]}" if reasons else "",
     }  # fmt: skip
-    return Evidence(None, figures)
+    return Evidence(None, texts)
 
 
 def padding(context: Context) -> Evidence | None:
@@ -83,13 +83,13 @@ def recompiles(context: Context) -> Evidence | None:
         return None
     if not is_compiled(row) or not (timed or reasons):
         return None
-    figures = {
+    texts = {
         "times": numbers.counted(timed or len(reasons), "time", "times"),
         "when": " while calls were timed" if timed else "",
         "why": f": {evidence.first_and_count(reasons)}" if reasons else "",
         "remedy": remedies.for_changes(context, reasons),
     }
-    return Evidence(1.0 if timed else None, figures)
+    return Evidence(1.0 if timed else None, texts)
 
 
 def graph_breaks(context: Context) -> Evidence | None:
@@ -100,12 +100,12 @@ def graph_breaks(context: Context) -> Evidence | None:
     sites = json.loads(row["graph_break_reasons"] or "[]")
     in_eager = evidence.texts(row, "eager_functions")
     at = [f"{one['reason']}{' at ' + one['place'] if one['place'] else ''}" for one in sites]
-    figures = {
+    texts = {
         "breaks": numbers.counted(row["graph_breaks"], "graph break", "graph breaks"),
         "where": f": {evidence.first_and_count(at)}" if at else "",
         "eager": f"; in eager: {', '.join(in_eager)}" if in_eager else "",
     }
-    return Evidence(_share_of_breaks(context, bool(in_eager)), figures)
+    return Evidence(_share_of_breaks(context, bool(in_eager)), texts)
 
 
 def fallbacks(context: Context) -> Evidence | None:
@@ -116,8 +116,8 @@ def fallbacks(context: Context) -> Evidence | None:
     share = evidence.share_of_call(row, evidence.seconds(mine))
     if not mine or share is None or share < LEAST_FALLBACKS:
         return None
-    figures = {"share": numbers.share(share, 1), "names": evidence.heaviest_names(mine, row)}
-    return Evidence(share, figures)
+    texts = {"share": numbers.share(share, 1), "names": evidence.heaviest_names(mine, row)}
+    return Evidence(share, texts)
 
 
 def _share_of_breaks(context: Context, in_eager: bool) -> float | None:
@@ -149,12 +149,12 @@ def first_call(context: Context) -> Evidence | None:
     row, calls = context.row, long_first_call(context.row)
     if calls is None:
         return None
-    figures = {
+    texts = {
         "what": phrases.first_step(row), "first": numbers.duration(row["first_call_s"]),
         "calls": numbers.calls(calls), "phases": _phases(row), "caches": _caches(context),
         "pays": _pays(row),
     }  # fmt: skip
-    return Evidence(None, figures)
+    return Evidence(None, texts)
 
 
 def _phases(row: Row) -> str:
@@ -192,11 +192,11 @@ def memory_of_compiling(context: Context) -> Evidence | None:
         return None
     if setup - before < LEAST_BYTES or setup < TIMES * steady:
         return None
-    figures = {
+    texts = {
         "setup": numbers.size(setup), "before": numbers.size(before),
         "steady": numbers.size(steady),
     }  # fmt: skip
-    return Evidence(None, figures)
+    return Evidence(None, texts)
 
 
 def torch_warning(context: Context) -> Evidence | None:

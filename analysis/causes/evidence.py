@@ -229,7 +229,7 @@ def durations(*times_s: float) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Change:
+class Savings:
     """What a mode saves relative to plain eager, as shares of the baseline's call.
 
     `overhead` is saved time outside of kernels, `work` saved time in kernels. A negative share is
@@ -240,7 +240,7 @@ class Change:
     work: Estimate
 
 
-def change(row: Row, plain: Row | None) -> Change | None:
+def savings(row: Row, plain: Row | None) -> Savings | None:
     """Returns what `row` saves relative to `plain`, the row of plain eager.
 
     None if there is no such row, or if the overhead or the work of one of the two is unknown. They
@@ -253,7 +253,7 @@ def change(row: Row, plain: Row | None) -> Change | None:
     if plain is None:
         return None
     if phrases.on_cuda(row):
-        return _change_on_cuda(row, plain)
+        return _savings_on_cuda(row, plain)
     share = overhead_share(plain)
     if _is_by_profile(row):
         share = _with_profile(share, _profiled_overhead(plain))
@@ -262,16 +262,16 @@ def change(row: Row, plain: Row | None) -> Change | None:
         return None
     overhead, work = difference(before[0], after[0]), difference(before[1], after[1])
     known = overhead is not None and work is not None and None not in (overhead.low, work.low)
-    return Change(overhead, work) if known else None  # type: ignore[arg-type]
+    return Savings(overhead, work) if known else None  # type: ignore[arg-type]
 
 
-def _change_on_cuda(row: Row, plain: Row) -> Change | None:
+def _savings_on_cuda(row: Row, plain: Row) -> Savings | None:
     sides = [(_saved(each), _saved_work(each)) for each in (plain, row)]
     (saved_before, work_before), (saved, work) = sides
     whole, work = difference(saved, saved_before), difference(work, work_before)
     overhead = difference(whole, work)
     known = overhead is not None and work is not None and None not in (overhead.low, work.low)
-    return Change(overhead, work) if known else None  # type: ignore[arg-type]
+    return Savings(overhead, work) if known else None  # type: ignore[arg-type]
 
 
 def _saved(row: Row) -> Estimate | None:

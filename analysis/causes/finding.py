@@ -129,7 +129,7 @@ def find_causes(context: Context, causes: Sequence[Cause] = CAUSES) -> tuple[Fin
 
 def _make_finding(row: Row, entry: Cause, evidence: Evidence, parts_explain: bool) -> Finding:
     sentence, remedy = (
-        template.format(**evidence.figures) for template in (entry.sentence, entry.remedy)
+        template.format(**evidence.texts) for template in (entry.sentence, entry.remedy)
     )
     kind = kind_of(row, entry.kind, parts_explain)
     text = " ".join(filter(None, (f"{_before(row, kind)} {sentence}", remedy)))

@@ -76,12 +76,12 @@ def graph_per_size(context: Context) -> Evidence | None:
     if not observed and not reasons:
         return None
     pool = row["graph_pool_bytes"]
-    figures = {
+    texts = {
         "count": numbers.count(max(observed)) if observed else "several",
         "pool": f", which hold {numbers.size(pool)}" if pool else "",
         "why": f" ({evidence.first_and_count(reasons)})" if reasons else "",
     }
-    return Evidence(_waiting(row), figures)
+    return Evidence(_waiting(row), texts)
 
 
 def input_copies(context: Context) -> Evidence | None:
@@ -93,8 +93,8 @@ def input_copies(context: Context) -> Evidence | None:
     if not row["device_s"] or copied_s < LEAST_COPIES * row["device_s"]:
         return None
     copies, device = evidence.durations(copied_s, row["device_s"])
-    figures = {"copies": copies, "device": device}
-    return Evidence(copied_s / required(row["latency_s"]), figures)
+    texts = {"copies": copies, "device": device}
+    return Evidence(copied_s / required(row["latency_s"]), texts)
 
 
 def device_is_the_limit(context: Context) -> Evidence | None:
@@ -106,11 +106,11 @@ def device_is_the_limit(context: Context) -> Evidence | None:
         return None
     before = None if context.plain is None else context.plain["launches"]
     saved = "" if not before else f"{before:,.0f} launches of eager became {cells.launches(row)}, "
-    figures = {
+    texts = {
         "saved": f"{saved}but " if saved else "", "share": cells.share(row, "device_share"),
         "remedy": remedies.less_work(context),
     }  # fmt: skip
-    return Evidence(min(1.0, row["device_share"]), figures)
+    return Evidence(min(1.0, row["device_share"]), texts)
 
 
 def _waiting(row: Row) -> float | None:

@@ -63,29 +63,29 @@ def unchanged_kernels(context: Context) -> Evidence | None:
         return None
     most = quotient(stored_ratio(row, "speedup"), exactly(share))
     assert most is not None
-    figures = {
+    texts = {
         "share": numbers.share(share, 1), "names": evidence.heaviest_names(left, row),
         "most": numbers.middle(most),
         "remedy": remedies.less_work(context),
     }  # fmt: skip
-    return Evidence(share, figures)
+    return Evidence(share, texts)
 
 
 def fused_kernels(context: Context) -> Evidence | None:
     """A compiled mode is faster, and its kernels take less time than plain eager's kernels."""
     row = context.row
     is_fusing = is_compiled(row) and is_same_precision(row) and row["generated_kernels"]
-    saved = evidence.change(row, context.plain) if is_fusing and is_faster(row) else None
+    saved = evidence.savings(row, context.plain) if is_fusing and is_faster(row) else None
     if saved is None or ends(saved.work)[0] < LEAST:
         return None
     share, least = evidence.claim(saved.work, row, context.plain)
     fewer = "" if context.plain is None else evidence.fewer_kernels(row, context.plain)
-    figures = {
+    texts = {
         "share": f"{least}{numbers.share(share, 1)}",
         "generated": numbers.count(row["generated_kernels"]),
         "count": f"; {fewer}" if fewer else "",
     }
-    return Evidence(share, figures)
+    return Evidence(share, texts)
 
 
 def slower_kernels(context: Context) -> Evidence | None:
@@ -95,7 +95,7 @@ def slower_kernels(context: Context) -> Evidence | None:
     """
     row, plain = context.row, context.plain
     is_fusing = is_compiled(row) and is_same_precision(row)
-    saved = evidence.change(row, plain) if is_fusing and is_slower(row) else None
+    saved = evidence.savings(row, plain) if is_fusing and is_slower(row) else None
     if saved is None or plain is None or ends(saved.work)[1] > -LEAST:
         return None
     copies = evidence.input_copies(row, plain)
@@ -105,13 +105,13 @@ def slower_kernels(context: Context) -> Evidence | None:
     if not new or slower is None or evidence.seconds(new) / slower < SLOWER * old_s:
         return None
     new_text, old_text = evidence.durations(evidence.seconds(new) / slower, old_s)
-    figures = {
+    texts = {
         "new": new_text, "old": old_text, "names": evidence.heaviest_names(new, row),
         "remedy": remedies.other_kernels(context, new),
     }  # fmt: skip
     own = product(evidence.negative(saved.work), stored_ratio(row, "speedup"))
     assert own is not None
-    return Evidence(evidence.claim(own, row, plain)[0], figures)
+    return Evidence(evidence.claim(own, row, plain)[0], texts)
 
 
 def near_floor(context: Context) -> Evidence | None:
@@ -177,7 +177,7 @@ def threads(context: Context) -> Evidence | None:
     if not faster:
         return None
     best, (mine, theirs) = min(faster, key=lambda pair: pair[1][1].value / pair[1][0].value)
-    figures = {
+    texts = {
         "here": numbers.counted(row["threads"], "thread", "threads"),
         "mine": numbers.estimate(mine),
         "there": numbers.counted(best["threads"], "thread", "threads"),
@@ -185,7 +185,7 @@ def threads(context: Context) -> Evidence | None:
         "pace": " (both at the machine's full pace)" if pace.has_pace(row, best) else "",
         "threads": str(best["threads"]),
     }
-    return Evidence(1 - theirs.value / mine.value, figures)
+    return Evidence(1 - theirs.value / mine.value, texts)
 
 
 def _surely_faster(mine: Estimate, theirs: Estimate) -> bool:

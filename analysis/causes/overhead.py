@@ -57,7 +57,7 @@ def slow_host(context: Context) -> Evidence | None:
 
 def less_overhead(context: Context) -> Evidence | None:
     """The mode beats its baseline, and spends less time outside kernels than plain eager."""
-    saved = evidence.change(context.row, context.plain) if is_faster(context.row) else None
+    saved = evidence.savings(context.row, context.plain) if is_faster(context.row) else None
     if saved is None or ends(saved.overhead)[0] < LEAST:
         return None
     share, least = evidence.claim(saved.overhead, context.row, context.plain)
@@ -77,18 +77,18 @@ def compiled_code(context: Context) -> Evidence | None:
     share, least = evidence.claim(saved, row, before)
     if share < LEAST:
         return None
-    figures = {
+    texts = {
         "share": f"{least}{numbers.share(share, 1)}",
         "mode": phrases.mode(before),
         "how": _how(row, before),
     }
-    return Evidence(share, figures)
+    return Evidence(share, texts)
 
 
 def more_overhead(context: Context) -> Evidence | None:
     """The mode loses to its baseline, and spends more time outside kernels than plain eager."""
     row = context.row
-    saved = evidence.change(row, context.plain) if is_slower(row) else None
+    saved = evidence.savings(row, context.plain) if is_slower(row) else None
     if saved is None or not _adds(row, saved):
         return None
     added = evidence.negative(saved.overhead)
@@ -96,15 +96,15 @@ def more_overhead(context: Context) -> Evidence | None:
     assert own is not None
     share, least = evidence.claim(own, row, context.plain)
     added_s = evidence.claim(added, row, context.plain)[0] * required(row["baseline_latency_s"])
-    figures = {
+    texts = {
         "what": COMPILED if is_compiled(row) else "Python and the dispatcher",
         "added": f"{least}{numbers.duration(added_s)}", "profiled": _in_profile(row),
         "unwaited": _unwaited(row), "remedy": remedies.less_overhead(context),
     }  # fmt: skip
-    return Evidence(share, figures)
+    return Evidence(share, texts)
 
 
-def _adds(row: Row, saved: evidence.Change) -> bool:
+def _adds(row: Row, saved: evidence.Savings) -> bool:
     """Whether `row`, which is slower, surely spends more time outside kernels.
 
     On a GPU, where device time is measured apart, a loss counts as well that is smaller than LEAST,
@@ -172,8 +172,8 @@ def guards(context: Context) -> Evidence | None:
         return None
     span, lookup, wrapper = evidence.durations(call.span_s, call.lookup_s, call.wrapper_s)
     share = numbers.share(call.overhead_share, 1)
-    figures = {"span": span, "lookup": lookup, "wrapper": wrapper, "share": share}
-    return Evidence(call.overhead_share, figures)
+    texts = {"span": span, "lookup": lookup, "wrapper": wrapper, "share": share}
+    return Evidence(call.overhead_share, texts)
 
 
 def no_autograd(context: Context) -> Evidence | None:
@@ -220,8 +220,8 @@ def grad_left_on(context: Context) -> Evidence | None:
     gain = quotient(stored_ratio(best, "speedup"), stored_ratio(row, "speedup"))
     assert gain is not None
     share, _ = evidence.claim(evidence.saved_by(gain), best, row)
-    figures = {"mode": phrases.mode(best), "gain": numbers.middle(gain), "grad": best["grad"]}
-    return Evidence(share, figures)
+    texts = {"mode": phrases.mode(best), "gain": numbers.middle(gain), "grad": best["grad"]}
+    return Evidence(share, texts)
 
 
 def _uncompiled(context: Context) -> Row | None:
@@ -237,7 +237,7 @@ def _uncompiled(context: Context) -> Row | None:
 
 def _how(row: Row, before: Row) -> str:
     """What compiling saved: `, by less overhead (115 operators became 11)`; empty if unknown."""
-    saved = evidence.change(row, before)
+    saved = evidence.savings(row, before)
     parts = []
     if saved is not None and ends(saved.overhead)[0] >= LEAST:
         parts.append(f"less overhead{_fewer_operators(row, before)}")

@@ -61,8 +61,8 @@ def casts(context: Context) -> Evidence | None:
     if share is None or share < LEAST_CASTS:
         return None
     count = numbers.counted(sum(one.count for one in mine), "cast", "casts")
-    figures = {"share": numbers.share(share, 1), "dtype": row["dtype"], "count": count}
-    return Evidence(share, figures)
+    texts = {"share": numbers.share(share, 1), "dtype": row["dtype"], "count": count}
+    return Evidence(share, texts)
 
 
 def no_native_dtype(context: Context) -> Evidence | None:
@@ -75,11 +75,11 @@ def no_native_dtype(context: Context) -> Evidence | None:
     rates = _rate_ratio(context)
     if (slower is None or slower.ratio < DIFFERS) and (rates is None or rates >= 1):
         return None
-    figures = {
+    texts = {
         "lack": lack, "dtype": row["dtype"],
         "slower": _how_slow(row, slower, rates),
     }  # fmt: skip
-    return Evidence(None if slower is None else slower.added_share, figures)
+    return Evidence(None if slower is None else slower.added_share, texts)
 
 
 def slower_products(context: Context) -> Evidence | None:
@@ -89,8 +89,8 @@ def slower_products(context: Context) -> Evidence | None:
         return None
     if products.ratio < DIFFERS:
         return None
-    figures = {**_times(row, products), "remedy": _other_size(row, _rate_ratio(context))}
-    return Evidence(products.added_share, figures)
+    texts = {**_times(row, products), "remedy": _other_size(row, _rate_ratio(context))}
+    return Evidence(products.added_share, texts)
 
 
 def faster_products(context: Context) -> Evidence | None:

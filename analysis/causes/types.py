@@ -54,11 +54,11 @@ class Evidence:
 
     `share` is the part of a call's time that the cause explains; for the cause of a gain, the part
     of the baseline's call. It orders causes of one kind; None means unknown and comes last.
-    `figures` has the texts to fill into the cause's sentence and remedy, by name.
+    `texts` has those to fill into the cause's sentence and remedy, by name.
     """
 
     share: float | None = None
-    figures: Mapping[str, str] = field(default_factory=dict)
+    texts: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -70,8 +70,8 @@ class Cause:
 
     kind: Kind
     rule: Callable[[Context], Evidence | None]
-    sentence: str  # a template for `str.format` with the evidence's figures
-    remedy: str = ""  # what to do, as a template with the same figures
+    sentence: str  # a template for `str.format` with the evidence's texts
+    remedy: str = ""  # what to do, as a template with the same texts
 
     @property
     def code(self) -> str:

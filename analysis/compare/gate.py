@@ -74,7 +74,7 @@ class ComparedRow:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class StudyComparison:
     """The result of a comparison: an exit status, a sentence, and the data behind them.
 
     `gates` are those that were applied. `interleaved`: whether both studies were measured in turns.
@@ -93,13 +93,13 @@ class Comparison:
     notes: Sequence[str] = ()
 
 
-def compare(request: Request) -> Comparison:
+def compare(request: Request) -> StudyComparison:
     """Compares two studies; raises UsageError if they are not comparable or nothing is compared."""
     old, new = sides.read(request.old, request.new, request.where, request.allowed)
     return judge(request, pair_rows(old, new), (*old.notes, *new.notes))
 
 
-def judge(request: Request, pairs: Sequence[Pair], notes: Sequence[str] = ()) -> Comparison:
+def judge(request: Request, pairs: Sequence[Pair], notes: Sequence[str] = ()) -> StudyComparison:
     """Compares paired rows and decides whether the gates of `request` pass.
 
     `notes` come first among the notes of the result. Raises UsageError if the
@@ -116,7 +116,9 @@ def judge(request: Request, pairs: Sequence[Pair], notes: Sequence[str] = ()) ->
     status = _status(rows, gates, request.strict)
     said = [*notes, *_notes(pairs, rows, gates, interleaved)]
     sentence = _sentence(rows, gates, status)
-    return Comparison(request, status, sentence, gates, interleaved, differing, eager, rows, said)
+    return StudyComparison(
+        request, status, sentence, gates, interleaved, differing, eager, rows, said
+    )
 
 
 def _row(pair: Pair, timing: Timing, gates: Collection[str]) -> ComparedRow:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from modescope.analysis import changes
-from modescope.analysis.changes import LEAST_PROCESSES, Change, LogTimes
+from modescope.analysis.changes import LEAST_PROCESSES, LogChange, LogTimes
 from modescope.analysis.compare import verdicts
 from modescope.analysis.compare.sides import Pair
 from modescope.analysis.compare.verdicts import Margins, TimingVerdict
@@ -184,13 +184,13 @@ def _with_eager(members: Sequence[_Times]) -> list[tuple[_Times, BothSides]]:
     return [(one, one.eager) for one in members if one.eager and one.fewest >= LEAST_PROCESSES]
 
 
-def _eager(members: Sequence[_Times]) -> Change | None:
+def _eager(members: Sequence[_Times]) -> LogChange | None:
     """The change of the baseline that `members` share; None with too few processes."""
     readings = [eager for _, eager in _with_eager(members)]
     return changes.mean_change(*zip(*readings, strict=True)) if readings else None
 
 
-def _eager_change(members: Sequence[_Times], eager: Change) -> EagerChange:
+def _eager_change(members: Sequence[_Times], eager: LogChange) -> EagerChange:
     rows = _with_eager(members)
     old, new = (sum(sides[place].processes for _, sides in rows) for place in (0, 1))
     return EagerChange(rows[0][0].pair.work, _estimate(eager), old, new)
@@ -202,7 +202,7 @@ def _is_broken(members: Sequence[_Times], margins: Margins) -> bool:
     return any(bool(verdicts.is_broken(one, margins)) for one in found)
 
 
-def _judge(times: _Times, eager: Change | None, broken: bool, margins: Margins) -> Timing:
+def _judge(times: _Times, eager: LogChange | None, broken: bool, margins: Margins) -> Timing:
     (old, new), against = times.latency, times.against
     points = Timing(
         TimingVerdict.UNDECIDED,
@@ -240,7 +240,7 @@ def _judge(times: _Times, eager: Change | None, broken: bool, margins: Margins) 
     )
 
 
-def _changes(times: _Times, eager: Change | None) -> tuple[Change | None, Change]:
+def _changes(times: _Times, eager: LogChange | None) -> tuple[LogChange | None, LogChange]:
     """Returns two changes: of a row's time relative to eager, and of its latency.
 
     `eager`: the change of eager's own time, averaged over all rows that share the baseline. The
@@ -262,5 +262,5 @@ def _point(sides: BothSides) -> Estimate:
     return Estimate(math.expm1(_mean(sides[1]) - _mean(sides[0])), None, None)
 
 
-def _estimate(change: Change) -> Estimate:
+def _estimate(change: LogChange) -> Estimate:
     return Estimate(*(math.expm1(float(part)) for part in (change.value, change.low, change.high)))

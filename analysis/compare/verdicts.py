@@ -13,7 +13,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from modescope.analysis.changes import Change, Numbers, log_margin, quantile
+from modescope.analysis.changes import LogChange, Numbers, log_margin, quantile
 from modescope.bench.stats.estimates import ALPHA
 
 Booleans = NDArray[np.bool_]
@@ -55,22 +55,22 @@ class Margins:
     latency: float
 
 
-def is_slower(latency: Change, margins: Margins) -> Booleans:
+def is_slower(latency: LogChange, margins: Margins) -> Booleans:
     """Whether the whole interval of the latency's change lies above the margin."""
     return np.asarray(latency.low > margins.latency)
 
 
-def is_behind_eager(against_eager: Change, margins: Margins) -> Booleans:
+def is_behind_eager(against_eager: LogChange, margins: Margins) -> Booleans:
     """Whether the whole interval of the change relative to eager lies above the margin."""
     return np.asarray(against_eager.low > margins.against_eager)
 
 
-def eager_kept_its_pace(eager: Change, margins: Margins) -> Booleans:
+def eager_kept_its_pace(eager: LogChange, margins: Margins) -> Booleans:
     """Whether the interval excludes that eager became faster by more than the margin."""
     return np.asarray(eager.low > -margins.against_eager)
 
 
-def is_broken(control: Change, margins: Margins) -> Booleans:
+def is_broken(control: LogChange, margins: Margins) -> Booleans:
     """Whether the whole interval of `control` lies beyond the margin, above or below.
 
     `control` is the change of eager's time relative to itself. The true ratio is 1 in both studies,
@@ -80,7 +80,7 @@ def is_broken(control: Change, margins: Margins) -> Booleans:
 
 
 def verdict(
-    against: Change | None, eager: Change | None, latency: Change, margins: Margins
+    against: LogChange | None, eager: LogChange | None, latency: LogChange, margins: Margins
 ) -> TimingVerdict:
     """Returns the verdict on one row: the first of the following that holds.
 
@@ -103,7 +103,7 @@ def verdict(
     return TimingVerdict.NO_WORSE if no_worse else TimingVerdict.UNDECIDED
 
 
-def detectable(one: Change, margin: float, alpha: float = ALPHA) -> Numbers:
+def detectable(one: LogChange, margin: float, alpha: float = ALPHA) -> Numbers:
     """Returns the true change that 80 % of comparisons like `one` would show to exceed `margin`.
 
     Both are logarithms. `alpha` is one minus the confidence of the interval. The formula is the
@@ -123,7 +123,7 @@ def target(margin: float) -> float:
     return log_margin(max(SHOWN, 2 * math.expm1(margin)))
 
 
-def replicates_needed(one: Change, margin: float, old: int, new: int) -> int | None:
+def replicates_needed(one: LogChange, margin: float, old: int, new: int) -> int | None:
     """The least number of replicates per study that would show a change of size `target(margin)`.
 
     It is extrapolated from the change `one`, which was measured with `old` and `new` processes. The
@@ -133,6 +133,6 @@ def replicates_needed(one: Change, margin: float, old: int, new: int) -> int | N
     for count in range(2, MOST + 1):
         error = one.error * math.sqrt(now / count)
         freedom = one.freedom * (count - 1) / (now - 1)
-        if detectable(Change(one.value, error, freedom), margin) <= target(margin):
+        if detectable(LogChange(one.value, error, freedom), margin) <= target(margin):
             return count
     return None

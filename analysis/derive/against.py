@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 from modescope.analysis import changes
-from modescope.analysis.changes import LEAST_PROCESSES, Change
+from modescope.analysis.changes import LEAST_PROCESSES, LogChange
 from modescope.analysis.derive import over_fp32
 from modescope.analysis.derive.formulas import baseline_first_s, break_even_calls
 from modescope.analysis.derive.select import (
@@ -119,7 +119,7 @@ def chain(row: Row, link: Row) -> Estimate | None:
 
 
 def _across(
-    row: Row, other: Row, worst_case: Estimate | None, enter: Callable[[Change], Change]
+    row: Row, other: Row, worst_case: Estimate | None, enter: Callable[[LogChange], LogChange]
 ) -> Estimate | None:
     """Returns what was computed from the speedups of two rows, with the interval of the module.
 
@@ -144,11 +144,11 @@ def _speedup(row: Row) -> Estimate | None:
     return None if row["speedup"] is None else estimates.stored_ratio(row, "speedup")
 
 
-def _mean(row: Row) -> Change:
+def _mean(row: Row) -> LogChange:
     count = row["speedup_processes"]
     error = required(row["speedup_process_spread"]) / math.sqrt(count)
     mean, freedom = math.log(required(row["speedup"])), count - 1.0
-    return Change(np.asarray(mean), np.asarray(error), np.asarray(freedom))
+    return LogChange(np.asarray(mean), np.asarray(error), np.asarray(freedom))
 
 
 def same_grad(rows: pd.DataFrame) -> pd.Series:

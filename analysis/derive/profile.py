@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from modescope.analysis.derive.flags import FLAGS, LONGER, Figure
+from modescope.analysis.derive.flags import FLAGS, LONGER, Doubted
 from modescope.analysis.derive.formulas import values
 from modescope.analysis.derive.select import per_row
 from modescope.analysis.format import numbers, phrases, style
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.rows import value_of
 
-DOUBTS = {name for name, flag in FLAGS.items() if flag.touches is Figure.PROFILE}
+DOUBTS = {name for name, flag in FLAGS.items() if flag.touches is Doubted.PROFILE}
 """The flags that make a profile unreliable."""
 
 MOST = 5  # per mode

@@ -51,7 +51,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Series:
+class SizeSeries:
     """Trusted rows of the same work whose shapes differ only in `size`."""
 
     size: str  # batch, ops, ...
@@ -74,20 +74,20 @@ class Series:
         return self.size.removesuffix("s")
 
 
-def series(rows: pd.DataFrame) -> list[Series]:
-    """Returns every Series that the trusted ones of `rows` form.
+def series(rows: pd.DataFrame) -> list[SizeSeries]:
+    """Returns every SizeSeries that the trusted ones of `rows` form.
 
     All `rows` have equal values in the columns FAMILY: the same model and phase on the same
     machine.
     """
     return [
-        Series(size, others, lines)
+        SizeSeries(size, others, lines)
         for (size, others), members in _by_varying(phrases.as_rows(trusted(rows))).items()
         if (lines := _lines(size, members))
     ]
 
 
-def by_slope(chain: Series) -> list[tuple[Line, Estimate]]:
+def by_slope(chain: SizeSeries) -> list[tuple[Line, Estimate]]:
     """Returns each line of `chain` whose slope is known, and its slope, the flattest first."""
     known = [(line, line.slope) for line in chain.lines if line.slope is not None]
     return sorted(known, key=lambda pair: pair[1].value)

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from modescope.analysis.derive.mix import Mix, mix_of
-from modescope.analysis.derive.series import Grid, Line, Series
+from modescope.analysis.derive.series import Grid, Line, SizeSeries
 from modescope.analysis.figures import theme
 from modescope.analysis.figures.theme import FigureKind, Panel
 from modescope.analysis.format import cells, numbers, phrases, style
@@ -103,7 +103,7 @@ _LEAST = 3.0  # the greatest value of an axis ÷ its least, so that noise does n
 _ENDS = ("", "_ci_low", "_ci_high")
 
 
-def _draw_scaling(series: Series) -> Figure:
+def _draw_scaling(series: SizeSeries) -> Figure:
     """Draws latency, overhead and saved bytes over a size, a line of panels per precision."""
     lines = _ordered_lines(series)
     precisions = list(phrases.grouped((line.rows[0]["dtype"], line) for line in lines).values())
@@ -140,11 +140,11 @@ def _draw_scaling(series: Series) -> Figure:
     return figure
 
 
-def _ordered_lines(series: Series) -> list[Line]:
+def _ordered_lines(series: SizeSeries) -> list[Line]:
     return sorted(series.lines, key=lambda line: style.order(line.rows[0]))
 
 
-def _titles(series: Series) -> dict[str, str]:
+def _titles(series: SizeSeries) -> dict[str, str]:
     overhead = series.overhead
     clock = f"{overhead.clock}_paired"
     return {"latency_paired": "Latency", clock: overhead.name.capitalize(), _SAVED: "Saved bytes"}
@@ -218,7 +218,7 @@ def _share_scale(
         theme.log_ticks(axes.yaxis, _HIGH - 0.7, partial(numbers.tick, unit_of=unit_of), sets)
 
 
-def _scaling_table(series: Series) -> Table:
+def _scaling_table(series: SizeSeries) -> Table:
     sizes = sorted({size for line in series.lines for size in line.sizes})
     lines = []
     for line in _ordered_lines(series):

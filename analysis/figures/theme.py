@@ -82,8 +82,8 @@ _RC: dict[Any, Any] = {
 class FigureKind:
     """A kind of figure: its texts, and the functions that draw it and make its table from a topic.
 
-    A topic is the rows of one model at one size, a list of Grid, or a Series. `draw` returns None
-    if there is nothing to show; `table` is then not called.
+    A topic is the rows of one model at one size, a list of Grid, or a SizeSeries. `draw` returns
+    None if there is nothing to show; `table` is then not called.
     """
 
     name: str  # prefix of its files

@@ -36,12 +36,12 @@ def latency(row: Row) -> str:
     return approximate(numbers.duration_interval(*estimate), row, "latency")
 
 
-def approximate(text: str, row: Row, *figures: str) -> str:
-    """Returns `text`, preceded by `~` if a flag of the row makes one of `figures` doubtful.
+def approximate(text: str, row: Row, *doubted: str) -> str:
+    """Returns `text`, preceded by `~` if a flag of the row makes one of `doubted` doubtful.
 
-    `figures` are values of `derive.flags.Figure`, such as `latency`. UNKNOWN stays as it is.
+    `doubted` are values of `derive.flags.Doubted`, such as `latency`. UNKNOWN stays as it is.
     """
-    return f"~{text}" if text != UNKNOWN and phrases.flags(row, *figures) else text
+    return f"~{text}" if text != UNKNOWN and phrases.flags(row, *doubted) else text
 
 
 def first_call(row: Row) -> str:

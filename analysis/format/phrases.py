@@ -203,14 +203,14 @@ def not_in_effect(row: Row) -> bool:
 def flags(row: Row, *touching: str) -> list[str]:
     """Returns the flags of the row.
 
-    With `touching`, only flags that make one of these figures doubtful (`derive.flags.Figure`).
+    With `touching`, only flags that make one of these doubtful (`derive.flags.Doubted`).
     """
     if row["flags"] is None:
         return []
     if not touching:
         return list(row["flags"])
     pairs = zip(row["flags"], row["flags_touch"], strict=True)
-    return [flag for flag, figure in pairs if figure in touching]
+    return [flag for flag, doubted in pairs if doubted in touching]
 
 
 _CHECKED = {

@@ -10,7 +10,7 @@ from dataclasses import astuple, dataclass, replace
 from itertools import groupby
 from typing import Any
 
-from modescope.analysis.derive.flags import Figure
+from modescope.analysis.derive.flags import Doubted
 from modescope.analysis.derive.over_fp32 import COMMON, LINKED
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.phrases import Row
@@ -338,7 +338,7 @@ def remarks(answer: Recommendation) -> Iterator[str]:
         yield f"As fast by the intervals: {', '.join(ties)}."
     if choice and outcome == MODE and (why := phrases.unchecked(choice.row)):
         yield f"The results of {choice.mode} were not checked: {why}."
-    if choice and (flags := phrases.flags(choice.row, Figure.SPEEDUP)):
+    if choice and (flags := phrases.flags(choice.row, Doubted.SPEEDUP)):
         doubts = "; ".join(DOUBTS.get(flag, flag) for flag in flags)
         yield f"Less certain for {choice.mode}: {doubts}."
     if choice and (limited := phrases.power_limited(choice.row)):

@@ -135,7 +135,7 @@ def equal_steps(setting: Setting) -> Iterator[CheckRow]:
 
 
 @dataclass(frozen=True)
-class Change:
+class PlantedSlowdown:
     """A planted slowdown that should be detected."""
 
     share: float  # by which a call takes longer
@@ -143,11 +143,13 @@ class Change:
     trials: tuple[int, int] = 15, 100  # quick, thorough
 
 
-CHANGES = (
-    Change(0.05, adaptive_budget(0.1, half_width=0.01)),
-    Change(0.02, adaptive_budget(0.25)),
-    Change(0.01, adaptive_budget(1.0, half_width=0.0025, max_rounds=400)),
-    Change(0.005, adaptive_budget(5.0, half_width=0.00125, max_rounds=1600), trials=(0, 30)),
+SLOWDOWNS = (
+    PlantedSlowdown(0.05, adaptive_budget(0.1, half_width=0.01)),
+    PlantedSlowdown(0.02, adaptive_budget(0.25)),
+    PlantedSlowdown(0.01, adaptive_budget(1.0, half_width=0.0025, max_rounds=400)),
+    PlantedSlowdown(
+        0.005, adaptive_budget(5.0, half_width=0.00125, max_rounds=1600), trials=(0, 30)
+    ),
 )
 
 
@@ -156,16 +158,16 @@ def planted_changes(setting: Setting) -> Iterator[CheckRow]:
     device = setting.device
     for condition in CONDITIONS:
         with CONDITIONS[condition]():
-            for change in CHANGES:
-                title, n = f"planted +{percent(change.share)}", setting.count(*change.trials)
+            for slowdown in SLOWDOWNS:
+                title, n = f"planted +{percent(slowdown.share)}", setting.count(*slowdown.trials)
                 trials = []
                 for seed in setting.seeds(n, f"{title}, {condition}"):
                     longer, plain = (
-                        plant(build(STEP, device), share, device) for share in (change.share, 0.0)
+                        plant(build(STEP, device), share, device) for share in (slowdown.share, 0.0)
                     )
-                    trials.append(race(longer, plain, device, change.budget, seed))
+                    trials.append(race(longer, plain, device, slowdown.budget, seed))
                 if trials:
-                    yield _detection_row(title, change.budget.timed_max_s, trials, condition)
+                    yield _detection_row(title, slowdown.budget.timed_max_s, trials, condition)
                 if trials and condition == "a co-runner on each core":
                     yield _contended_row(title, trials, condition)
 

@@ -65,10 +65,10 @@ def test_on_a_gpu_saved_work_is_that_of_the_device_and_the_rest_is_the_hosts() -
     (graph,) = [row for row in rows if row["mode"] == "cuda-graph"]
     (slow,) = [row for row in rows if row["mode"] == "compile-cuda-graph"]
     (eager,) = [row for row in rows if phrases.is_control(row)]
-    assert evidence.change(slow, eager) is None
+    assert evidence.savings(slow, eager) is None
     assert slow["device_gain"] == pytest.approx(760.4 / 741.6, abs=0.005)
     assert "kernels" not in slow["cause_text"]
-    saved = evidence.change(graph, eager)
+    saved = evidence.savings(graph, eager)
     assert saved is not None
     total = 1 - 1 / graph["speedup"]
     assert saved.overhead.value + saved.work.value == pytest.approx(total)
