@@ -17,7 +17,8 @@ from modescope.analysis.causes.types import Cause, Context, Evidence, Kind
 from modescope.analysis.derive import profile
 from modescope.analysis.derive.mix import mix_of
 from modescope.analysis.format import numbers, phrases
-from modescope.analysis.format.phrases import Row
+from modescope.analysis.rows import predicates
+from modescope.analysis.rows.type import Row
 
 LEAST_PADDING = 1.05
 LEAST_FALLBACKS = 0.1  # of a call: operators that Inductor leaves to eager are named above it
@@ -130,7 +131,7 @@ def _share_of_breaks(context: Context, in_eager: bool) -> float | None:
     row = context.row
     call = profile.compiled_call(row)
     around = None if call is None else call.overhead_share
-    if not in_eager or phrases.on_cuda(row):
+    if not in_eager or predicates.on_cuda(row):
         return around
     left = [one for one in evidence.kernels(row) if not (one.is_generated or one.is_product)]
     replaceable = evidence.share_of_call(row, evidence.seconds(left)) if left else None

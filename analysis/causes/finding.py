@@ -21,9 +21,9 @@ from modescope.analysis.causes.outcome import (
 from modescope.analysis.causes.types import EXPLAINING, Cause, Context, Evidence, Finding, Kind
 from modescope.analysis.derive import pace
 from modescope.analysis.derive.select import SAME_BASELINE, THREADED, is_plain, per_row, values_of
-from modescope.analysis.format import phrases
-from modescope.analysis.format.phrases import Row
-from modescope.analysis.rows import required, speedup_ends
+from modescope.analysis.rows import predicates
+from modescope.analysis.rows.type import Row
+from modescope.analysis.rows.values import as_rows, grouped, required, speedup_ends
 
 CAUSES = (
     *graphs.CAUSES,
@@ -47,15 +47,15 @@ def findings(rows: Sequence[Row]) -> list[tuple[Finding, ...]]:
     A run that did not end ok, or that had only a smoke budget, has no cause. `rows` should be the
     whole study, because rows are compared with each other.
     """
-    good = [row for row in rows if phrases.why_left_out(row) is None]
-    sections = phrases.grouped((values_of(row, SAME_BASELINE), row) for row in good)
-    threads = phrases.grouped((values_of(row, THREADED), row) for row in good)
+    good = [row for row in rows if predicates.why_left_out(row) is None]
+    sections = grouped((values_of(row, SAME_BASELINE), row) for row in good)
+    threads = grouped((values_of(row, THREADED), row) for row in good)
     return [_of_row(row, sections, threads) for row in rows]
 
 
 def findings_by_run(table: pd.DataFrame) -> dict[str, tuple[Finding, ...]]:
     """A dict from run_id to the causes of the run, for a table with all derived columns."""
-    rows = phrases.as_rows(table)
+    rows = as_rows(table)
     return {row["run_id"]: found for row, found in zip(rows, findings(rows), strict=True)}
 
 
@@ -64,7 +64,7 @@ def findings_column(table: pd.DataFrame) -> pd.Series:
 
     `table` needs all derived columns except those on causes.
     """
-    return per_row(table, findings(phrases.as_rows(table)), "object")
+    return per_row(table, findings(as_rows(table)), "object")
 
 
 def cause(rows: pd.DataFrame) -> pd.Series:
@@ -89,7 +89,7 @@ def _of_row(
     sections: Mapping[tuple[Hashable, ...], list[Row]],
     threads: Mapping[tuple[Hashable, ...], list[Row]],
 ) -> tuple[Finding, ...]:
-    if row["status"] != "ok" or phrases.is_smoke(row):
+    if row["status"] != "ok" or predicates.is_smoke(row):
         return ()
     members = sections.get(values_of(row, SAME_BASELINE), [])
     same = threads.get(values_of(row, THREADED), [])
@@ -122,7 +122,7 @@ def find_causes(context: Context, causes: Sequence[Cause] = CAUSES) -> tuple[Fin
     ]
     explain = _parts_explain(context.row, shares)
     found = [_make_finding(context.row, entry, each, explain) for entry, each in held]
-    if phrases.not_in_effect(context.row):
+    if predicates.not_in_effect(context.row):
         found = [one for one in found if one.kind in (Kind.DECISIVE, Kind.HINT)]
     return tuple(sorted(found, key=lambda one: (one.kind, -(one.share or 0.0))))
 
@@ -205,8 +205,8 @@ def most_important(rows: Iterable[Row], count: int) -> list[Row]:
 
 
 def _importance(row: Row) -> tuple[int, float]:
-    if phrases.not_in_effect(row) or not is_compared(row):
-        return (3 if phrases.not_in_effect(row) else 4), 0.0
+    if predicates.not_in_effect(row) or not is_compared(row):
+        return (3 if predicates.not_in_effect(row) else 4), 0.0
     size = -abs(math.log(required(row["speedup"])))
     if is_loser(row):
         return 0, size

@@ -11,9 +11,10 @@ from modescope.analysis.causes import evidence, remedies
 from modescope.analysis.causes.outcome import is_compared, is_no_gain
 from modescope.analysis.causes.types import Cause, Context, Evidence, Kind
 from modescope.analysis.derive.mix import mix_of
-from modescope.analysis.format import cells, numbers, phrases
-from modescope.analysis.format.phrases import Row
-from modescope.analysis.rows import required
+from modescope.analysis.format import cells, numbers
+from modescope.analysis.rows import predicates
+from modescope.analysis.rows.type import Row
+from modescope.analysis.rows.values import required
 from modescope.bench.records.errors import is_of_a_size
 
 LEAST_COPIES = 0.03
@@ -27,9 +28,9 @@ def not_graphed(context: Context) -> Evidence | None:
     """A mode that should run CUDA graphs launched none."""
     row = context.row
     why = _why(row)
-    if not phrases.captures(row) or not phrases.not_in_effect(row) or why is None:
+    if not predicates.captures(row) or not predicates.not_in_effect(row) or why is None:
         return None
-    if phrases.on_cuda(row):
+    if predicates.on_cuda(row):
         remedy = "Remove what the reason names; until then compile runs the same code."
     else:
         remedy = "Use compile here, which runs the same code."
@@ -40,7 +41,7 @@ def not_graphed(context: Context) -> Evidence | None:
 def not_in_effect(context: Context) -> Evidence | None:
     """Torch did not run what the mode's name says, for a reason other than missing CUDA graphs."""
     row = context.row
-    if not phrases.not_in_effect(row) or not row["in_effect_note"]:
+    if not predicates.not_in_effect(row) or not row["in_effect_note"]:
         return None
     return None if not_graphed(context) else Evidence(None, {"why": row["in_effect_note"]})
 
@@ -52,7 +53,7 @@ def partly_graphed(context: Context) -> Evidence | None:
     does not do while a graph is replayed.
     """
     row, reasons = context.row, evidence.texts(context.row, "cudagraph_skip_reasons")
-    if phrases.not_in_effect(row) or not reasons or not phrases.captures(row):
+    if predicates.not_in_effect(row) or not reasons or not predicates.captures(row):
         return None
     left = f", {_launches(row)} of a call" if row["launches"] else ""
     return Evidence(_waiting(row), {"why": evidence.first_and_count(reasons), "left": left})
@@ -66,7 +67,7 @@ def graph_per_size(context: Context) -> Evidence | None:
     part of a call in which the device waits for the host.
     """
     row = context.row
-    if phrases.not_in_effect(row) or not phrases.on_cuda(row) or not phrases.captures(row):
+    if predicates.not_in_effect(row) or not predicates.on_cuda(row) or not predicates.captures(row):
         return None
     warned = [_SIZES.search(one) for one in evidence.texts(row, "torch_warnings")]
     observed = [int(one[1]) for one in warned if one is not None]
@@ -87,7 +88,7 @@ def graph_per_size(context: Context) -> Evidence | None:
 def input_copies(context: Context) -> Evidence | None:
     """A compiled mode copies its inputs into a CUDA graph's buffers, 3 % of its device's time."""
     row = context.row
-    if phrases.captures(row) != "compiler" or not row["graph_launches"] or not is_compared(row):
+    if predicates.captures(row) != "compiler" or not row["graph_launches"] or not is_compared(row):
         return None
     copied_s = evidence.seconds(evidence.input_copies(row, context.plain))
     if not row["device_s"] or copied_s < LEAST_COPIES * row["device_s"]:
@@ -100,7 +101,7 @@ def input_copies(context: Context) -> Evidence | None:
 def device_is_the_limit(context: Context) -> Evidence | None:
     """A graph saves launches, but gains little, because the device works for most of the call."""
     row = context.row
-    if not phrases.on_cuda(row) or not row["graph_launches"] or not is_no_gain(row):
+    if not predicates.on_cuda(row) or not row["graph_launches"] or not is_no_gain(row):
         return None
     if row["bound_by"] != "work" or row["device_share"] is None:
         return None

@@ -20,9 +20,10 @@ from modescope.analysis.causes.outcome import (
 from modescope.analysis.causes.overhead import LEAST
 from modescope.analysis.causes.types import Cause, Context, Evidence, Kind
 from modescope.analysis.derive import flags, pace
-from modescope.analysis.format import numbers, phrases
-from modescope.analysis.format.phrases import Row
-from modescope.analysis.rows import required
+from modescope.analysis.format import numbers
+from modescope.analysis.rows import predicates
+from modescope.analysis.rows.type import Row
+from modescope.analysis.rows.values import required
 from modescope.bench.stats.estimates import (
     Estimate,
     ends,
@@ -42,7 +43,7 @@ SLOWER = 1.1  # generated kernels ÷ those they replace, by the profile
 def subnormal_numbers(context: Context) -> Evidence | None:
     """Weights, inputs or results contain subnormal numbers, which can slow a CPU many times."""
     shares = json.loads(context.row.get("subnormal") or "{}")
-    if not shares or phrases.on_cuda(context.row):
+    if not shares or predicates.on_cuda(context.row):
         return None
     places = sorted(shares, key=lambda place: -shares[place])
     named = ", ".join(f"{place} ({numbers.share(shares[place], 1)})" for place in places[:MOST])
@@ -121,7 +122,7 @@ def near_floor(context: Context) -> Evidence | None:
     of the kernels' time, even at the upper end of the interval of that time.
     """
     row = context.row
-    if not is_no_gain(row) or flags.BEATEN in phrases.flags(row) or not row["floor_s"]:
+    if not is_no_gain(row) or flags.BEATEN in predicates.flags(row) or not row["floor_s"]:
         return None
     longest_s = _longest_work_s(row)
     if longest_s is None or row["floor_s"] < NEAR * longest_s or row["bound_by"] != "work":
@@ -144,7 +145,7 @@ _LIMITS = {
 
 
 def _longest_work_s(row: Row) -> float | None:
-    if phrases.on_cuda(row):
+    if predicates.on_cuda(row):
         return row["device_ci_high_s"]
     latency_s, dispatch = row["latency_paired_ci_high_s"], row["dispatch_share_ci_low"]
     if latency_s is None or dispatch is None or dispatch >= 1:
@@ -158,7 +159,7 @@ def _unchanged(row: Row, plain: Row | None) -> list[Kernel]:
     On a CPU, those that Inductor did not generate are taken for them.
     """
     mine = [one for one in kernels(row) if not one.is_generated]
-    if not phrases.on_cuda(row):
+    if not predicates.on_cuda(row):
         return mine
     names = {one.name for one in kernels(plain)}
     return [one for one in mine if one.name in names]

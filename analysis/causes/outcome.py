@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from enum import StrEnum
 
 from modescope.analysis.format import numbers, phrases
-from modescope.analysis.format.phrases import Row
-from modescope.analysis.rows import speedup_ends
+from modescope.analysis.rows import predicates
+from modescope.analysis.rows.type import Row
+from modescope.analysis.rows.values import speedup_ends
 from modescope.bench.stats.estimates import (
     ONE,
     Estimate,
@@ -52,8 +53,8 @@ def is_compared(row: Row) -> bool:
 
     A row on CUDA is not compared either if its host was slow.
     """
-    known = row["speedup_ci_low"] is not None and phrases.host_slower(row) is None
-    return known and not phrases.is_control(row)
+    known = row["speedup_ci_low"] is not None and predicates.host_slower(row) is None
+    return known and not predicates.is_control(row)
 
 
 def is_faster(row: Row) -> bool:
@@ -109,7 +110,7 @@ def long_first_call(row: Row) -> float | None:
         return None
     if first_s is None or not call_s:
         return None
-    calls = float(first_s / call_s) * phrases.calls_of_a_step(row)
+    calls = float(first_s / call_s) * predicates.calls_of_a_step(row)
     return calls if calls >= LONG else None
 
 
@@ -125,9 +126,9 @@ def lead(row: Row) -> str:
 def comparison(row: Row) -> str:
     """Says how a row compares with its baseline: `amp takes 5.30× as long as eager`."""
     mode, against = name(row), _baseline(row)
-    if phrases.not_in_effect(row):
+    if predicates.not_in_effect(row):
         return f"{mode} is not in effect"
-    if phrases.is_control(row):
+    if predicates.is_control(row):
         return f"{mode} is the baseline"
     if row["speedup_ci_low"] is None:
         return mode
@@ -211,7 +212,11 @@ def _first_call(row: Row) -> str:
         after = f"{phrases.first_step(row)} of {numbers.duration(first_s)}"
         return f" after a {after}, which pays after {calls} calls"
     calls_of_baseline = long_first_call(row)
-    if calls_of_baseline is None or row["verdict"] == Verdict.FASTER or phrases.not_in_effect(row):
+    if (
+        calls_of_baseline is None
+        or row["verdict"] == Verdict.FASTER
+        or predicates.not_in_effect(row)
+    ):
         return ""
     length = f"as long as {numbers.calls(calls_of_baseline)} calls of {row['baseline_mode']}"
     return f", after a {phrases.first_step(row)} of {numbers.duration(first_s)}, {length}"

@@ -20,8 +20,9 @@ from modescope.analysis.causes.types import Cause, Context, Evidence, Kind
 from modescope.analysis.derive import profile
 from modescope.analysis.derive.select import values_of
 from modescope.analysis.format import cells, numbers, phrases
-from modescope.analysis.format.phrases import Row
-from modescope.analysis.rows import required, speedup_ends
+from modescope.analysis.rows import predicates
+from modescope.analysis.rows.type import Row
+from modescope.analysis.rows.values import required, speedup_ends
 from modescope.bench.stats.estimates import (
     MARGIN,
     ONE,
@@ -45,8 +46,8 @@ GRADS = ("no_grad", "inference_mode")
 
 def slow_host(context: Context) -> Evidence | None:
     """The host of a GPU was slow in the rounds of a row, which changes the ratio."""
-    row, slower = context.row, phrases.host_slower(context.row)
-    if slower is None or phrases.is_control(row) or row["verdict"] is None:
+    row, slower = context.row, predicates.host_slower(context.row)
+    if slower is None or predicates.is_control(row) or row["verdict"] is None:
         return None
     gain, device = row["device_gain"], ""
     if gain is not None:
@@ -113,7 +114,7 @@ def _adds(row: Row, saved: evidence.Savings) -> bool:
     most = ends(saved.overhead)[1]
     if most <= -LEAST:
         return True
-    if not phrases.on_cuda(row) or not is_loss(row) or most >= 0:
+    if not predicates.on_cuda(row) or not is_loss(row) or most >= 0:
         return False
     lost = 1 / speedup_ends(row)[1] - 1
     return bool(-ends(saved.work)[0] <= (1 - LEAST_OF_A_LOSS) * lost)
@@ -148,7 +149,7 @@ def bound_by_overhead(context: Context) -> Evidence | None:
     row = context.row
     if not is_no_gain(row) or row["bound_by"] != "overhead":
         return None
-    if phrases.on_cuda(row):
+    if predicates.on_cuda(row):
         ratio = stored_ratio(row, "host_per_device")
         text = f"the host is busy {numbers.ratio(ratio)} as long as the GPU"
         return Evidence(

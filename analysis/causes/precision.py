@@ -12,8 +12,9 @@ from modescope.analysis.causes.evidence import Kernel, kernels
 from modescope.analysis.causes.outcome import is_compared, is_faster, is_slower
 from modescope.analysis.causes.types import Cause, Context, Evidence, Kind
 from modescope.analysis.format import numbers, phrases
-from modescope.analysis.format.phrases import Row
-from modescope.analysis.rows import required
+from modescope.analysis.rows import predicates
+from modescope.analysis.rows.type import Row
+from modescope.analysis.rows.values import required
 from modescope.bench.records.cpu import BF16, FP16
 
 LEAST_CASTS = 0.1  # of a call: fewer casts are not named
@@ -104,7 +105,7 @@ def faster_products(context: Context) -> Evidence | None:
 def no_tensor_cores(context: Context) -> Evidence | None:
     """Matrix products outside of a GPU's tensor cores take 30 % of the kernels' time or more."""
     row = context.row
-    if not phrases.on_cuda(row) or row["bound_by"] != "work" or not is_compared(row):
+    if not predicates.on_cuda(row) or row["bound_by"] != "work" or not is_compared(row):
         return None
     simt = [one for one in kernels(row) if _SIMT.search(one.name) and "tf32" not in one.name]
     whole = row["kernels_s"]
@@ -154,7 +155,7 @@ def _products(context: Context) -> _Products | None:
     if plain is None or row["dtype"] not in LOW or plain["dtype"] == row["dtype"]:
         return None
     before, after = ([one for one in kernels(each) if one.is_product] for each in (plain, row))
-    if not phrases.on_cuda(row):  # a GPU's kernels have other names in each precision
+    if not predicates.on_cuda(row):  # a GPU's kernels have other names in each precision
         before, after = _in_both(before, after), _in_both(after, before)
     pace = evidence.pace_ratio(row, plain)
     if not before or not after or pace is None:
@@ -196,7 +197,7 @@ def _missing_support(row: Row) -> str | None:
     dtype = row["dtype"]
     if dtype not in LOW:
         return None
-    if phrases.on_cuda(row):
+    if predicates.on_cuda(row):
         capability = row["compute_capability"]
         if capability is None or float(capability) >= TENSOR_CORES[dtype]:
             return None

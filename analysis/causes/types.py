@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum, auto
 
-from modescope.analysis.format.phrases import Row
+from modescope.analysis.rows.type import Row
 
 
 class Kind(IntEnum):

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from modescope.analysis.format import numbers
-from modescope.analysis.format.phrases import Row
-from modescope.analysis.rows import value_of
+from modescope.analysis.rows.type import Row
+from modescope.analysis.rows.values import value_of
 
 Processes = Sequence[Row]
 

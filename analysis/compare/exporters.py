@@ -23,9 +23,9 @@ from modescope.analysis.compare.gate import (
     is_open,
 )
 from modescope.analysis.compare.timing import EagerChange, Timing
-from modescope.analysis.format import numbers, phrases
+from modescope.analysis.format import numbers
 from modescope.analysis.format.phrases import indented_paragraph, paragraph
-from modescope.analysis.rows import value_of
+from modescope.analysis.rows.values import grouped, value_of
 from modescope.bench import text as tables
 from modescope.bench.stats.estimates import Estimate
 from modescope.bench.text import escape
@@ -148,7 +148,7 @@ def terminal(comparison: StudyComparison) -> str:
     if changed:
         lines += ["", *_table(changed)]
     if rest:
-        undecided = phrases.grouped(
+        undecided = grouped(
             (_timing_verdict(row.timing), row.pair.name) for row in rest if is_open(row)
         )
         lines += ["", *paragraph(count)]
@@ -169,7 +169,7 @@ def _indent_items(texts: Sequence[str]) -> list[str]:
 
 def _table(rows: Sequence[ComparedRow]) -> Iterator[str]:
     """Yields a table grouped by model and size, with each row's verdict on the line below it."""
-    works = phrases.grouped((row.pair.work, row) for row in rows[:MOST_ROWS])
+    works = grouped((row.pair.work, row) for row in rows[:MOST_ROWS])
     cells = [_cells(row)[:-1] for row in chain.from_iterable(works.values())]
     head, *lines = tables.plain(TITLES[:-1], cells).splitlines()
     yield head

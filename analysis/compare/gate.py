@@ -15,7 +15,7 @@ from modescope.analysis.compare.timing import BROKEN, EagerChange, Timing, is_in
 from modescope.analysis.compare.verdicts import Margins, TimingVerdict
 from modescope.analysis.format import numbers
 from modescope.analysis.load import Folder
-from modescope.analysis.rows import value_of
+from modescope.analysis.rows.values import value_of
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.paths import program
 

@@ -11,12 +11,12 @@ import pandas as pd
 
 from modescope.analysis import load, where
 from modescope.analysis.derive import select
-from modescope.analysis.derive.registry import derive
 from modescope.analysis.derive.select import SECTION, latest, values_of
 from modescope.analysis.format import numbers, phrases, style
-from modescope.analysis.format.phrases import Row
 from modescope.analysis.load import Folder
-from modescope.analysis.rows import value_of
+from modescope.analysis.metrics import derive
+from modescope.analysis.rows.type import Row
+from modescope.analysis.rows.values import as_rows, grouped, value_of
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.results import REVISION
 
@@ -107,7 +107,7 @@ def keep_shared_blocks(old: StudySide, new: StudySide) -> tuple[StudySide, Study
 
 
 def _keys(side: StudySide, *further: str) -> list[tuple[object, ...]]:
-    return [tuple(row.values()) for row in phrases.as_rows(side.processes[[*MATCH, *further]])]
+    return [tuple(row.values()) for row in as_rows(side.processes[[*MATCH, *further]])]
 
 
 def _kept(side: StudySide, which: Sequence[bool], why: str | None = None) -> StudySide:
@@ -181,7 +181,7 @@ def _matching(sides: Sequence[StudySide], condition: str) -> list[StudySide]:
     Otherwise a row that matches in one study only would seem to be missing in the other study.
     """
     found = [where.select(derive(side.processes), condition) for side in sides]
-    chosen = {values_of(row, MATCH) for rows in found for row in phrases.as_rows(rows[[*MATCH]])}
+    chosen = {values_of(row, MATCH) for rows in found for row in as_rows(rows[[*MATCH]])}
     if not chosen:
         raise UsageError(f"no row matches --where {condition!r}, so nothing is compared")
     return [_kept(side, [key in chosen for key in _keys(side)]) for side in sides]
@@ -215,8 +215,8 @@ def _place(pair: Pair) -> tuple[object, ...]:
 
 def group_by_row(processes: pd.DataFrame) -> dict[tuple[object, ...], list[Row]]:
     """Groups the processes by row: by their values in the columns MATCH."""
-    rows = phrases.as_rows(processes.sort_values("replicate", kind="stable"))
-    return phrases.grouped((values_of(row, MATCH), row) for row in rows)
+    rows = as_rows(processes.sort_values("replicate", kind="stable"))
+    return grouped((values_of(row, MATCH), row) for row in rows)
 
 
 def distinguish(rows: Sequence[Row]) -> list[Row]:

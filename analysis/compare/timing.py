@@ -14,9 +14,10 @@ from modescope.analysis.changes import LEAST_PROCESSES, LogChange, LogTimes
 from modescope.analysis.compare import verdicts
 from modescope.analysis.compare.sides import Pair
 from modescope.analysis.compare.verdicts import Margins, TimingVerdict
-from modescope.analysis.format import numbers, phrases
-from modescope.analysis.format.phrases import Row
-from modescope.analysis.rows import value_of
+from modescope.analysis.format import numbers
+from modescope.analysis.rows import predicates
+from modescope.analysis.rows.type import Row
+from modescope.analysis.rows.values import grouped, value_of
 from modescope.bench.stats.estimates import Estimate
 
 LEAST_WITHOUT_BASELINE = 5
@@ -94,7 +95,7 @@ def timings(pairs: Sequence[Pair], margins: Margins) -> tuple[list[Timing], list
     """Returns the Timing of each pair, in order, and the change of each eager baseline."""
     times = [_times(pair) for pair in pairs]
     known = [one for one in times if isinstance(one, _Times)]
-    groups = phrases.grouped((one.pair.group, one) for one in known)
+    groups = grouped((one.pair.group, one) for one in known)
     eager = {group: _eager(members) for group, members in groups.items()}
     broken = {group for group, members in groups.items() if _is_broken(members, margins)}
     rows = [
@@ -146,7 +147,7 @@ def _times(pair: Pair) -> _Times | str:
 
 def _counts(row: Row) -> bool:
     timed = row["status"] == "ok" and row["in_effect"] is True and row["_latency"] is not None
-    return timed and not phrases.is_smoke(row)
+    return timed and not predicates.is_smoke(row)
 
 
 def _why_not(rows: Sequence[Row]) -> str:
@@ -155,7 +156,7 @@ def _why_not(rows: Sequence[Row]) -> str:
     row = next((row for row in rows if row["status"] == "ok"), rows[0])
     if row["status"] != "ok":
         return str(row["status"])
-    if phrases.is_smoke(row):
+    if predicates.is_smoke(row):
         return "a smoke budget has no timing"
     if row["in_effect"] is None:
         return "not known to be in effect"
@@ -197,7 +198,7 @@ def _eager_change(members: Sequence[_Times], eager: LogChange) -> EagerChange:
 
 
 def _is_broken(members: Sequence[_Times], margins: Margins) -> bool:
-    controls = [one for one, _ in _with_eager(members) if phrases.is_control(one.pair.row)]
+    controls = [one for one, _ in _with_eager(members) if predicates.is_control(one.pair.row)]
     found = [changes.change(*one.against) for one in controls if one.against]
     return any(bool(verdicts.is_broken(one, margins)) for one in found)
 

@@ -20,8 +20,9 @@ from modescope.analysis.derive.select import (
     values_of,
 )
 from modescope.analysis.format import numbers, phrases
-from modescope.analysis.format.phrases import Row
-from modescope.analysis.rows import required
+from modescope.analysis.rows import predicates
+from modescope.analysis.rows.type import Row
+from modescope.analysis.rows.values import as_rows, required
 from modescope.bench import summary
 from modescope.bench.records.cases import OPTIMIZERS, PLAIN_EAGER
 from modescope.bench.records.columns import estimate_columns
@@ -260,8 +261,8 @@ def legend(rows: Sequence[Row]) -> str:
     doubtful = [
         (row, flag)
         for row in rows
-        for flag in phrases.flags(row)
-        if flag not in phrases.flags(row, "speedup")
+        for flag in predicates.flags(row)
+        if flag not in predicates.flags(row, "speedup")
     ]
     counts = Counter(flag for _, flag in doubtful)
     if not counts:
@@ -274,8 +275,8 @@ def legend(rows: Sequence[Row]) -> str:
 
 def banner(rows: Sequence[Row]) -> str:
     """Says what disturbed over MOST_DISTURBED of measured rows and what to do; empty if nothing."""
-    measured = [row for row in rows if row["status"] == "ok" and not phrases.is_smoke(row)]
-    counts = Counter(flag for row in measured for flag in phrases.flags(row))
+    measured = [row for row in rows if row["status"] == "ok" and not predicates.is_smoke(row)]
+    counts = Counter(flag for row in measured for flag in predicates.flags(row))
     conditions = [
         one for flag, one in CONDITIONS.items() if counts[flag] > MOST_DISTURBED * len(measured)
     ]
@@ -334,7 +335,7 @@ def _contradicted(rows: pd.DataFrame) -> Iterator[Hashable]:
     """
     good = trusted(rows)
     needed = [*_SAME_KERNELS, *PLAIN_EAGER, "_device_gain", "device_s", "kernels"]
-    candidates = zip(good.index, phrases.as_rows(good[needed]), strict=True)
+    candidates = zip(good.index, as_rows(good[needed]), strict=True)
     eager = [(place, row) for place, row in candidates if _is_eager(row)]
     gated = {values_of(row, _SAME_KERNELS): (at, row) for at, row in eager if not row["graph"]}
     for place, row in eager:

@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 
 from modescope.analysis.derive.select import SAME_BASELINE, per_row
-from modescope.analysis.format import phrases
-from modescope.analysis.format.phrases import Row
+from modescope.analysis.rows import predicates
+from modescope.analysis.rows.type import Row
+from modescope.analysis.rows.values import as_rows
 from modescope.bench.stats import estimates as stats
 from modescope.bench.stats.estimates import Verdict
 from modescope.bench.stats.roofline import Floor
@@ -73,14 +74,14 @@ def break_even_calls(rows: pd.DataFrame) -> pd.Series:
     needed = ["compile_mode", "graph", "first_call_s", "baseline_first_call_s", "mode", "dtype",
               "baseline_mode", "baseline_dtype", "in_effect", "calls", "device",
               "baseline_latency_s"]  # fmt: skip
-    cases = phrases.as_rows(rows[needed])
+    cases = as_rows(rows[needed])
     more_s = per_row(rows, (extra_s(row, baseline_first_s(row)) for row in cases))
-    same = (phrases.is_control(row) or phrases.not_in_effect(row) for row in cases)
+    same = (predicates.is_control(row) or predicates.not_in_effect(row) for row in cases)
     replaces = ~per_row(rows, same, "bool")
     gain_s = (rows["latency_s"] * (rows["speedup"] - 1)).where(lambda gain: gain > 0)
     judged = rows["verdict"].notna() & (rows["verdict"] != Verdict.INCONCLUSIVE)
     gains = rows["speedup_ci_low"] > 1
-    count = per_row(rows, map(phrases.calls_of_a_step, cases))
+    count = per_row(rows, map(predicates.calls_of_a_step, cases))
     calls = (count * more_s / gain_s).mask(more_s == 0, 0.0).where(gains, np.inf)
     is_nothing = (rows["verdict"] == Verdict.EQUIVALENT) & (more_s == 0)
     return calls.where(judged & replaces & ~is_nothing).astype("float64")
@@ -98,7 +99,7 @@ def baseline_first_s(row: Row) -> float | None:
     of milliseconds, and whichever of the two modes uses it first has them in its first call.
     """
     first_s, call_s = row["baseline_first_call_s"], row["baseline_latency_s"]
-    if first_s is None or call_s is None or not phrases.on_cuda(row):
+    if first_s is None or call_s is None or not predicates.on_cuda(row):
         return first_s
     return min(first_s, call_s)
 
@@ -167,4 +168,4 @@ def roofline_fraction(rows: pd.DataFrame) -> pd.Series:
 
 def _floors(rows: pd.DataFrame) -> list[Floor | None]:
     needed = ["status", "least_bytes", "flops", "ceiling_bytes_per_s", "ceiling_flops_per_s"]
-    return [least_work(row) for row in phrases.as_rows(rows[needed])]
+    return [least_work(row) for row in as_rows(rows[needed])]

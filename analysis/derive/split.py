@@ -9,9 +9,9 @@ import pandas as pd
 
 from modescope.analysis.derive.formulas import Formula
 from modescope.analysis.derive.select import per_row
-from modescope.analysis.format import phrases
-from modescope.analysis.format.phrases import Row
-from modescope.analysis.rows import value_of
+from modescope.analysis.rows import predicates
+from modescope.analysis.rows.type import Row
+from modescope.analysis.rows.values import as_rows, value_of
 from modescope.bench.records.columns import estimate_columns
 
 HALF = 0.5  # of a call: on a CPU a call is bound by overhead if dispatch takes more
@@ -42,7 +42,7 @@ def overhead(row: Row) -> Overhead:
     On CUDA, host time is compared with device time, because both run in parallel. On a CPU,
     dispatch is compared with half of the call.
     """
-    return _CUDA if phrases.on_cuda(row) else _CPU
+    return _CUDA if predicates.on_cuda(row) else _CPU
 
 
 def overhead_s(row: Row) -> float | None:
@@ -117,7 +117,7 @@ def host_wait_s(rows: pd.DataFrame) -> pd.Series:
 def bound_by(rows: pd.DataFrame) -> pd.Series:
     """Returns what limits each call: `overhead`, `work`, or `undecided` if both may; else null."""
     needed = [f"{ratio}_ci_{end}" for ratio in (_CPU.ratio, _CUDA.ratio) for end in ("low", "high")]
-    return per_row(rows, map(side, phrases.as_rows(rows[["device", *needed]])), "object")
+    return per_row(rows, map(side, as_rows(rows[["device", *needed]])), "object")
 
 
 def _part_s(seconds: pd.Series) -> pd.Series:

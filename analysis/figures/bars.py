@@ -20,8 +20,9 @@ from modescope.analysis.figures import theme
 from modescope.analysis.figures.theme import FigureKind, Panel
 from modescope.analysis.format import cells, numbers, phrases, style
 from modescope.analysis.format.columns import NAMING, Column, Table, table_of
-from modescope.analysis.format.phrases import Row
-from modescope.analysis.rows import required, value_of
+from modescope.analysis.rows import predicates
+from modescope.analysis.rows.type import Row
+from modescope.analysis.rows.values import required, value_of
 from modescope.bench import summary
 
 Parts = Mapping[str, float]  # of a bar: name in the table of looks -> seconds or bytes
@@ -132,7 +133,7 @@ def _draw_overhead(section: pd.DataFrame) -> Figure | None:
         "linestyle": "none",
         "markeredgewidth": 2,
     }
-    marked = [row for row in rows if phrases.on_cuda(row) and row["work_s"] is not None]
+    marked = [row for row in rows if predicates.on_cuda(row) and row["work_s"] is not None]
     busy = [Line2D([], [], markersize=9, label="device busy", **line)] if marked else []
     parts = [[_of_call(row) for row in panel.rows] for panel in panels]
     figure, drawn = _stacked(panels, parts, _OF_CALL, rows, further=busy)
@@ -149,7 +150,7 @@ def _of_call(row: Row) -> Parts:
     A call can be split more or less finely. The finest split whose parts are all known is used,
     because a bar that lacks a part would look too short. Without one, the bar has a single part.
     """
-    splits = _ON_CUDA if phrases.on_cuda(row) else () if _exceeds_call(row) else _ON_CPU
+    splits = _ON_CUDA if predicates.on_cuda(row) else () if _exceeds_call(row) else _ON_CPU
     complete = (split for split in splits if None not in values_of(row, tuple(split.values())))
     split = next(complete, {"unsplit": "latency_paired_s"})
     return {name: value_of(row, column) for name, column in split.items()}
@@ -163,7 +164,7 @@ def _exceeds_call(row: Row) -> bool:
 
 def _split(row: Row) -> str:
     latency = numbers.duration(row["latency_paired_s"])
-    if phrases.on_cuda(row) and row["host_share"] is not None:
+    if predicates.on_cuda(row) and row["host_share"] is not None:
         host, device = (numbers.share(row[share], 1) for share in ("host_share", "device_share"))
         return f"{latency}, host {host}, device {device}"
     if row["dispatch_share"] is None or "unsplit" in _of_call(row):

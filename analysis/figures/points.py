@@ -15,8 +15,8 @@ from modescope.analysis.figures import theme
 from modescope.analysis.figures.theme import FigureKind
 from modescope.analysis.format import cells, columns, numbers, phrases, style
 from modescope.analysis.format.columns import Column, Table
-from modescope.analysis.format.phrases import Row
-from modescope.analysis.rows import required, value_of
+from modescope.analysis.rows.type import Row
+from modescope.analysis.rows.values import as_rows, required, value_of
 from modescope.bench.stats.estimates import MARGIN, Verdict, stored_ratio
 
 _ENDS = ("speedup", "speedup_ci_low", "speedup_ci_high")
@@ -85,7 +85,7 @@ def pairs(section: pd.DataFrame) -> list[Pair]:
 
     Rows whose fusion gain (time of plain eager's work ÷ time of the row's) is unknown are left out.
     """
-    every = {row["run_id"]: row for row in phrases.as_rows(trusted(section))}
+    every = {row["run_id"]: row for row in as_rows(trusted(section))}
     references = references_of(every.values())
     return [
         Pair(row, references[work_of(every[row["run_id"]])], stored_ratio(row, "fusion_gain"))

@@ -20,8 +20,9 @@ from modescope.analysis.figures.bars import MEMORY, OVERHEAD, STEP_PARTS
 from modescope.analysis.figures.points import FUSION, SPEEDUP
 from modescope.analysis.figures.sizes import FIRST_PASS, HEATMAP, SCALING
 from modescope.analysis.figures.theme import FigureKind
-from modescope.analysis.format import numbers, phrases, style
+from modescope.analysis.format import numbers, style
 from modescope.analysis.format.columns import COUNTED, Table, naming, table_of, wanted
+from modescope.analysis.rows.values import as_rows
 
 OF_SECTION = (SPEEDUP, FIRST_PASS, OVERHEAD, FUSION, MEMORY, STEP_PARTS)  # one work at one size
 OF_GRIDS = (HEATMAP,)  # one work at all sizes
@@ -74,7 +75,7 @@ def section_tables(section: pd.DataFrame) -> Iterator[Table]:
     Rows that ended ok are included even if their mode was not in effect, because their counts
     describe what ran.
     """
-    rows = phrases.as_rows(section)
+    rows = as_rows(section)
     ok = [row for row in rows if row["status"] == "ok"]
     if wanted(COUNTED, ok):
         yield table_of("Operators, generated code and allocations", ok, naming(rows), COUNTED)

@@ -21,8 +21,9 @@ from modescope.analysis.figures import theme
 from modescope.analysis.figures.theme import FigureKind, Panel
 from modescope.analysis.format import cells, numbers, phrases, style
 from modescope.analysis.format.columns import Column, Table
-from modescope.analysis.format.phrases import Row
-from modescope.analysis.rows import value_of
+from modescope.analysis.rows import predicates
+from modescope.analysis.rows.type import Row
+from modescope.analysis.rows.values import grouped, value_of
 from modescope.bench.stats.estimates import Verdict
 
 MOST_PANELS, MOST_SIZES = 4, 9  # per figure; per panel, as more leave no room for numbers
@@ -106,7 +107,7 @@ _ENDS = ("", "_ci_low", "_ci_high")
 def _draw_scaling(series: SizeSeries) -> Figure:
     """Draws latency, overhead and saved bytes over a size, a line of panels per precision."""
     lines = _ordered_lines(series)
-    precisions = list(phrases.grouped((line.rows[0]["dtype"], line) for line in lines).values())
+    precisions = list(grouped((line.rows[0]["dtype"], line) for line in lines).values())
     columns = {c: title for c, title in _titles(series).items() if _points(lines, c)}
     figure = Figure((theme.WIDTH, _HIGH * len(precisions) + 0.3))
     grid = figure.subplots(len(precisions), len(columns), squeeze=False)
@@ -304,7 +305,7 @@ def _eager(row: Row) -> str:
 
 def _per_call(row: Row) -> str:
     return numbers.duration(
-        row["latency_paired_s"] and row["latency_paired_s"] / phrases.calls_of_a_step(row)
+        row["latency_paired_s"] and row["latency_paired_s"] / predicates.calls_of_a_step(row)
     )
 
 

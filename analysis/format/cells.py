@@ -6,8 +6,10 @@ import json
 
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.numbers import UNKNOWN
-from modescope.analysis.format.phrases import Row, shown_value
-from modescope.analysis.rows import required, value_of
+from modescope.analysis.rows import predicates
+from modescope.analysis.rows.predicates import shown_value
+from modescope.analysis.rows.type import Row
+from modescope.analysis.rows.values import required, value_of
 from modescope.bench.records.columns import estimate_columns
 
 MANY_ROUNDS = 0.1
@@ -41,7 +43,7 @@ def approximate(text: str, row: Row, *doubted: str) -> str:
 
     `doubted` are values of `derive.flags.Doubted`, such as `latency`. UNKNOWN stays as it is.
     """
-    return f"~{text}" if text != UNKNOWN and phrases.flags(row, *doubted) else text
+    return f"~{text}" if text != UNKNOWN and predicates.flags(row, *doubted) else text
 
 
 def first_call(row: Row) -> str:
@@ -52,7 +54,7 @@ def first_call(row: Row) -> str:
 
 def host_of_cuda(row: Row) -> str:
     """Returns the host time of a call on CUDA; unknown on a CPU, where it equals the latency."""
-    return numbers.duration(row["host_paired_s"]) if phrases.on_cuda(row) else UNKNOWN
+    return numbers.duration(row["host_paired_s"]) if predicates.on_cuda(row) else UNKNOWN
 
 
 def share(row: Row, name: str) -> str:
@@ -121,9 +123,9 @@ def outcome(row: Row) -> str:
     """Returns the verdict, or why there is none: `faster`, `skipped`, `not in effect`."""
     if row["status"] != "ok":
         return str(row["status"])
-    if phrases.not_in_effect(row):
+    if predicates.not_in_effect(row):
         return "not in effect"
-    return row["verdict"] or ("smoke" if phrases.is_smoke(row) else UNKNOWN)
+    return row["verdict"] or ("smoke" if predicates.is_smoke(row) else UNKNOWN)
 
 
 def remarks(row: Row) -> str:
@@ -132,11 +134,11 @@ def remarks(row: Row) -> str:
     in_its_name = "fullgraph" in (row["apart"] or "")
     lost = row["replicates_not_ok"] if row["replicates"] else 0  # without any, the status says it
     texts = (
-        f"budget={row['budget']}" if phrases.is_smoke(row) else "",
+        f"budget={row['budget']}" if predicates.is_smoke(row) else "",
         phrases.checked(row),
         phrases.accepted_knowingly(row),
         phrases.baseline_accepted(row),
-        *phrases.flags(row, "speedup"),
+        *predicates.flags(row, "speedup"),
         _slow_rounds(row),
         phrases.power_limited(row),
         IN_PLACE if _reads_in_place(row) else "",

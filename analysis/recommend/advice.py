@@ -13,7 +13,6 @@ from typing import Any
 from modescope.analysis.derive.flags import Doubted
 from modescope.analysis.derive.over_fp32 import COMMON, LINKED
 from modescope.analysis.format import numbers, phrases
-from modescope.analysis.format.phrases import Row
 from modescope.analysis.recommend import types
 from modescope.analysis.recommend.types import (
     MODE,
@@ -25,7 +24,9 @@ from modescope.analysis.recommend.types import (
     low,
     name_with_remark,
 )
-from modescope.analysis.rows import value_of
+from modescope.analysis.rows import predicates
+from modescope.analysis.rows.type import Row
+from modescope.analysis.rows.values import grouped, value_of
 from modescope.bench.records.cases import canonical_json
 from modescope.bench.stats.estimates import MARGIN, Estimate, hull, is_wide
 
@@ -140,8 +141,8 @@ def fold(answers: Sequence[Recommendation]) -> tuple[Advice, ...]:
     baseline's precision.
     """
     places = len({(a.question.environment, a.question.device, a.question.threads) for a in answers})
-    by_contest = phrases.grouped((_contest(a.question), a) for a in answers)
-    works = phrases.grouped(
+    by_contest = grouped((_contest(a.question), a) for a in answers)
+    works = grouped(
         (_work(others, part[0].question, places > 1), _precision(size, part))
         for members in by_contest.values()
         for (size, others), part in _series(members)
@@ -214,7 +215,7 @@ def _precision(size: str | None, answers: Sequence[Recommendation]) -> Precision
 
 
 def _remarks_on(size: str | None, answers: Sequence[Recommendation]) -> Iterator[str]:
-    sizes_of = phrases.grouped(
+    sizes_of = grouped(
         (remark, str(json.loads(answer.question.shape).get(size, "")))
         for answer in answers
         for remark in dict.fromkeys(remarks(answer))  # two rows may have the same remark
@@ -235,7 +236,7 @@ def _spans(size: str, answers: Sequence[Recommendation]) -> Iterator[Span]:
     def alike(placed: tuple[int, Recommendation]) -> tuple[object, ...]:
         one = placed[1]
         choice = one.choice if one.outcome == MODE else None
-        doubted = bool(phrases.unchecked(choice.row) if choice else one.baseline_unchecked)
+        doubted = bool(predicates.unchecked(choice.row) if choice else one.baseline_unchecked)
         disputed = one.disputed.run_id if one.disputed else None
         outcome = one.outcome, choice and choice.mode, one.is_disturbed
         related = one.question.baseline_dtype, one.link is None, one.within is None, one.tf32_off
@@ -336,9 +337,9 @@ def remarks(answer: Recommendation) -> Iterator[str]:
     if choice and answer.tied:
         ties = (f"{t.row.name} {numbers.ratio(t.row.speedup)} ({t.reason})" for t in answer.tied)
         yield f"As fast by the intervals: {', '.join(ties)}."
-    if choice and outcome == MODE and (why := phrases.unchecked(choice.row)):
+    if choice and outcome == MODE and (why := predicates.unchecked(choice.row)):
         yield f"The results of {choice.mode} were not checked: {why}."
-    if choice and (flags := phrases.flags(choice.row, Doubted.SPEEDUP)):
+    if choice and (flags := predicates.flags(choice.row, Doubted.SPEEDUP)):
         doubts = "; ".join(DOUBTS.get(flag, flag) for flag in flags)
         yield f"Less certain for {choice.mode}: {doubts}."
     if choice and (limited := phrases.power_limited(choice.row)):
@@ -380,7 +381,7 @@ def _certainty(answers: Sequence[Recommendation]) -> Iterator[str]:
         )
     baselines = [f"{a.question.baseline_mode} {a.question.baseline_dtype}" for a in answers]
     measured = zip(baselines, (one.floor for one in answers), strict=True)
-    floors = phrases.grouped((name, floor) for name, floor in measured if floor)
+    floors = grouped((name, floor) for name, floor in measured if floor)
     for name, known in floors.items():
         noisy = " (less than that is noise)" if any(hurdle(f) > 1 + MARGIN for f in known) else ""
         yield f"{name} against itself measures {_factors(list(dict.fromkeys(known)))}{noisy}"

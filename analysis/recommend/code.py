@@ -12,7 +12,7 @@ from textwrap import indent
 from typing import Any
 
 from modescope.analysis.format import phrases
-from modescope.analysis.format.phrases import Row
+from modescope.analysis.rows.type import Row
 from modescope.bench.records.cases import (
     IMPLEMENTATIONS,
     OPTIMIZERS,

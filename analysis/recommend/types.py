@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import cast
 
-from modescope.analysis.format import phrases
-from modescope.analysis.format.phrases import Row
 from modescope.analysis.recommend.code import code
 from modescope.analysis.recommend.constraints import Wishes
+from modescope.analysis.rows import predicates
+from modescope.analysis.rows.type import Row
 from modescope.bench.stats import estimates
 from modescope.bench.stats.estimates import MARGIN, Estimate
 
@@ -95,7 +95,7 @@ class Choice:
     @property
     def name(self) -> str:
         """The mode's name, with a remark if its results could not be checked."""
-        return name_with_remark(self.mode, phrases.unchecked(self.row))
+        return name_with_remark(self.mode, predicates.unchecked(self.row))
 
 
 @dataclass(frozen=True)

@@ -25,14 +25,15 @@ from modescope.analysis.derive.mix import mix_of
 from modescope.analysis.derive.select import FAMILY, SECTION, values_of
 from modescope.analysis.figures.registry import Picture
 from modescope.analysis.format import numbers, phrases
-from modescope.analysis.format.phrases import Row
 from modescope.analysis.recommend.advice import Advice, Precision, fold
 from modescope.analysis.recommend.constraints import Wishes
 from modescope.analysis.recommend.types import MODE, Recommendation
 from modescope.analysis.report.absences import Reason, not_measured, why_left_out
 from modescope.analysis.report.chapters import Chapter
 from modescope.analysis.report.study import Study
-from modescope.analysis.rows import required, speedup_ends
+from modescope.analysis.rows import predicates
+from modescope.analysis.rows.type import Row
+from modescope.analysis.rows.values import grouped, required, speedup_ends
 from modescope.bench.stats.estimates import Estimate, Verdict, verdict
 
 MOST_WORKS = 8  # on the first screen; the others are folded
@@ -138,7 +139,7 @@ def _block(
         return one.size if several else "", one.key, alone
 
     more = list[Reason]()
-    for (size, *_), group in phrases.grouped((key(one), one) for one in others).items():
+    for (size, *_), group in grouped((key(one), one) for one in others).items():
         lines = why if asked in group else more
         lines.append(_reason_of_group(group, asked if asked in group else None, str(size)))
     return Block(precision, [*why, *further], more)
@@ -150,7 +151,7 @@ def _why(study: Study, answers: Sequence[Recommendation], several: bool) -> Iter
     `several`: whether the `answers` are for several sizes, so that each reason names its size.
     """
     chosen = (row for one in answers if (row := _recommended(one)))
-    of_mode = phrases.grouped((phrases.mode(row), row) for row in chosen)
+    of_mode = grouped((phrases.mode(row), row) for row in chosen)
     for row in (max(members, key=_size) for members in of_mode.values()):
         found = next(iter(study.causes.get(row["run_id"], ())), None)
         size = f"{phrases.sizes(row['shape'])}: " if several else ""
@@ -199,10 +200,10 @@ def _others(study: Study, answers: Sequence[Recommendation]) -> list[_OtherMode]
         best = _recommended(answer)
         for refused in answer.refused:
             row = study.by_id[refused.run_id]
-            if phrases.why_left_out(row) is None:
+            if predicates.why_left_out(row) is None:
                 ratio = against.ratio(row, best) if best else None
                 every.append(_OtherMode(row, best, ratio, _cause(study, row, best)))
-    of_mode = phrases.grouped((phrases.mode(one.row), one) for one in every)
+    of_mode = grouped((phrases.mode(one.row), one) for one in every)
     furthest = (max(each, key=lambda one: _size(one.row)) for each in of_mode.values())
     return sorted(furthest, key=lambda one: one.times_slower)
 
@@ -281,7 +282,7 @@ def _compiles(rows: Iterable[Row]) -> Iterator[Reason]:
     """
     texts, calls = list[str](), 0
     for row in rows:
-        mix = mix_of(row) if phrases.why_left_out(row) is None and is_compiled(row) else None
+        mix = mix_of(row) if predicates.why_left_out(row) is None and is_compiled(row) else None
         if mix is None:
             continue
         seconds, calls = sum(one.seconds for one in mix.compiles), len(mix.calls)

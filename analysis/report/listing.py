@@ -22,8 +22,10 @@ from modescope.analysis.format.columns import (
     Column,
     wanted,
 )
-from modescope.analysis.format.phrases import Row
 from modescope.analysis.report.study import Study
+from modescope.analysis.rows import predicates
+from modescope.analysis.rows.type import Row
+from modescope.analysis.rows.values import grouped
 
 FIRST = (MODE, Column("verdict", cells.outcome), SPEEDUP, DTYPE)  # a phone shows the first three
 # columns that rows of one work may differ in -> prefix of the text if all rows are equal
@@ -89,7 +91,7 @@ def _shared(rows: Sequence[Row]) -> str:
 
 def sort_key(column: Column, row: Row, text: str) -> str | None:
     """The number by which a browser sorts a cell, as text; None if `text` shows no number."""
-    value = None if column.key is None else phrases.shown_value(row, column.key)
+    value = None if column.key is None else predicates.shown_value(row, column.key)
     if value is None or text == numbers.UNKNOWN:
         return None
     return "1e308" if math.isinf(value) else f"{value:.7g}"
@@ -97,16 +99,14 @@ def sort_key(column: Column, row: Row, text: str) -> str | None:
 
 def flagged(study: Study) -> list[tuple[str, str, list[Row]]]:
     """Returns the name, the meaning and the rows of each raised flag, in the order of FLAGS."""
-    raised = phrases.grouped(
-        (flag, row) for row in study.by_id.values() for flag in phrases.flags(row)
-    )
+    raised = grouped((flag, row) for row in study.by_id.values() for flag in predicates.flags(row))
     return [(flag, one.meaning, raised[flag]) for flag, one in FLAGS.items() if flag in raised]
 
 
 def left_out(study: Study) -> dict[str, list[Row]]:
     """Groups the rows that do not count by the reason; errors come first."""
-    reasons = phrases.grouped(
-        (why, row) for row in study.by_id.values() if (why := phrases.why_left_out(row))
+    reasons = grouped(
+        (why, row) for row in study.by_id.values() if (why := predicates.why_left_out(row))
     )
     return dict(sorted(reasons.items(), key=lambda item: _ORDER.index(item[1][0]["status"])))
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from modescope.analysis import table
-from modescope.analysis.derive.registry import derived
+from modescope.analysis.metrics import derived
 from modescope.analysis.recommend.decide import recommend
 from modescope.bench.records.results import Record
 from modescope.bench.sweep.fingerprint import environment_id

@@ -7,10 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from modescope.analysis.derive.registry import derived
-from modescope.analysis.format import phrases
-from modescope.analysis.format.phrases import Row
-from modescope.analysis.rows import value_of
+from modescope.analysis.metrics import derived
+from modescope.analysis.rows.type import Row
+from modescope.analysis.rows.values import as_rows, grouped, value_of
 from modescope.bench.records.results import Record
 from tests.helpers.studies import save
 
@@ -23,9 +22,7 @@ def studies_of(folder: Path, studies: Iterable[Iterable[Record]]) -> list[list[R
     """
     numbered = list(enumerate(studies))
     rows = derived(save((_apart(one, n) for n, study in numbered for one in study), folder))
-    groups = phrases.grouped(
-        (row["environment_id"].partition("#")[0], row) for row in phrases.as_rows(rows)
-    )
+    groups = grouped((row["environment_id"].partition("#")[0], row) for row in as_rows(rows))
     return [groups[str(number)] for number, _ in numbered]
 
 

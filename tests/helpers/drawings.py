@@ -9,8 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from modescope.analysis.derive.registry import derived
 from modescope.analysis.derive.series import SizeSeries, series
+from modescope.analysis.metrics import derived
 from modescope.bench.records.results import Record
 from tests.helpers.studies import content, save
 

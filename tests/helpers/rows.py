@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-from modescope.analysis.row_type import Row
+from modescope.analysis.rows.type import Row
 
 
 def row_with(columns: Mapping[str, Any], **others: Any) -> Row:

@@ -9,10 +9,12 @@ import pytest
 
 from modescope.analysis.causes.finding import findings
 from modescope.analysis.causes.types import Finding, Kind
-from modescope.analysis.derive.registry import derived
 from modescope.analysis.derive.select import SAME_BASELINE, values_of
 from modescope.analysis.format import phrases
-from modescope.analysis.format.phrases import Row
+from modescope.analysis.metrics import derived
+from modescope.analysis.rows import predicates
+from modescope.analysis.rows.type import Row
+from modescope.analysis.rows.values import as_rows
 from tests.helpers.paths import REFERENCE
 
 STUDIES = sorted(str(each.parent.relative_to(REFERENCE)) for each in REFERENCE.rglob("rows"))
@@ -24,11 +26,11 @@ MOST = re.compile(r"can be at most ([\d.]+)× as fast")
 
 def _advice(study: str) -> Iterator[tuple[Row, Finding, list[Row]]]:
     """Each cause of each row, with the other rows over the same baseline that count."""
-    rows = phrases.as_rows(derived(str(REFERENCE / study)))
+    rows = as_rows(derived(str(REFERENCE / study)))
     for row, found in zip(rows, findings(rows), strict=True):
         work = values_of(row, SAME_BASELINE)
         same = [one for one in rows if values_of(one, SAME_BASELINE) == work
-                and one is not row and phrases.why_left_out(one) is None]  # fmt: skip
+                and one is not row and predicates.why_left_out(one) is None]  # fmt: skip
         for each in found:
             yield row, each, same
 

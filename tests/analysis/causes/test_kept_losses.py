@@ -9,9 +9,10 @@ import pytest
 
 from modescope.analysis.causes.finding import CAUSES, findings
 from modescope.analysis.causes.types import EXPLAINING, Finding, Kind
-from modescope.analysis.derive.registry import derived
 from modescope.analysis.format import phrases
-from modescope.analysis.format.phrases import Row
+from modescope.analysis.metrics import derived
+from modescope.analysis.rows.type import Row
+from modescope.analysis.rows.values import as_rows
 from tests.helpers.paths import REFERENCE
 
 STUDIES = sorted(str(each.parent.relative_to(REFERENCE)) for each in REFERENCE.rglob("rows"))
@@ -20,7 +21,7 @@ STUDIES = sorted(str(each.parent.relative_to(REFERENCE)) for each in REFERENCE.r
 @cache
 def explained(study: str) -> list[tuple[Row, tuple[Finding, ...]]]:
     """Each row of a kept study with its causes."""
-    rows = phrases.as_rows(derived(str(REFERENCE / study)))
+    rows = as_rows(derived(str(REFERENCE / study)))
     return list(zip(rows, findings(rows), strict=True))
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from modescope.analysis.compare import exact
 from modescope.analysis.compare.exact import ChangeKind, ExactChange
-from modescope.analysis.format.phrases import Row
+from modescope.analysis.rows.type import Row
 from tests.helpers.rows import row_with
 
 ROW: dict[str, Any] = {

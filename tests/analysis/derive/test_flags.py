@@ -21,9 +21,9 @@ from modescope.analysis.derive.flags import (
     legend,
 )
 from modescope.analysis.derive.profile import DOUBTS
-from modescope.analysis.derive.registry import derived
 from modescope.analysis.format import cells
-from modescope.analysis.format.phrases import Row
+from modescope.analysis.metrics import derived
+from modescope.analysis.rows.type import Row
 from modescope.bench.case.profiler.profile import CHECKS
 from modescope.bench.records.columns import estimate_columns
 from modescope.bench.records.results import Record

@@ -10,12 +10,12 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
-from modescope.analysis.derive.registry import derived
 from modescope.analysis.derive.select import FAMILY, SECTION, split_table
 from modescope.analysis.derive.series import grids, series
 from modescope.analysis.figures import theme
 from modescope.analysis.figures.registry import OF_GRIDS, OF_SECTION, OF_SERIES, pictures
 from modescope.analysis.format import style
+from modescope.analysis.metrics import derived
 from tests.helpers.pass_columns import cpu_passes
 from tests.helpers.studies import batch_series, save
 

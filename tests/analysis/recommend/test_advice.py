@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from modescope.analysis.derive.registry import derived
+from modescope.analysis.metrics import derived
 from modescope.analysis.recommend.advice import Advice, fold
 from modescope.analysis.recommend.constraints import Wishes
 from modescope.analysis.recommend.decide import recommend

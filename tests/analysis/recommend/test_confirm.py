@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from modescope.analysis.derive.registry import derived
 from modescope.analysis.format import numbers
+from modescope.analysis.metrics import derived
 from modescope.analysis.recommend import types
 from modescope.analysis.recommend.advice import fold
 from modescope.analysis.recommend.decide import recommend, unconfirmed

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from modescope.analysis.derive.registry import derived
+from modescope.analysis.metrics import derived
 from modescope.analysis.recommend.advice import clause, remarks
 from modescope.analysis.recommend.constraints import ANYTHING, Wishes
 from modescope.analysis.recommend.decide import recommend

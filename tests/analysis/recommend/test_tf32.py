@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from modescope.analysis.derive.registry import derived
+from modescope.analysis.metrics import derived
 from modescope.analysis.recommend import types
 from modescope.analysis.recommend.advice import TF32_OFF, Advice, fold
 from modescope.analysis.recommend.decide import recommend

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from modescope.analysis.causes import finding
-from modescope.analysis.derive.registry import derived
 from modescope.analysis.derive.select import ordered
+from modescope.analysis.metrics import derived
 from modescope.analysis.recommend.decide import recommend
 from modescope.analysis.report import first_screen, report, study
 from modescope.analysis.report.chapters import chapters
