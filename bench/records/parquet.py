@@ -96,7 +96,7 @@ SUMMARY_DOCS = {
     "profiled_share": "work of a call by the profiler ÷ work by the clocks",
     "busy_share": "device_busy_s ÷ latency_s; null on a CPU",
 }
-"""Data dictionary entries of the SUMMARY columns that are not in `analysis.derive.registry`."""
+"""Data dictionary entries of the SUMMARY columns that are not in `analysis.metrics`."""
 
 
 _TYPES: dict[Any, pa.DataType] = {
