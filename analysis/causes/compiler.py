@@ -19,6 +19,7 @@ from modescope.analysis.derive.mix import mix_of
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.rows import predicates
 from modescope.analysis.rows.type import Row
+from modescope.bench.records.caches import CACHES
 
 LEAST_PADDING = 1.05
 LEAST_FALLBACKS = 0.1  # of a call: operators that Inductor leaves to eager are named above it
@@ -166,7 +167,8 @@ def _phases(row: Row) -> str:
 
 def _caches(context: Context) -> str:
     for other in context.caches:
-        lacked = other["compile_cache"] == "warm" and other["compiler_cache_misses"]
+        compiles = CACHES[other["compile_cache"]].compiles
+        lacked = not compiles and other["compiler_cache_misses"]
         if other["first_call_s"] is not None and not lacked:
             first = numbers.duration(other["first_call_s"])
             return f"; with a {other['compile_cache']} compiler cache {first}"

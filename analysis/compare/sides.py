@@ -17,6 +17,7 @@ from modescope.analysis.load import Folder
 from modescope.analysis.metrics import derive
 from modescope.analysis.rows.type import Row
 from modescope.analysis.rows.values import as_rows, grouped, value_of
+from modescope.bench.records.caches import CACHES
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.results import REVISION
 
@@ -57,8 +58,8 @@ class Pair:
     @property
     def name(self) -> str:
         """The row's mode and precision: `compile fp32`, or `compile fp32, warm cache`."""
-        cache = "" if self.row["compile_cache"] == "cold" else ", warm cache"
-        return f"{phrases.variant(self.row)}{cache}"
+        cache = CACHES[self.row["compile_cache"]].label
+        return ", ".join(filter(None, (phrases.variant(self.row), cache)))
 
     @property
     def work(self) -> str:

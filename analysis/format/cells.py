@@ -10,6 +10,7 @@ from modescope.analysis.rows import predicates
 from modescope.analysis.rows.predicates import shown_value
 from modescope.analysis.rows.type import Row
 from modescope.analysis.rows.values import required, value_of
+from modescope.bench.records.caches import CACHES
 from modescope.bench.records.columns import estimate_columns
 
 MANY_ROUNDS = 0.1
@@ -47,9 +48,9 @@ def approximate(text: str, row: Row, *doubted: str) -> str:
 
 
 def first_call(row: Row) -> str:
-    """Returns the time of the first call, `7.20 s`, with a note if the compiler cache was warm."""
-    text = numbers.duration(row["first_call_s"])
-    return text if text == UNKNOWN or row["compile_cache"] == "cold" else f"{text} (warm cache)"
+    """Returns the time of the first call, `7.20 s`, and a label: `7.20 s (warm cache)`."""
+    text, label = numbers.duration(row["first_call_s"]), CACHES[row["compile_cache"]].label
+    return f"{text} ({label})" if label and text != UNKNOWN else text
 
 
 def host_of_cuda(row: Row) -> str:

@@ -27,6 +27,7 @@ from modescope.analysis.recommend.types import (
 from modescope.analysis.rows import predicates
 from modescope.analysis.rows.type import Row
 from modescope.analysis.rows.values import grouped, value_of
+from modescope.bench.records.caches import CACHES
 from modescope.bench.records.cases import canonical_json
 from modescope.bench.stats.estimates import MARGIN, Estimate, hull, is_wide
 
@@ -172,8 +173,9 @@ def _preference(precision: Precision) -> tuple[bool, bool, float, bool]:
     is_none = all(one.outcome == types.NOTHING for one in answers)
     gains = [_gain_over_common_baseline(one) for one in _modes(answers)]
     question = answers[0].question
-    is_warm, is_other = question.compile_cache != "cold", question.dtype != question.baseline_dtype
-    return is_none, is_warm, -max(gains, default=1.0), is_other
+    is_told = bool(CACHES[question.compile_cache].label)
+    is_other = question.dtype != question.baseline_dtype
+    return is_none, is_told, -max(gains, default=1.0), is_other
 
 
 def _gain_over_common_baseline(one: Choice) -> float:
@@ -206,7 +208,8 @@ def _series(
 
 def _precision(size: str | None, answers: Sequence[Recommendation]) -> Precision:
     question = answers[0].question
-    cache = "" if question.compile_cache == "cold" else f", {question.compile_cache} compiler cache"
+    is_told = CACHES[question.compile_cache].label
+    cache = f", {question.compile_cache} compiler cache" if is_told else ""
     if size is None:
         spans = [Span("", (answer,), clause([answer])) for answer in answers]
     else:
