@@ -12,9 +12,9 @@ import pytest
 
 from modescope.analysis.format import cells, phrases
 from modescope.analysis.metrics import derived
-from modescope.analysis.recommend.advice import remarks
 from modescope.analysis.recommend.decide import recommend
 from modescope.analysis.recommend.types import MODE
+from modescope.analysis.recommend.wording import remarks
 from modescope.analysis.rows import predicates
 from modescope.analysis.rows.type import Row
 from modescope.analysis.rows.values import as_rows

@@ -11,10 +11,10 @@ import pandas as pd
 import pytest
 
 from modescope.analysis.metrics import derived
-from modescope.analysis.recommend.advice import clause, remarks
 from modescope.analysis.recommend.constraints import ANYTHING, Wishes
 from modescope.analysis.recommend.decide import recommend
 from modescope.analysis.recommend.types import Recommendation
+from modescope.analysis.recommend.wording import clause, remarks
 from modescope.bench.records.results import Record
 from tests.helpers.drawings import rows_of
 from tests.helpers.recommendations import CALL_S, MIB, control, needs

@@ -9,9 +9,10 @@ import pytest
 
 from modescope.analysis.metrics import derived
 from modescope.analysis.recommend import types
-from modescope.analysis.recommend.advice import TF32_OFF, Advice, fold
+from modescope.analysis.recommend.advice import Advice, fold
 from modescope.analysis.recommend.decide import recommend
 from modescope.analysis.recommend.types import Recommendation
+from modescope.analysis.recommend.wording import TF32_OFF
 from modescope.bench.records.results import Record
 from tests.helpers.recommendations import control
 from tests.helpers.studies import record, save
