@@ -30,7 +30,7 @@ _FREEDOMS = (*range(1, 61), 80, 120, 240, 1000)
 
 
 @dataclass(frozen=True)
-class Change:
+class LogChange:
     """A change of the logarithm of a time from old to new, such as 0.02 for 2 % longer.
 
     `value`, its standard error `error` and its degrees of freedom `freedom` are arrays of one
@@ -68,12 +68,12 @@ class LogTimes:
         return int(self.values.shape[-1])
 
 
-def change(old: LogTimes, new: LogTimes) -> Change:
+def change(old: LogTimes, new: LogTimes) -> LogChange:
     """Returns the change of the mean from `old` to `new`, with Welch's interval over processes."""
     return mean_change([old], [new])
 
 
-def mean_change(old: Sequence[LogTimes], new: Sequence[LogTimes]) -> Change:
+def mean_change(old: Sequence[LogTimes], new: Sequence[LogTimes]) -> LogChange:
     """Returns the mean over rows of each row's change from `old` to `new`.
 
     This is the change of what all rows share, such as their eager baseline. Every row has its own
@@ -87,15 +87,15 @@ def mean_change(old: Sequence[LogTimes], new: Sequence[LogTimes]) -> Change:
     return with_error(value, [_of_side(old), _of_side(new)])
 
 
-def total(first: Change, second: Change) -> Change:
+def total(first: LogChange, second: LogChange) -> LogChange:
     """Returns the sum of two changes whose errors are independent."""
     squares = [(one.error**2, one.freedom) for one in (first, second)]
     return with_error(first.value + second.value, squares)
 
 
-def negative(one: Change) -> Change:
+def negative(one: LogChange) -> LogChange:
     """Returns the change in the opposite direction, from new to old."""
-    return Change(-one.value, one.error, one.freedom)
+    return LogChange(-one.value, one.error, one.freedom)
 
 
 def _of_side(rows: Sequence[LogTimes]) -> tuple[Numbers, Numbers]:
@@ -112,8 +112,8 @@ def _of_side(rows: Sequence[LogTimes]) -> tuple[Numbers, Numbers]:
     return variance, np.full_like(variance, freedom)
 
 
-def with_error(value: Numbers, parts: Sequence[tuple[Numbers, Numbers]]) -> Change:
-    """Returns a Change of `value` whose error combines independent terms (Welch, Satterthwaite).
+def with_error(value: Numbers, parts: Sequence[tuple[Numbers, Numbers]]) -> LogChange:
+    """Returns a LogChange of `value` whose error combines independent terms (Welch, Satterthwaite).
 
     `parts` has the variance and the degrees of freedom of each term.
     """
@@ -122,7 +122,7 @@ def with_error(value: Numbers, parts: Sequence[tuple[Numbers, Numbers]]) -> Chan
     least = sum(freedom for _, freedom in parts)
     with np.errstate(divide="ignore", invalid="ignore"):
         freedom = np.where(variance > 0, variance**2 / weights, least)
-    return Change(value, np.sqrt(variance), freedom)
+    return LogChange(value, np.sqrt(variance), freedom)
 
 
 def quantile(freedom: Numbers, alpha: float = ALPHA) -> Numbers:

@@ -24,7 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def rewrite(
     parser: cli.Parser,
     arguments: Sequence[str] | None,
-    change: rows.Change | None = None,
+    change: rows.TableChange | None = None,
     done_to_rows: str = "joined",
 ) -> int:
     """Joins the row files of the study that `arguments` name, and returns the exit status.

@@ -1,6 +1,6 @@
 """Writes what follows from the declared columns: `python -m analysis.dictionary`.
 
-These are the data dictionary (results/README.md) and the type of a row (analysis/row_type.py).
+These are the data dictionary (results/README.md) and the type of a row (analysis/rows/type.py).
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from markupsafe import Markup
 
 from modescope.analysis.causes.finding import CAUSES
 from modescope.analysis.derive import against, select
-from modescope.analysis.derive.registry import ESTIMATE, METRICS
 from modescope.analysis.derive.select import ADDED
 from modescope.analysis.load import SHOWN
+from modescope.analysis.metrics import ESTIMATE, METRICS
 from modescope.bench.records.parquet import CORE
 from modescope.bench.records.paths import ROOT
 from modescope.bench.records.results import SCHEMA_VERSION, Record, columns_of
@@ -26,7 +26,7 @@ from modescope.bench.records.summary_columns import ESTIMATES, SUMMARY_DOCS, VAL
 from modescope.bench.text import markdown_engine, prose
 
 PATH = ROOT / "results" / "README.md"
-TYPE_PATH = ROOT / "analysis" / "row_type.py"
+TYPE_PATH = ROOT / "analysis" / "rows" / "type.py"
 
 _ARROWS = {"lower": " ↓", "higher": " ↑", "neither": ""}
 

@@ -1,7 +1,7 @@
 """Estimates in a table, which holds each as one column of Estimate or None, and in its rows.
 
 Three columns, of values, low ends and high ends, are only in files and in what is exported
-(`derive.registry.flat`).
+(`metrics.flat`).
 """
 
 from __future__ import annotations

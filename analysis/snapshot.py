@@ -8,9 +8,9 @@ from functools import cached_property
 
 import pandas as pd
 
-from modescope.analysis.derive.registry import derive
 from modescope.analysis.derive.select import latest
 from modescope.analysis.load import Runs
+from modescope.analysis.metrics import derive
 from modescope.analysis.recommend.decide import recommend
 from modescope.analysis.recommend.types import Recommendation
 
@@ -32,7 +32,7 @@ class Snapshot:
 
     @cached_property
     def rows(self) -> pd.DataFrame:
-        """One row per case and environment, with every metric (`registry.derive`)."""
+        """One row per case and environment, with every metric (`metrics.derive`)."""
         return derive(self.processes)
 
     @cached_property

@@ -20,7 +20,6 @@ from modescope.analysis.derive.against import (
     in_place_of_the_baseline,
 )
 from modescope.analysis.derive.flags import banner, legend
-from modescope.analysis.derive.registry import CONTRACT, DERIVED, derive, exported, flat
 from modescope.analysis.derive.select import (
     ADDED,
     SECTION,
@@ -32,13 +31,17 @@ from modescope.analysis.derive.select import (
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.cells import graph_breaks
 from modescope.analysis.format.columns import AGAINST, Column, distinguishing, measured
-from modescope.analysis.format.phrases import WIDTH, Row, indented_paragraph, paragraph
+from modescope.analysis.format.phrases import WIDTH, indented_paragraph, paragraph
 from modescope.analysis.load import Folder, read
+from modescope.analysis.metrics import CONTRACT, DERIVED, derive, exported, flat
 from modescope.analysis.recommend import constraints
 from modescope.analysis.recommend.advice import Advice, fold
 from modescope.analysis.recommend.constraints import ANYTHING, Wishes
 from modescope.analysis.recommend.decide import recommend
 from modescope.analysis.recommend.types import Recommendation
+from modescope.analysis.rows import predicates
+from modescope.analysis.rows.type import Row
+from modescope.analysis.rows.values import as_rows, grouped
 from modescope.bench.records.parquet import SCHEMA
 from modescope.bench.records.paths import program
 
@@ -60,7 +63,7 @@ def table_lines(frame: pd.DataFrame) -> list[str]:
 
     `frame` has derived rows. A section is a model at one size, in one phase.
     """
-    blocks = split_rows(phrases.as_rows(ordered(frame)), SECTION)
+    blocks = split_rows(as_rows(ordered(frame)), SECTION)
     every = [row for block in blocks for row in block]
     marks = _marks(every)
     shared = len({phrases.baseline(row) for row in every}) == 1
@@ -119,7 +122,7 @@ def _with_reason(row: Row, line: str, alone: bool) -> list[str]:
     if row["status"] == "ok":
         return [line]
     room = max(WIDTH - len(line) - len(_GAP), 20)
-    reason = phrases.status_and_reason(row)
+    reason = predicates.status_and_reason(row)
     if len(reason) <= room:
         return [f"{line}{_GAP}{reason}"]
     if row["status"] == "skipped" and not alone:
@@ -147,8 +150,8 @@ def _mark(row: Row, marks: dict[str, str]) -> str:
 
 def _note(row: Row) -> str:
     why = row["in_effect_note"] or "no reason was recorded"
-    notes = [f"not in effect: {why}"] if phrases.not_in_effect(row) else []
-    notes += [f"not checked: {reason}"] if (reason := phrases.unchecked(row)) else []
+    notes = [f"not in effect: {why}"] if predicates.not_in_effect(row) else []
+    notes += [f"not checked: {reason}"] if (reason := predicates.unchecked(row)) else []
     notes += phrases.model_remarks(row)
     return "; ".join(filter(None, (*notes, graph_breaks(row))))
 
@@ -177,7 +180,7 @@ def use(answers: Sequence[Recommendation]) -> str:
 
 def _programs(works: Iterable[Advice]) -> Iterator[str]:
     """Yields the code of each recommended mode once; code beyond MOST_CODE lines is counted."""
-    every = phrases.grouped(
+    every = grouped(
         (code, name)
         for one in works
         for precision in one.precisions
@@ -200,7 +203,7 @@ def _programs(works: Iterable[Advice]) -> Iterator[str]:
 
 def why(rows: pd.DataFrame, folder: Folder) -> str:
     """Returns the MOST_CAUSES main causes of speedups as text; empty if there are none."""
-    every = phrases.as_rows(rows)
+    every = as_rows(rows)
     several = len({phrases.work(row) for row in every}) > 1
     lines = []
     for row in most_important(every, MOST_CAUSES):
@@ -230,7 +233,7 @@ def against_mode(rows: pd.DataFrame, wanted: str) -> str:
     if shown["against_processes"].notna().any():
         notes += paragraph(_how_compared(shown, wanted))
     if len(left_out):
-        works = dict.fromkeys(map(phrases.work, phrases.as_rows(left_out)))
+        works = dict.fromkeys(map(phrases.work, as_rows(left_out)))
         count = numbers.counted(len(left_out), "row that has", "rows that have")
         notes += paragraph(
             f"not shown: {count} no {wanted} of the same work and baseline to be compared with "
@@ -281,10 +284,10 @@ def not_shown(runs: pd.DataFrame, rows: pd.DataFrame) -> list[str]:
     wrong = runs[~runs["status"].isin(["ok", "skipped"]) & ~runs["run_id"].isin(rows["run_id"])]
     return [
         line
-        for run in phrases.as_rows(wrong)
+        for run in as_rows(wrong)
         for line in paragraph(
             f"{run['mode']} {run['dtype']}, {phrases.work(run)}, seed {run['seed']}, replicate "
-            f"{run['replicate']}: {phrases.status_and_reason(run)}"
+            f"{run['replicate']}: {predicates.status_and_reason(run)}"
         )
     ]
 

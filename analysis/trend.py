@@ -18,15 +18,15 @@ from itertools import pairwise
 import numpy as np
 
 from modescope.analysis import changes, cli, where
-from modescope.analysis.changes import Change, LogTimes, Numbers
+from modescope.analysis.changes import LogChange, LogTimes, Numbers
 from modescope.analysis.compare import differences, exporters, sides
-from modescope.analysis.compare.sides import Pair, Side
+from modescope.analysis.compare.sides import Pair, StudySide
 from modescope.analysis.compare.timing import against_eager
 from modescope.analysis.format import numbers
 from modescope.analysis.format.phrases import indented_paragraph, paragraph
 from modescope.analysis.load import located
 from modescope.bench.records.errors import UsageError
-from modescope.bench.stats.estimates import Estimate, student_quantile
+from modescope.bench.stats.estimates import Estimate, Verdict, student_quantile
 
 LEAST = 2
 """The least number of sets before and after a step, so that one unusual set is no step."""
@@ -72,7 +72,7 @@ class Splits:
     """
 
     before: Numbers  # sets before it
-    change: Change
+    change: LogChange
     strength: Numbers  # the size of the change in standard errors
 
 
@@ -98,7 +98,7 @@ def best_split(series: Numbers, floor: float = 0.0) -> Splits:
     value, error, strength = (
         np.take_along_axis(array, best, -1)[..., 0] for array in (values, errors, strengths)
     )
-    change = Change(value, error, np.full_like(value, count - 2))
+    change = LogChange(value, error, np.full_like(value, count - 2))
     return Splits(best[..., 0] + float(LEAST), change, strength)
 
 
@@ -114,7 +114,7 @@ def threshold(count: int, rows: int) -> float:
     return student_quantile(count - 2, ALPHA / (splits * rows))
 
 
-def histories(sets: Sequence[Side]) -> Iterator[History]:
+def histories(sets: Sequence[StudySide]) -> Iterator[History]:
     """Yields the History of each row that was timed, in the order in which the rows first appear.
 
     `sets` are the studies, in the order of the code that they measured.
@@ -152,7 +152,7 @@ def step(history: History, rows: int, margin: float) -> Step | None:
 
 
 def text(
-    sets: Sequence[Side], names: Sequence[str], margin: float, allowed: Collection[str]
+    sets: Sequence[StudySide], names: Sequence[str], margin: float, allowed: Collection[str]
 ) -> str:
     """Returns the report: a sentence, a line per row with a step, and what differs at each step.
 
@@ -173,7 +173,7 @@ def text(
         )
     found = [step(history, len(long), changes.log_margin(margin)) for history in long]
     steps = sorted(filter(None, found), key=lambda step: -abs(step.change.value))
-    kinds = Counter("slower" if step.change.value > 0 else "faster" for step in steps)
+    kinds = Counter(Verdict.SLOWER if step.change.value > 0 else Verdict.FASTER for step in steps)
     counts = ", ".join(f"{number} {kind}" for kind, number in kinds.most_common())
     of = f"{numbers.counted(len(long), 'row', 'rows')} over {len(sets)} sets"
     sentence = f"Steps in {len(steps)} of {of}: {counts}"

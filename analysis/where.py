@@ -13,7 +13,7 @@ from difflib import get_close_matches
 import pandas as pd
 import pyarrow as pa
 
-from modescope.analysis.derive.registry import flat
+from modescope.analysis.metrics import flat
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.parquet import SCHEMA
 

@@ -14,16 +14,19 @@ from modescope.analysis import cli, where
 from modescope.analysis.causes import finding
 from modescope.analysis.causes.outcome import lead, undecided
 from modescope.analysis.causes.types import Finding
-from modescope.analysis.derive.registry import derive
 from modescope.analysis.derive.select import SECTION, latest, ordered, split_rows
 from modescope.analysis.format import cells, phrases
-from modescope.analysis.format.phrases import Row, indented_paragraph
+from modescope.analysis.format.phrases import indented_paragraph
 from modescope.analysis.load import read
+from modescope.analysis.metrics import derive
+from modescope.analysis.rows import predicates
+from modescope.analysis.rows.type import Row
+from modescope.analysis.rows.values import as_rows
 
 
 def text(rows: pd.DataFrame, found: Mapping[str, tuple[Finding, ...]]) -> str:
     """Returns derived rows grouped by work, each with its causes; `found`: run_id -> causes."""
-    blocks = split_rows(phrases.as_rows(ordered(rows)), SECTION)
+    blocks = split_rows(as_rows(ordered(rows)), SECTION)
     letter = rows["environment"].nunique() > 1
     return "\n\n".join("\n".join(_block(block, letter, found)) for block in blocks)
 
@@ -40,10 +43,10 @@ def _block(
 
 def paragraphs(row: Row, causes: Sequence[Finding]) -> Iterator[str]:
     """Yields a text for each cause of a row, or one text that says why there is none."""
-    if not causes and (why := phrases.why_left_out(row)):
+    if not causes and (why := predicates.why_left_out(row)):
         yield why
     elif not causes:
-        yield lead(row) if phrases.is_control(row) else f"{lead(row)}: {undecided(row)}."
+        yield lead(row) if predicates.is_control(row) else f"{lead(row)}: {undecided(row)}."
     else:
         yield f"[{causes[0].code}] {causes[0].text}"
         yield from (f"[{one.code}] {finding.standalone_text(one)}" for one in causes[1:])

@@ -17,7 +17,15 @@ from modescope.bench.records.columns import Contention, WorkCounts
 from modescope.bench.records.results import StoredRow
 from modescope.bench.records.summary_columns import ESTIMATES, NUMBERS, SUMMARY, VALUES
 from modescope.bench.stats import diagnostics, estimates
-from modescope.bench.stats.estimates import ONE, Estimate, difference, ends, product, quotient
+from modescope.bench.stats.estimates import (
+    ONE,
+    Estimate,
+    Verdict,
+    difference,
+    ends,
+    product,
+    quotient,
+)
 from modescope.bench.stats.roofline import Ceilings, Floor, floor
 
 VERSION = 3
@@ -158,14 +166,14 @@ def pool_free_bytes(row: StoredRow) -> float | None:
     return None if None in (pool, live) else float(pool - live)
 
 
-def _verdict(row: StoredRow, found: Found) -> str | None:
+def _verdict(row: StoredRow, found: Found) -> Verdict | None:
     verdict, typical, best = (
         estimates.verdict(found["speedup"]), found["pace_typical"], found["pace_fastest"],
     )  # fmt: skip
     if verdict is None or not on_cuda(row) or typical is None or best is None:
         return verdict
     is_slow = typical.value > diagnostics.SLOW_PACE * best.value
-    return "inconclusive" if is_slow else verdict  # a slow host changes the ratio
+    return Verdict.INCONCLUSIVE if is_slow else verdict  # a slow host changes the ratio
 
 
 def _peak_bytes(row: StoredRow) -> int | None:

@@ -13,11 +13,13 @@ import re
 
 from modescope.analysis.causes import evidence, remedies
 from modescope.analysis.causes.outcome import is_compared, is_compiled, long_first_call
-from modescope.analysis.causes.types import COST, HINT, LOSS, PART, Cause, Context, Evidence
+from modescope.analysis.causes.types import Cause, Context, Evidence, Kind
 from modescope.analysis.derive import profile
 from modescope.analysis.derive.mix import mix_of
 from modescope.analysis.format import numbers, phrases
-from modescope.analysis.format.phrases import Row
+from modescope.analysis.rows import predicates
+from modescope.analysis.rows.type import Row
+from modescope.bench.records.caches import CACHES
 
 LEAST_PADDING = 1.05
 LEAST_FALLBACKS = 0.1  # of a call: operators that Inductor leaves to eager are named above it
@@ -38,13 +40,13 @@ def eager_fallback(context: Context) -> Evidence | None:
     if mix is None or mix.gave_up_at is None or not mix.eager or not is_compiled(context.row):
         return None
     reasons = [one.reason for one in mix.compiles if one.reason]
-    figures = {
+    texts = {
         "at": f"{mix.gave_up_at}", "eager": f"{len(mix.eager)}", "calls": f"{len(mix.calls)}",
         "times": numbers.counted(len(mix.compiles), "compilation", "compilations"),
         "why": f": {reasons[-1]}" if reasons else "",
         "remedy": remedies.for_changes(context, reasons[-1:]),
     }  # fmt: skip
-    return Evidence(mix.eager_share, figures)
+    return Evidence(mix.eager_share, texts)
 
 
 def size_compiles(context: Context) -> Evidence | None:
@@ -55,13 +57,13 @@ def size_compiles(context: Context) -> Evidence | None:
     named = [f"{one.number}" for one in mix.compiles[:_MOST_NUMBERS]]
     more = len(mix.compiles) - len(named)
     reasons = [one.reason for one in mix.compiles if one.reason]
-    figures = {
+    texts = {
         "times": f"{len(mix.compiles)}", "calls": f"{len(mix.calls)}",
         "numbers": phrases.listed([*named, *([f"{more} more"] if more else [])]),
         "seconds": numbers.duration(sum(one.seconds for one in mix.compiles)),
         "why": f": {reasons[-1]}" if reasons else "",
     }  # fmt: skip
-    return Evidence(None, figures)
+    return Evidence(None, texts)
 
 
 def padding(context: Context) -> Evidence | None:
@@ -83,13 +85,13 @@ def recompiles(context: Context) -> Evidence | None:
         return None
     if not is_compiled(row) or not (timed or reasons):
         return None
-    figures = {
+    texts = {
         "times": numbers.counted(timed or len(reasons), "time", "times"),
         "when": " while calls were timed" if timed else "",
         "why": f": {evidence.first_and_count(reasons)}" if reasons else "",
         "remedy": remedies.for_changes(context, reasons),
     }
-    return Evidence(1.0 if timed else None, figures)
+    return Evidence(1.0 if timed else None, texts)
 
 
 def graph_breaks(context: Context) -> Evidence | None:
@@ -100,12 +102,12 @@ def graph_breaks(context: Context) -> Evidence | None:
     sites = json.loads(row["graph_break_reasons"] or "[]")
     in_eager = evidence.texts(row, "eager_functions")
     at = [f"{one['reason']}{' at ' + one['place'] if one['place'] else ''}" for one in sites]
-    figures = {
+    texts = {
         "breaks": numbers.counted(row["graph_breaks"], "graph break", "graph breaks"),
         "where": f": {evidence.first_and_count(at)}" if at else "",
         "eager": f"; in eager: {', '.join(in_eager)}" if in_eager else "",
     }
-    return Evidence(_share_of_breaks(context, bool(in_eager)), figures)
+    return Evidence(_share_of_breaks(context, bool(in_eager)), texts)
 
 
 def fallbacks(context: Context) -> Evidence | None:
@@ -116,8 +118,8 @@ def fallbacks(context: Context) -> Evidence | None:
     share = evidence.share_of_call(row, evidence.seconds(mine))
     if not mine or share is None or share < LEAST_FALLBACKS:
         return None
-    figures = {"share": numbers.share(share, 1), "names": evidence.heaviest_names(mine, row)}
-    return Evidence(share, figures)
+    texts = {"share": numbers.share(share, 1), "names": evidence.heaviest_names(mine, row)}
+    return Evidence(share, texts)
 
 
 def _share_of_breaks(context: Context, in_eager: bool) -> float | None:
@@ -130,7 +132,7 @@ def _share_of_breaks(context: Context, in_eager: bool) -> float | None:
     row = context.row
     call = profile.compiled_call(row)
     around = None if call is None else call.overhead_share
-    if not in_eager or phrases.on_cuda(row):
+    if not in_eager or predicates.on_cuda(row):
         return around
     left = [one for one in evidence.kernels(row) if not (one.is_generated or one.is_product)]
     replaceable = evidence.share_of_call(row, evidence.seconds(left)) if left else None
@@ -149,12 +151,12 @@ def first_call(context: Context) -> Evidence | None:
     row, calls = context.row, long_first_call(context.row)
     if calls is None:
         return None
-    figures = {
+    texts = {
         "what": phrases.first_step(row), "first": numbers.duration(row["first_call_s"]),
         "calls": numbers.calls(calls), "phases": _phases(row), "caches": _caches(context),
         "pays": _pays(row),
     }  # fmt: skip
-    return Evidence(None, figures)
+    return Evidence(None, texts)
 
 
 def _phases(row: Row) -> str:
@@ -165,7 +167,8 @@ def _phases(row: Row) -> str:
 
 def _caches(context: Context) -> str:
     for other in context.caches:
-        lacked = other["compile_cache"] == "warm" and other["compiler_cache_misses"]
+        compiles = CACHES[other["compile_cache"]].compiles
+        lacked = not compiles and other["compiler_cache_misses"]
         if other["first_call_s"] is not None and not lacked:
             first = numbers.duration(other["first_call_s"])
             return f"; with a {other['compile_cache']} compiler cache {first}"
@@ -192,11 +195,11 @@ def memory_of_compiling(context: Context) -> Evidence | None:
         return None
     if setup - before < LEAST_BYTES or setup < TIMES * steady:
         return None
-    figures = {
+    texts = {
         "setup": numbers.size(setup), "before": numbers.size(before),
         "steady": numbers.size(steady),
     }  # fmt: skip
-    return Evidence(None, figures)
+    return Evidence(None, texts)
 
 
 def torch_warning(context: Context) -> Evidence | None:
@@ -208,51 +211,51 @@ def torch_warning(context: Context) -> Evidence | None:
 
 CAUSES = (
     Cause(
-        PART, eager_fallback,
+        Kind.PART, eager_fallback,
         "torch gives up at call {at}, after {times}{why}; {eager} of {calls} calls of a pass run "
         "in eager since then.",
         "{remedy}",
     ),
     Cause(
-        LOSS, padding,
+        Kind.LOSS, padding,
         "padding makes its calls {times} times as large as those of the baseline.",
         "More buckets pad less; each is compiled once.",
     ),
     Cause(
-        COST, size_compiles,
+        Kind.COST, size_compiles,
         "torch compiles in {times} of the first {calls} calls ({numbers}), which take {seconds}"
         "{why}.",
         "Warm up with every size, or compile once for all (mode=compile-dynamic).",
     ),
     Cause(
-        PART, recompiles,
+        Kind.PART, recompiles,
         "torch compiled again {times}{when}{why}.",
         "{remedy}",
     ),
     Cause(
-        PART, graph_breaks,
+        Kind.PART, graph_breaks,
         "the model is compiled in pieces, with {breaks}{where}{eager}.",
         "Remove what breaks the graph; model.fullgraph=true makes each break an error.",
     ),
     Cause(
-        PART, fallbacks,
+        Kind.PART, fallbacks,
         "{share} of a call is operators that Inductor leaves to eager ({names}).",
         "Express them by operators that Inductor generates code for.",
     ),
     Cause(
-        COST, first_call,
+        Kind.COST, first_call,
         "the {what} takes {first}, as long as {calls} calls of the baseline{phases}{caches}.",
         "Time the calls after it, and keep torch's compiler cache between processes{pays}.",
     ),
     Cause(
-        COST, memory_of_compiling,
+        Kind.COST, memory_of_compiling,
         "the first call takes {setup} more memory, in eager {before}; a steady call needs "
         "{steady}.",
         "Leave room for the first call, or compile with fewer workers "
         "(TORCHINDUCTOR_COMPILE_THREADS=1).",
     ),
     Cause(
-        HINT, torch_warning,
+        Kind.HINT, torch_warning,
         "torch warned: {warning}",
     ),
 )  # fmt: skip

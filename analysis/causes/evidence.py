@@ -12,9 +12,10 @@ from typing import Any
 from modescope.analysis.causes.outcome import is_compiled
 from modescope.analysis.derive.flags import CONTENDED
 from modescope.analysis.derive.profile import DOUBTS
-from modescope.analysis.format import numbers, phrases
-from modescope.analysis.format.phrases import Row
-from modescope.analysis.rows import value_of
+from modescope.analysis.format import numbers
+from modescope.analysis.rows import predicates
+from modescope.analysis.rows.type import Row
+from modescope.analysis.rows.values import value_of
 from modescope.bench.stats.estimates import (
     ONE,
     Estimate,
@@ -82,7 +83,7 @@ def kernels(row: Row | None) -> tuple[Kernel, ...]:
     """The heaviest kernels of a row; empty without a profile that agrees with the timings."""
     if row is None or not row["heaviest_kernels"] or not row["profiled_span_s"]:
         return ()
-    if not UNRELIABLE.isdisjoint(phrases.flags(row)):
+    if not UNRELIABLE.isdisjoint(predicates.flags(row)):
         return ()
     return _parse_kernels(row["heaviest_kernels"])
 
@@ -103,7 +104,7 @@ def fewer_kernels(row: Row, before: Row) -> str:
     On a CPU Inductor puts several loops into one function, fused or not, so its kernels are called
     what they are.
     """
-    if phrases.on_cuda(row):
+    if predicates.on_cuda(row):
         return became(row, before, "kernels", "kernels")
     fewer = became(row, before, "kernels", "operators")
     return f"{fewer} operators and generated functions" if fewer else ""
@@ -162,7 +163,7 @@ def pace_ratio(row: Row, other: Row) -> float | None:
     A time of `row` divided by this ratio is comparable with a time of `other`. The ratio is 1 on
     CUDA, and None if one of the two speeds is unknown.
     """
-    if phrases.on_cuda(row):
+    if predicates.on_cuda(row):
         return 1.0  # the pace is the host's, and kernels run on the device
     one_s, other_s = row["profiled_pace_s"], other["profiled_pace_s"]
     return float(one_s / other_s) if one_s and other_s else None
@@ -207,9 +208,9 @@ def _profiled_overhead(row: Row) -> Estimate | None:
     """
     slower = row["profiler_overhead"]
     work = share_of_call(row, row["kernels_s"])
-    if work is None or slower is None or not UNRELIABLE.isdisjoint(phrases.flags(row)):
+    if work is None or slower is None or not UNRELIABLE.isdisjoint(predicates.flags(row)):
         return None
-    if CONTENDED in phrases.flags(row):
+    if CONTENDED in predicates.flags(row):
         return Estimate(1 - work, 0.0, 1 - work)
     return Estimate(1 - work, max(0.0, 1 - work * max(1.0, slower)), 1 - work)
 
@@ -228,7 +229,7 @@ def durations(*times_s: float) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Change:
+class Savings:
     """What a mode saves relative to plain eager, as shares of the baseline's call.
 
     `overhead` is saved time outside of kernels, `work` saved time in kernels. A negative share is
@@ -239,7 +240,7 @@ class Change:
     work: Estimate
 
 
-def change(row: Row, plain: Row | None) -> Change | None:
+def savings(row: Row, plain: Row | None) -> Savings | None:
     """Returns what `row` saves relative to `plain`, the row of plain eager.
 
     None if there is no such row, or if the overhead or the work of one of the two is unknown. They
@@ -251,8 +252,8 @@ def change(row: Row, plain: Row | None) -> Change | None:
     """
     if plain is None:
         return None
-    if phrases.on_cuda(row):
-        return _change_on_cuda(row, plain)
+    if predicates.on_cuda(row):
+        return _savings_on_cuda(row, plain)
     share = overhead_share(plain)
     if _is_by_profile(row):
         share = _with_profile(share, _profiled_overhead(plain))
@@ -261,29 +262,29 @@ def change(row: Row, plain: Row | None) -> Change | None:
         return None
     overhead, work = difference(before[0], after[0]), difference(before[1], after[1])
     known = overhead is not None and work is not None and None not in (overhead.low, work.low)
-    return Change(overhead, work) if known else None  # type: ignore[arg-type]
+    return Savings(overhead, work) if known else None  # type: ignore[arg-type]
 
 
-def _change_on_cuda(row: Row, plain: Row) -> Change | None:
+def _savings_on_cuda(row: Row, plain: Row) -> Savings | None:
     sides = [(_saved(each), _saved_work(each)) for each in (plain, row)]
     (saved_before, work_before), (saved, work) = sides
     whole, work = difference(saved, saved_before), difference(work, work_before)
     overhead = difference(whole, work)
     known = overhead is not None and work is not None and None not in (overhead.low, work.low)
-    return Change(overhead, work) if known else None  # type: ignore[arg-type]
+    return Savings(overhead, work) if known else None  # type: ignore[arg-type]
 
 
 def _saved(row: Row) -> Estimate | None:
     """Returns the share of its baseline's call that `row` saves."""
-    if phrases.is_control(row):
+    if predicates.is_control(row):
         return NOTHING
-    known = phrases.has_interval(row)
+    known = predicates.has_interval(row)
     return difference(ONE, quotient(ONE, row["speedup"])) if known else None
 
 
 def _saved_work(row: Row) -> Estimate | None:
     """Returns the device time that `row` saves, as a share of its baseline's call."""
-    if phrases.is_control(row):
+    if predicates.is_control(row):
         return NOTHING
     gain, device_s, whole_s = row["device_gain"], row["device_s"], row["baseline_latency_s"]
     if gain is None or device_s is None or whole_s is None:
@@ -317,7 +318,7 @@ def _parts(row: Row, share: Estimate | None) -> tuple[Estimate | None, Estimate 
     `share`: the part of the row's own call in which no kernel runs. The result is None if `share`
     or the speedup is unknown.
     """
-    if share is None or not phrases.has_interval(row):
+    if share is None or not predicates.has_interval(row):
         return None
     length = quotient(ONE, row["speedup"])
     return product(length, share), product(length, difference(ONE, share))

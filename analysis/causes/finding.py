@@ -18,29 +18,13 @@ from modescope.analysis.causes.outcome import (
     is_no_gain,
     lead,
 )
-from modescope.analysis.causes.types import (
-    COST,
-    DECISIVE,
-    EXPLAINING,
-    GAIN,
-    HINT,
-    LIMIT,
-    LOSS,
-    PART,
-    REST,
-    SETTING,
-    SMALL_GAIN,
-    Cause,
-    Context,
-    Evidence,
-    Finding,
-)
+from modescope.analysis.causes.types import EXPLAINING, Cause, Context, Evidence, Finding, Kind
 from modescope.analysis.derive import pace
 from modescope.analysis.derive.select import SAME_BASELINE, THREADED, is_plain, per_row, values_of
 from modescope.analysis.estimates import low
-from modescope.analysis.format import phrases
-from modescope.analysis.format.phrases import Row
-from modescope.analysis.rows import required
+from modescope.analysis.rows import predicates
+from modescope.analysis.rows.type import Row
+from modescope.analysis.rows.values import as_rows, grouped, required
 
 CAUSES = (
     *graphs.CAUSES,
@@ -64,15 +48,15 @@ def findings(rows: Sequence[Row]) -> list[tuple[Finding, ...]]:
     A run that did not end ok, or that had only a smoke budget, has no cause. `rows` should be the
     whole study, because rows are compared with each other.
     """
-    good = [row for row in rows if phrases.why_left_out(row) is None]
-    sections = phrases.grouped((values_of(row, SAME_BASELINE), row) for row in good)
-    threads = phrases.grouped((values_of(row, THREADED), row) for row in good)
+    good = [row for row in rows if predicates.why_left_out(row) is None]
+    sections = grouped((values_of(row, SAME_BASELINE), row) for row in good)
+    threads = grouped((values_of(row, THREADED), row) for row in good)
     return [_of_row(row, sections, threads) for row in rows]
 
 
 def findings_by_run(table: pd.DataFrame) -> dict[str, tuple[Finding, ...]]:
     """A dict from run_id to the causes of the run, for a table with all derived columns."""
-    rows = phrases.as_rows(table)
+    rows = as_rows(table)
     return {row["run_id"]: found for row, found in zip(rows, findings(rows), strict=True)}
 
 
@@ -81,7 +65,7 @@ def findings_column(table: pd.DataFrame) -> pd.Series:
 
     `table` needs all derived columns except those on causes.
     """
-    return per_row(table, findings(phrases.as_rows(table)), "object")
+    return per_row(table, findings(as_rows(table)), "object")
 
 
 def cause(rows: pd.DataFrame) -> pd.Series:
@@ -106,7 +90,7 @@ def _of_row(
     sections: Mapping[tuple[Hashable, ...], list[Row]],
     threads: Mapping[tuple[Hashable, ...], list[Row]],
 ) -> tuple[Finding, ...]:
-    if row["status"] != "ok" or phrases.is_smoke(row):
+    if row["status"] != "ok" or predicates.is_smoke(row):
         return ()
     members = sections.get(values_of(row, SAME_BASELINE), [])
     same = threads.get(values_of(row, THREADED), [])
@@ -134,34 +118,36 @@ def find_causes(context: Context, causes: Sequence[Cause] = CAUSES) -> tuple[Fin
     """
     evidence = [(entry, entry.rule(context)) for entry in causes]
     held = [(entry, each) for entry, each in evidence if each is not None]
-    shares = [(entry.code, each.share) for entry, each in held if entry.kind in (LOSS, PART)]
+    shares = [
+        (entry.code, each.share) for entry, each in held if entry.kind in (Kind.LOSS, Kind.PART)
+    ]
     explain = _parts_explain(context.row, shares)
     found = [_make_finding(context.row, entry, each, explain) for entry, each in held]
-    if phrases.not_in_effect(context.row):
-        found = [one for one in found if one.kind in (DECISIVE, HINT)]
+    if predicates.not_in_effect(context.row):
+        found = [one for one in found if one.kind in (Kind.DECISIVE, Kind.HINT)]
     return tuple(sorted(found, key=lambda one: (one.kind, -(one.share or 0.0))))
 
 
 def _make_finding(row: Row, entry: Cause, evidence: Evidence, parts_explain: bool) -> Finding:
     sentence, remedy = (
-        template.format(**evidence.figures) for template in (entry.sentence, entry.remedy)
+        template.format(**evidence.texts) for template in (entry.sentence, entry.remedy)
     )
     kind = kind_of(row, entry.kind, parts_explain)
     text = " ".join(filter(None, (f"{_before(row, kind)} {sentence}", remedy)))
     return Finding(entry.code, kind, evidence.share, sentence, remedy, text)
 
 
-def kind_of(row: Row, kind: int, parts_explain: bool) -> int:
+def kind_of(row: Row, kind: Kind, parts_explain: bool) -> Kind:
     """Returns the kind of a finding about `row` whose entry has this kind.
 
     `parts_explain`: whether the causes of the kinds LOSS and PART explain the row's speedup. A
     LIMIT explains a call that gains little, and never one that is slower than its baseline.
     """
-    if kind == LIMIT:
-        return SETTING if is_loss(row) else REST if is_gain(row) else PART
-    if kind in (LOSS, PART) and not parts_explain:
-        return REST
-    return SMALL_GAIN if kind == GAIN and is_no_gain(row) else kind
+    if kind == Kind.LIMIT:
+        return Kind.SETTING if is_loss(row) else Kind.REST if is_gain(row) else Kind.PART
+    if kind in (Kind.LOSS, Kind.PART) and not parts_explain:
+        return Kind.REST
+    return Kind.SMALL_GAIN if kind == Kind.GAIN and is_no_gain(row) else kind
 
 
 def _parts_explain(row: Row, shares: Sequence[tuple[str, float | None]]) -> bool:
@@ -180,7 +166,7 @@ def _parts_explain(row: Row, shares: Sequence[tuple[str, float | None]]) -> bool
     return overhead + others >= LEAST_OF_A_LOSS * loss
 
 
-def _before(row: Row, kind: int) -> str:
+def _before(row: Row, kind: Kind) -> str:
     """Says how `row` compares with its baseline, to stand before the sentence of a cause of `kind`.
 
     The text ends in ":" if the cause explains the speedup, else in ";". Before a COST it does not
@@ -188,7 +174,7 @@ def _before(row: Row, kind: int) -> str:
     """
     if kind in EXPLAINING:
         return f"{lead(row)}:"
-    return f"{comparison(row) if kind == COST else lead(row)};"
+    return f"{comparison(row) if kind is Kind.COST else lead(row)};"
 
 
 def _plain(row: Row, members: Sequence[Row]) -> Row | None:
@@ -220,8 +206,8 @@ def most_important(rows: Iterable[Row], count: int) -> list[Row]:
 
 
 def _importance(row: Row) -> tuple[int, float]:
-    if phrases.not_in_effect(row) or not is_compared(row):
-        return (3 if phrases.not_in_effect(row) else 4), 0.0
+    if predicates.not_in_effect(row) or not is_compared(row):
+        return (3 if predicates.not_in_effect(row) else 4), 0.0
     size = -abs(math.log(required(row["speedup"]).value))
     if is_loser(row):
         return 0, size

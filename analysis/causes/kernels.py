@@ -18,20 +18,12 @@ from modescope.analysis.causes.outcome import (
     is_slower,
 )
 from modescope.analysis.causes.overhead import LEAST
-from modescope.analysis.causes.types import (
-    DECISIVE,
-    GAIN,
-    LIMIT,
-    LOSS,
-    SETTING,
-    Cause,
-    Context,
-    Evidence,
-)
+from modescope.analysis.causes.types import Cause, Context, Evidence, Kind
 from modescope.analysis.derive import flags, pace
-from modescope.analysis.format import numbers, phrases
-from modescope.analysis.format.phrases import Row
-from modescope.analysis.rows import required
+from modescope.analysis.format import numbers
+from modescope.analysis.rows import predicates
+from modescope.analysis.rows.type import Row
+from modescope.analysis.rows.values import required
 from modescope.bench.stats.estimates import (
     Estimate,
     ends,
@@ -50,7 +42,7 @@ SLOWER = 1.1  # generated kernels ÷ those they replace, by the profile
 def subnormal_numbers(context: Context) -> Evidence | None:
     """Weights, inputs or results contain subnormal numbers, which can slow a CPU many times."""
     shares = json.loads(context.row.get("subnormal") or "{}")
-    if not shares or phrases.on_cuda(context.row):
+    if not shares or predicates.on_cuda(context.row):
         return None
     places = sorted(shares, key=lambda place: -shares[place])
     named = ", ".join(f"{place} ({numbers.share(shares[place], 1)})" for place in places[:MOST])
@@ -71,29 +63,29 @@ def unchanged_kernels(context: Context) -> Evidence | None:
         return None
     most = quotient(row["speedup"], exactly(share))
     assert most is not None
-    figures = {
+    texts = {
         "share": numbers.share(share, 1), "names": evidence.heaviest_names(left, row),
         "most": numbers.middle(most),
         "remedy": remedies.less_work(context),
     }  # fmt: skip
-    return Evidence(share, figures)
+    return Evidence(share, texts)
 
 
 def fused_kernels(context: Context) -> Evidence | None:
     """A compiled mode is faster, and its kernels take less time than plain eager's kernels."""
     row = context.row
     is_fusing = is_compiled(row) and is_same_precision(row) and row["generated_kernels"]
-    saved = evidence.change(row, context.plain) if is_fusing and is_faster(row) else None
+    saved = evidence.savings(row, context.plain) if is_fusing and is_faster(row) else None
     if saved is None or ends(saved.work)[0] < LEAST:
         return None
     share, least = evidence.claim(saved.work, row, context.plain)
     fewer = "" if context.plain is None else evidence.fewer_kernels(row, context.plain)
-    figures = {
+    texts = {
         "share": f"{least}{numbers.share(share, 1)}",
         "generated": numbers.count(row["generated_kernels"]),
         "count": f"; {fewer}" if fewer else "",
     }
-    return Evidence(share, figures)
+    return Evidence(share, texts)
 
 
 def slower_kernels(context: Context) -> Evidence | None:
@@ -103,7 +95,7 @@ def slower_kernels(context: Context) -> Evidence | None:
     """
     row, plain = context.row, context.plain
     is_fusing = is_compiled(row) and is_same_precision(row)
-    saved = evidence.change(row, plain) if is_fusing and is_slower(row) else None
+    saved = evidence.savings(row, plain) if is_fusing and is_slower(row) else None
     if saved is None or plain is None or ends(saved.work)[1] > -LEAST:
         return None
     copies = evidence.input_copies(row, plain)
@@ -113,13 +105,13 @@ def slower_kernels(context: Context) -> Evidence | None:
     if not new or slower is None or evidence.seconds(new) / slower < SLOWER * old_s:
         return None
     new_text, old_text = evidence.durations(evidence.seconds(new) / slower, old_s)
-    figures = {
+    texts = {
         "new": new_text, "old": old_text, "names": evidence.heaviest_names(new, row),
         "remedy": remedies.other_kernels(context, new),
     }  # fmt: skip
     own = product(evidence.negative(saved.work), row["speedup"])
     assert own is not None
-    return Evidence(evidence.claim(own, row, plain)[0], figures)
+    return Evidence(evidence.claim(own, row, plain)[0], texts)
 
 
 def near_floor(context: Context) -> Evidence | None:
@@ -129,7 +121,7 @@ def near_floor(context: Context) -> Evidence | None:
     of the kernels' time, even at the upper end of the interval of that time.
     """
     row = context.row
-    if not is_no_gain(row) or flags.BEATEN in phrases.flags(row) or not row["floor_s"]:
+    if not is_no_gain(row) or flags.BEATEN in predicates.flags(row) or not row["floor_s"]:
         return None
     longest_s = _longest_work_s(row)
     if longest_s is None or row["floor_s"] < NEAR * longest_s or row["bound_by"] != "work":
@@ -153,7 +145,7 @@ _LIMITS = {
 
 def _longest_work_s(row: Row) -> float | None:
     device_s, latency_s, dispatch = row["device_s"], row["latency_paired_s"], row["dispatch_share"]
-    if phrases.on_cuda(row):
+    if predicates.on_cuda(row):
         return None if device_s is None else device_s.high
     if latency_s is None or latency_s.high is None or dispatch is None or dispatch.low is None:
         return None
@@ -166,7 +158,7 @@ def _unchanged(row: Row, plain: Row | None) -> list[Kernel]:
     On a CPU, those that Inductor did not generate are taken for them.
     """
     mine = [one for one in kernels(row) if not one.is_generated]
-    if not phrases.on_cuda(row):
+    if not predicates.on_cuda(row):
         return mine
     names = {one.name for one in kernels(plain)}
     return [one for one in mine if one.name in names]
@@ -185,7 +177,7 @@ def threads(context: Context) -> Evidence | None:
     if not faster:
         return None
     best, (mine, theirs) = min(faster, key=lambda pair: pair[1][1].value / pair[1][0].value)
-    figures = {
+    texts = {
         "here": numbers.counted(row["threads"], "thread", "threads"),
         "mine": numbers.duration_interval(mine),
         "there": numbers.counted(best["threads"], "thread", "threads"),
@@ -193,7 +185,7 @@ def threads(context: Context) -> Evidence | None:
         "pace": " (both at the machine's full pace)" if pace.has_pace(row, best) else "",
         "threads": str(best["threads"]),
     }
-    return Evidence(1 - theirs.value / mine.value, figures)
+    return Evidence(1 - theirs.value / mine.value, texts)
 
 
 def _surely_faster(mine: Estimate, theirs: Estimate) -> bool:
@@ -203,35 +195,35 @@ def _surely_faster(mine: Estimate, theirs: Estimate) -> bool:
 
 CAUSES = (
     Cause(
-        DECISIVE, subnormal_numbers,
+        Kind.DECISIVE, subnormal_numbers,
         "the model computes with subnormal numbers, for which some kernels of a CPU take many "
         "times longer than for others, in eager or compiled: {places}.",
         "Flush them to zero (torch.set_flush_denormal(True)) and measure again.",
     ),
     Cause(
-        LIMIT, unchanged_kernels,
+        Kind.LIMIT, unchanged_kernels,
         "{share} of a call is kernels that it does not change ({names}); if all else took no time, "
         "its speedup would be {most}.",
         "{remedy}",
     ),
     Cause(
-        GAIN, fused_kernels,
+        Kind.GAIN, fused_kernels,
         "its kernels, {generated} of them generated, take less time than eager's, which saves "
         "{share} of the baseline's call{count}.",
     ),
     Cause(
-        LOSS, slower_kernels,
+        Kind.LOSS, slower_kernels,
         "generated kernels take {new}, and the eager kernels that they replace {old} ({names}).",
         "{remedy}",
     ),
     Cause(
-        LIMIT, near_floor,
+        Kind.LIMIT, near_floor,
         "{limit} takes {fraction} of the kernels' time, so a call in {dtype} can be at most {most} "
         "as fast.",
         "{remedy}",
     ),
     Cause(
-        SETTING, threads,
+        Kind.SETTING, threads,
         "with {here} a call takes {mine}, with {there} {theirs}{pace}.",
         "Use threads={threads} (torch.set_num_threads).",
     ),

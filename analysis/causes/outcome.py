@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import StrEnum
 
 from modescope.analysis.estimates import high, low
 from modescope.analysis.format import numbers, phrases
-from modescope.analysis.format.phrases import Row
-from modescope.analysis.rows import required
-from modescope.bench.stats.estimates import ONE, Estimate, hull, is_wide, quotient
+from modescope.analysis.rows import predicates
+from modescope.analysis.rows.type import Row
+from modescope.analysis.rows.values import required
+from modescope.bench.stats.estimates import ONE, Estimate, Verdict, hull, is_wide, quotient
 
 UNDECIDED = "what was measured does not decide why"
 
@@ -18,15 +20,21 @@ LEAST_OF_A_LOSS = 0.75
 LITTLE = 0.1
 """A gain or a loss below a tenth is little: a reader then asks why the mode is not faster."""
 
-LITTLE_OR_NOTHING = "little"
-
 LONG = 1000
 """A first call is long if it takes as long as this many calls of the baseline."""
 
 
+class Outcome(StrEnum):
+    """What a row gained or lost against its baseline, as its causes explain it."""
+
+    SLOWER = "slower"
+    FASTER = "faster"  # by a tenth or more
+    LITTLE_OR_NOTHING = "little"
+
+
 def undecided(row: Row) -> str:
     """Says why no cause of a row's speedup is named, in a text that can follow a colon."""
-    if row["verdict"] != "inconclusive":
+    if row["verdict"] != Verdict.INCONCLUSIVE:
         return UNDECIDED
     longer = "" if row["budget"] == "thorough" else "longer (budget=thorough) or "
     processes = f"in more processes (replicates={max(5, 2 * row['replicates'])})"
@@ -38,8 +46,8 @@ def is_compared(row: Row) -> bool:
 
     A row on CUDA is not compared either if its host was slow.
     """
-    known = phrases.has_interval(row) and phrases.host_slower(row) is None
-    return known and not phrases.is_control(row)
+    known = predicates.has_interval(row) and predicates.host_slower(row) is None
+    return known and not predicates.is_control(row)
 
 
 def is_faster(row: Row) -> bool:
@@ -54,7 +62,7 @@ def is_slower(row: Row) -> bool:
 
 def is_loss(row: Row) -> bool:
     """Whether the row's verdict is that it is slower: what limits a gain does not explain it."""
-    return is_compared(row) and bool(row["verdict"] == "slower")
+    return is_compared(row) and bool(row["verdict"] == Verdict.SLOWER)
 
 
 def is_no_gain(row: Row) -> bool:
@@ -95,7 +103,7 @@ def long_first_call(row: Row) -> float | None:
         return None
     if first_s is None or call_s is None:
         return None
-    calls = first_s / call_s.value * phrases.calls_of_a_step(row)
+    calls = first_s / call_s.value * predicates.calls_of_a_step(row)
     return calls if calls >= LONG else None
 
 
@@ -111,20 +119,20 @@ def lead(row: Row) -> str:
 def comparison(row: Row) -> str:
     """Says how a row compares with its baseline: `amp takes 5.30× as long as eager`."""
     mode, against = name(row), _baseline(row)
-    if phrases.not_in_effect(row):
+    if predicates.not_in_effect(row):
         return f"{mode} is not in effect"
-    if phrases.is_control(row):
+    if predicates.is_control(row):
         return f"{mode} is the baseline"
     ratio = row["speedup"]
     if ratio is None or ratio.low is None:
         return mode
     speedup = numbers.ratio(ratio)
-    if row["verdict"] == "faster":
+    if row["verdict"] == Verdict.FASTER:
         only = "only " if is_no_gain(row) else ""
         return f"{mode} is {only}{numbers.middle(ratio)} as fast as {against}"
-    if row["verdict"] == "slower":
+    if row["verdict"] == Verdict.SLOWER:
         return f"{mode} takes {as_long(ratio)} as long as {against}"
-    if row["verdict"] == "equivalent":
+    if row["verdict"] == Verdict.EQUIVALENT:
         return f"{mode} is as fast as {against}, {speedup}"
     return f"{mode} is not shown to be faster or slower than {against}, {speedup}"
 
@@ -138,12 +146,12 @@ def comparison_of(rows: Sequence[Row]) -> str:
     found, against = outcome(rows[0]), _baseline(rows[0])
     ratios = [required(row["speedup"]) for row in rows]
     span = range_of(ratios, found == "slower")
-    if found == LITTLE_OR_NOTHING:
+    if found == Outcome.LITTLE_OR_NOTHING:
         values = sorted(one.value for one in ratios)
         if not any(map(is_wide, ratios)):
             span = f"{values[0]:.3f}× to {values[-1]:.3f}×"
         return f"{names} gain little or nothing over {against}, {span}"
-    does = "take {} as long as" if found == "slower" else "are {} as fast as"
+    does = "take {} as long as" if found is Outcome.SLOWER else "are {} as fast as"
     return f"{names} {does.format(span)} {against}"
 
 
@@ -167,9 +175,11 @@ def range_of(ratios: Sequence[Estimate], inverted: bool = False) -> str:
     return " to ".join(dict.fromkeys(map(numbers.factor, (values[0], values[-1]))))
 
 
-def outcome(row: Row) -> str:
-    """Classifies a row as `slower`, `faster`, or else as LITTLE_OR_NOTHING."""
-    return "slower" if is_loss(row) else "faster" if is_gain(row) else LITTLE_OR_NOTHING
+def outcome(row: Row) -> Outcome:
+    """Classifies a row that is compared with its baseline."""
+    if is_loss(row):
+        return Outcome.SLOWER
+    return Outcome.FASTER if is_gain(row) else Outcome.LITTLE_OR_NOTHING
 
 
 def name(row: Row) -> str:
@@ -190,12 +200,16 @@ def _baseline(row: Row) -> str:
 def _first_call(row: Row) -> str:
     first_s, pays_after = row["first_call_s"], row["break_even_calls"]
     builds = is_compiled(row) or row["graph"]
-    if row["verdict"] == "faster" and builds and pays_after and first_s is not None:
+    if row["verdict"] == Verdict.FASTER and builds and pays_after and first_s is not None:
         calls = numbers.calls(pays_after)
         after = f"{phrases.first_step(row)} of {numbers.duration(first_s)}"
         return f" after a {after}, which pays after {calls} calls"
     calls_of_baseline = long_first_call(row)
-    if calls_of_baseline is None or row["verdict"] == "faster" or phrases.not_in_effect(row):
+    if (
+        calls_of_baseline is None
+        or row["verdict"] == Verdict.FASTER
+        or predicates.not_in_effect(row)
+    ):
         return ""
     length = f"as long as {numbers.calls(calls_of_baseline)} calls of {row['baseline_mode']}"
     return f", after a {phrases.first_step(row)} of {numbers.duration(first_s)}, {length}"

@@ -16,22 +16,14 @@ from modescope.analysis.causes.outcome import (
     is_same_precision,
     is_slower,
 )
-from modescope.analysis.causes.types import (
-    DECISIVE,
-    GAIN,
-    LIMIT,
-    LOSS,
-    PART,
-    Cause,
-    Context,
-    Evidence,
-)
+from modescope.analysis.causes.types import Cause, Context, Evidence, Kind
 from modescope.analysis.derive import profile
 from modescope.analysis.derive.select import values_of
 from modescope.analysis.estimates import high, low
 from modescope.analysis.format import numbers, phrases
-from modescope.analysis.format.phrases import Row
-from modescope.analysis.rows import required
+from modescope.analysis.rows import predicates
+from modescope.analysis.rows.type import Row
+from modescope.analysis.rows.values import required
 from modescope.bench.stats.estimates import (
     MARGIN,
     ONE,
@@ -54,8 +46,8 @@ GRADS = ("no_grad", "inference_mode")
 
 def slow_host(context: Context) -> Evidence | None:
     """The host of a GPU was slow in the rounds of a row, which changes the ratio."""
-    row, slower = context.row, phrases.host_slower(context.row)
-    if slower is None or phrases.is_control(row) or row["verdict"] is None:
+    row, slower = context.row, predicates.host_slower(context.row)
+    if slower is None or predicates.is_control(row) or row["verdict"] is None:
         return None
     gain, device = row["device_gain"], ""
     if gain is not None:
@@ -68,7 +60,7 @@ def slow_host(context: Context) -> Evidence | None:
 
 def less_overhead(context: Context) -> Evidence | None:
     """The mode beats its baseline, and spends less time outside kernels than plain eager."""
-    saved = evidence.change(context.row, context.plain) if is_faster(context.row) else None
+    saved = evidence.savings(context.row, context.plain) if is_faster(context.row) else None
     if saved is None or ends(saved.overhead)[0] < LEAST:
         return None
     share, least = evidence.claim(saved.overhead, context.row, context.plain)
@@ -87,18 +79,18 @@ def compiled_code(context: Context) -> Evidence | None:
     share, least = evidence.claim(saved, row, before)
     if share < LEAST:
         return None
-    figures = {
+    texts = {
         "share": f"{least}{numbers.share(share, 1)}",
         "mode": phrases.mode(before),
         "how": _how(row, before),
     }
-    return Evidence(share, figures)
+    return Evidence(share, texts)
 
 
 def more_overhead(context: Context) -> Evidence | None:
     """The mode loses to its baseline, and spends more time outside kernels than plain eager."""
     row = context.row
-    saved = evidence.change(row, context.plain) if is_slower(row) else None
+    saved = evidence.savings(row, context.plain) if is_slower(row) else None
     if saved is None or not _adds(row, saved):
         return None
     added = evidence.negative(saved.overhead)
@@ -108,15 +100,15 @@ def more_overhead(context: Context) -> Evidence | None:
     added_s = (
         evidence.claim(added, row, context.plain)[0] * required(row["baseline_latency_s"]).value
     )
-    figures = {
+    texts = {
         "what": COMPILED if is_compiled(row) else "Python and the dispatcher",
         "added": f"{least}{numbers.duration(added_s)}", "profiled": _in_profile(row),
         "unwaited": _unwaited(row), "remedy": remedies.less_overhead(context),
     }  # fmt: skip
-    return Evidence(share, figures)
+    return Evidence(share, texts)
 
 
-def _adds(row: Row, saved: evidence.Change) -> bool:
+def _adds(row: Row, saved: evidence.Savings) -> bool:
     """Whether `row`, which is slower, surely spends more time outside kernels.
 
     On a GPU, where device time is measured apart, a loss counts as well that is smaller than LEAST,
@@ -125,7 +117,7 @@ def _adds(row: Row, saved: evidence.Change) -> bool:
     most = ends(saved.overhead)[1]
     if most <= -LEAST:
         return True
-    if not phrases.on_cuda(row) or not is_loss(row) or most >= 0:
+    if not predicates.on_cuda(row) or not is_loss(row) or most >= 0:
         return False
     lost = 1 / high(row["speedup"]) - 1
     return bool(-ends(saved.work)[0] <= (1 - LEAST_OF_A_LOSS) * lost)
@@ -161,7 +153,7 @@ def bound_by_overhead(context: Context) -> Evidence | None:
     row = context.row
     if not is_no_gain(row) or row["bound_by"] != "overhead":
         return None
-    if phrases.on_cuda(row):
+    if predicates.on_cuda(row):
         ratio = required(row["host_per_device"])
         text = f"the host is busy {numbers.ratio(ratio)} as long as the GPU"
         return Evidence(
@@ -186,8 +178,8 @@ def guards(context: Context) -> Evidence | None:
         return None
     span, lookup, wrapper = evidence.durations(call.span_s, call.lookup_s, call.wrapper_s)
     share = numbers.share(call.overhead_share, 1)
-    figures = {"span": span, "lookup": lookup, "wrapper": wrapper, "share": share}
-    return Evidence(call.overhead_share, figures)
+    texts = {"span": span, "lookup": lookup, "wrapper": wrapper, "share": share}
+    return Evidence(call.overhead_share, texts)
 
 
 def no_autograd(context: Context) -> Evidence | None:
@@ -212,7 +204,7 @@ def grad_left_on(context: Context) -> Evidence | None:
     row = context.row
     if row["phase"] != "inference" or row["grad"] != "enabled":
         return None
-    if not phrases.has_interval(row):
+    if not predicates.has_interval(row):
         return None
     same = (
         "dtype",
@@ -236,8 +228,8 @@ def grad_left_on(context: Context) -> Evidence | None:
     gain = quotient(best["speedup"], row["speedup"])
     assert gain is not None
     share, _ = evidence.claim(evidence.saved_by(gain), best, row)
-    figures = {"mode": phrases.mode(best), "gain": numbers.middle(gain), "grad": best["grad"]}
-    return Evidence(share, figures)
+    texts = {"mode": phrases.mode(best), "gain": numbers.middle(gain), "grad": best["grad"]}
+    return Evidence(share, texts)
 
 
 def _uncompiled(context: Context) -> Row | None:
@@ -253,7 +245,7 @@ def _uncompiled(context: Context) -> Row | None:
 
 def _how(row: Row, before: Row) -> str:
     """What compiling saved: `, by less overhead (115 operators became 11)`; empty if unknown."""
-    saved = evidence.change(row, before)
+    saved = evidence.savings(row, before)
     parts = []
     if saved is not None and ends(saved.overhead)[0] >= LEAST:
         parts.append(f"less overhead{_fewer_operators(row, before)}")
@@ -281,40 +273,40 @@ def _operators(context: Context) -> str:
 
 CAUSES = (
     Cause(
-        DECISIVE, slow_host,
+        Kind.DECISIVE, slow_host,
         "the host ran at {slower} times its usual time: undecided{device}.",
         "Stop other programs and measure it again.",
     ),
     Cause(
-        LIMIT, grad_left_on,
+        Kind.LIMIT, grad_left_on,
         "autograd is on, which inference does not need; without it ({mode}) the same call is "
         "{gain} as fast.",
         "Call the model under torch.{grad}() (mode={mode}).",
     ),
     Cause(
-        GAIN, no_autograd,
+        Kind.GAIN, no_autograd,
         "leaving out autograd saves {share} of the baseline's call{alone}.",
     ),
     Cause(
-        GAIN, less_overhead,
+        Kind.GAIN, less_overhead,
         "it spends less beside the kernels, which saves {share} of the baseline's call{operators}.",
     ),
     Cause(
-        GAIN, compiled_code,
+        Kind.GAIN, compiled_code,
         "compiled code saves {share} of the baseline's call beyond what {mode} saves{how}.",
     ),
     Cause(
-        LOSS, more_overhead,
+        Kind.LOSS, more_overhead,
         "{what} add {added} to a call, beyond eager's own overhead{profiled}{unwaited}.",
         "{remedy}",
     ),
     Cause(
-        LIMIT, bound_by_overhead,
+        Kind.LIMIT, bound_by_overhead,
         "{bound}, which this mode does not shorten enough.",
         "{remedy}",
     ),
     Cause(
-        PART, guards,
+        Kind.PART, guards,
         "cache lookup (guards) takes {lookup} and Python around the compiled code {wrapper} of a "
         "profiled call of {span}, together {share}.",
         "Compile fewer, larger regions, or drop guards that cannot fail "

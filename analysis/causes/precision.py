@@ -10,11 +10,12 @@ import re
 from modescope.analysis.causes import evidence
 from modescope.analysis.causes.evidence import Kernel, kernels
 from modescope.analysis.causes.outcome import is_compared, is_faster, is_slower
-from modescope.analysis.causes.types import GAIN, LIMIT, LOSS, PART, Cause, Context, Evidence
+from modescope.analysis.causes.types import Cause, Context, Evidence, Kind
 from modescope.analysis.estimates import point
 from modescope.analysis.format import numbers, phrases
-from modescope.analysis.format.phrases import Row
-from modescope.analysis.rows import required
+from modescope.analysis.rows import predicates
+from modescope.analysis.rows.type import Row
+from modescope.analysis.rows.values import required
 from modescope.bench.records.cpu import BF16, FP16
 
 LEAST_CASTS = 0.1  # of a call: fewer casts are not named
@@ -62,8 +63,8 @@ def casts(context: Context) -> Evidence | None:
     if share is None or share < LEAST_CASTS:
         return None
     count = numbers.counted(sum(one.count for one in mine), "cast", "casts")
-    figures = {"share": numbers.share(share, 1), "dtype": row["dtype"], "count": count}
-    return Evidence(share, figures)
+    texts = {"share": numbers.share(share, 1), "dtype": row["dtype"], "count": count}
+    return Evidence(share, texts)
 
 
 def no_native_dtype(context: Context) -> Evidence | None:
@@ -76,11 +77,11 @@ def no_native_dtype(context: Context) -> Evidence | None:
     rates = _rate_ratio(context)
     if (slower is None or slower.ratio < DIFFERS) and (rates is None or rates >= 1):
         return None
-    figures = {
+    texts = {
         "lack": lack, "dtype": row["dtype"],
         "slower": _how_slow(row, slower, rates),
     }  # fmt: skip
-    return Evidence(None if slower is None else slower.added_share, figures)
+    return Evidence(None if slower is None else slower.added_share, texts)
 
 
 def slower_products(context: Context) -> Evidence | None:
@@ -90,8 +91,8 @@ def slower_products(context: Context) -> Evidence | None:
         return None
     if products.ratio < DIFFERS:
         return None
-    figures = {**_times(row, products), "remedy": _other_size(row, _rate_ratio(context))}
-    return Evidence(products.added_share, figures)
+    texts = {**_times(row, products), "remedy": _other_size(row, _rate_ratio(context))}
+    return Evidence(products.added_share, texts)
 
 
 def faster_products(context: Context) -> Evidence | None:
@@ -105,7 +106,7 @@ def faster_products(context: Context) -> Evidence | None:
 def no_tensor_cores(context: Context) -> Evidence | None:
     """Matrix products outside of a GPU's tensor cores take 30 % of the kernels' time or more."""
     row = context.row
-    if not phrases.on_cuda(row) or row["bound_by"] != "work" or not is_compared(row):
+    if not predicates.on_cuda(row) or row["bound_by"] != "work" or not is_compared(row):
         return None
     simt = [one for one in kernels(row) if _SIMT.search(one.name) and "tf32" not in one.name]
     whole = row["kernels_s"]
@@ -155,7 +156,7 @@ def _products(context: Context) -> _Products | None:
     if plain is None or row["dtype"] not in LOW or plain["dtype"] == row["dtype"]:
         return None
     before, after = ([one for one in kernels(each) if one.is_product] for each in (plain, row))
-    if not phrases.on_cuda(row):  # a GPU's kernels have other names in each precision
+    if not predicates.on_cuda(row):  # a GPU's kernels have other names in each precision
         before, after = _in_both(before, after), _in_both(after, before)
     pace = evidence.pace_ratio(row, plain)
     if not before or not after or pace is None:
@@ -197,7 +198,7 @@ def _missing_support(row: Row) -> str | None:
     dtype = row["dtype"]
     if dtype not in LOW:
         return None
-    if phrases.on_cuda(row):
+    if predicates.on_cuda(row):
         capability = row["compute_capability"]
         if capability is None or float(capability) >= TENSOR_CORES[dtype]:
             return None
@@ -247,26 +248,26 @@ def _subtract(one: Kernel, before: Kernel | None) -> Kernel:
 
 CAUSES = (
     Cause(
-        PART, casts,
+        Kind.PART, casts,
         "{share} of a call is casts between fp32 and {dtype} ({count} per call).",
         "Run {dtype} weights instead (mode=inference_mode dtype={dtype}), which are cast once.",
     ),
     Cause(
-        PART, no_native_dtype,
+        Kind.PART, no_native_dtype,
         "{lack}, and {slower}.",
         "Stay with fp32 on this device.",
     ),
     Cause(
-        LOSS, slower_products,
+        Kind.LOSS, slower_products,
         f"{TIMES}.",
         "{remedy}",
     ),
     Cause(
-        GAIN, faster_products,
+        Kind.GAIN, faster_products,
         f"{TIMES}.",
     ),
     Cause(
-        LIMIT, no_tensor_cores,
+        Kind.LIMIT, no_tensor_cores,
         "{share} of the kernels' time is products without tensor cores ({name}).",
         "{remedy}",
     ),

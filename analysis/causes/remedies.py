@@ -12,8 +12,9 @@ from modescope.analysis.causes.outcome import is_compiled
 from modescope.analysis.causes.types import Context
 from modescope.analysis.estimates import high, low
 from modescope.analysis.format import numbers, phrases
-from modescope.analysis.format.phrases import Row
-from modescope.analysis.rows import required
+from modescope.analysis.rows import predicates
+from modescope.analysis.rows.type import Row
+from modescope.analysis.rows.values import required
 from modescope.bench.records.cpu import BF16
 from modescope.bench.records.errors import is_of_a_size
 from modescope.bench.stats.estimates import quotient
@@ -33,7 +34,7 @@ def unrefuted(context: Context, *modes: str) -> list[str]:
     row = context.row
     lows = {one["mode"]: _low(one) for one in context.siblings
             if one["dtype"] == row["dtype"] and one["mode"] in modes}  # fmt: skip
-    if lows and phrases.has_interval(row):
+    if lows and predicates.has_interval(row):
         return [mode for mode in modes if lows.get(mode, 0.0) > high(row["speedup"])]
     return [mode for mode in modes if mode != row["mode"]]
 
@@ -53,7 +54,7 @@ def less_work(context: Context) -> str:
         assert ratio is not None
         than = phrases.variant(row)
         last_resort = f"{phrases.variant(first)} is {numbers.middle(ratio)} as fast as {than}."
-    elif not phrases.on_cuda(row):
+    elif not predicates.on_cuda(row):
         last_resort = "Only less work, more threads or a faster device help."
     if row["dtype"] not in ("fp32", "tf32"):
         return last_resort
@@ -64,7 +65,7 @@ def less_work(context: Context) -> str:
         named, than = phrases.variant(best), phrases.baseline(best)
         return f"Lower the precision: {named} is {fast} as fast as {than}."
     sets = row["cpu_instructions"]
-    is_native = phrases.on_cuda(row) or (sets is not None and not BF16.isdisjoint(sets.split()))
+    is_native = predicates.on_cuda(row) or (sets is not None and not BF16.isdisjoint(sets.split()))
     keeps = bool(row.get("dtypes_kept"))  # floats that a lower precision would not change
     if is_native and best is None and not keeps:
         return "Try a lower precision (dtype=bf16)."
@@ -74,9 +75,9 @@ def less_work(context: Context) -> str:
 def less_overhead(context: Context) -> str:
     """Advises how to make overhead a smaller part of a call."""
     row, more_work = context.row, "give each call more work, such as a larger batch"
-    captures = phrases.captures(row)
+    captures = predicates.captures(row)
     graphs = ("compile-cuda-graph",) if captures else ("reduce-overhead", "cuda-graph")
-    left = unrefuted(context, *graphs) if phrases.on_cuda(row) and not row["graph"] else []
+    left = unrefuted(context, *graphs) if predicates.on_cuda(row) and not row["graph"] else []
     if left:
         what = "the whole call" if captures else "CUDA graphs"
         modes = " or ".join(f"mode={mode}" for mode in left)

@@ -4,24 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from enum import IntEnum, auto
 
-from modescope.analysis.format.phrases import Row
+from modescope.analysis.rows.type import Row
 
-# Kinds of causes, the first most important. Within a kind, the larger share comes first. SMALL_GAIN
-# and REST are no kinds of an entry, and LIMIT is one of an entry only: `finding` gives the kind by
-# the row's speedup.
-DECISIVE = 0  # the mode did not do what its name says, or not with usual numbers: it comes first
-GAIN = 1  # what the mode saves of the baseline's call
-LOSS = 2  # what the mode adds to a call that is slower: before what the baseline's call has, too
-PART = 3  # takes a part of a call's time, and so explains why the mode gains little or loses
-SMALL_GAIN = 4  # a GAIN of a call that gains less than a tenth, which a PART explains first
-SETTING = 5  # explains a call's time, but not its ratio to the baseline, which has the same setting
-COST = 6  # a cost beside the time of a call: first call, memory
-REST = 7  # a LOSS or a PART of a call that gains all the same, or too small for what the call loses
-HINT = 8  # a fact whose effect was not measured
-LIMIT = 9  # takes as much of the baseline's call: explains little gain as a PART does, but no loss
 
-EXPLAINING = (DECISIVE, GAIN, LOSS, PART, SMALL_GAIN)
+class Kind(IntEnum):
+    """The kinds of causes, the most important first; of one kind, the larger share comes first.
+
+    SMALL_GAIN and REST are no kinds of an entry, and LIMIT is one of an entry only: `finding` gives
+    the kind by the row's speedup.
+    """
+
+    DECISIVE = auto()  # the mode did not do what its name says, or not with usual numbers
+    GAIN = auto()  # what the mode saves of the baseline's call
+    LOSS = auto()  # what the mode adds to a slower call: before what the baseline's call has, too
+    PART = auto()  # takes a part of a call's time, and so explains a small gain or a loss
+    SMALL_GAIN = auto()  # a GAIN of less than a tenth, which a PART explains first
+    SETTING = auto()  # explains a call's time, but not its ratio to the baseline, which has it, too
+    COST = auto()  # a cost beside the time of a call: first call, memory
+    REST = auto()  # a LOSS or PART of a call that gains, or too small for what the call loses
+    HINT = auto()  # a fact whose effect was not measured
+    LIMIT = auto()  # takes as much of the baseline's call: explains a small gain, but no loss
+
+
+EXPLAINING = (Kind.DECISIVE, Kind.GAIN, Kind.LOSS, Kind.PART, Kind.SMALL_GAIN)
 """The kinds that explain the speedup of a row; causes of other kinds are reported besides."""
 
 
@@ -47,11 +54,11 @@ class Evidence:
 
     `share` is the part of a call's time that the cause explains; for the cause of a gain, the part
     of the baseline's call. It orders causes of one kind; None means unknown and comes last.
-    `figures` has the texts to fill into the cause's sentence and remedy, by name.
+    `texts` has those to fill into the cause's sentence and remedy, by name.
     """
 
     share: float | None = None
-    figures: Mapping[str, str] = field(default_factory=dict)
+    texts: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -61,10 +68,10 @@ class Cause:
     The sentence can follow a colon, so it begins with a small letter.
     """
 
-    kind: int  # DECISIVE, GAIN, LOSS, PART, LIMIT, SETTING, COST or HINT
+    kind: Kind
     rule: Callable[[Context], Evidence | None]
-    sentence: str  # a template for `str.format` with the evidence's figures
-    remedy: str = ""  # what to do, as a template with the same figures
+    sentence: str  # a template for `str.format` with the evidence's texts
+    remedy: str = ""  # what to do, as a template with the same texts
 
     @property
     def code(self) -> str:
@@ -81,7 +88,7 @@ class Finding:
     """
 
     code: str
-    kind: int
+    kind: Kind
     share: float | None
     sentence: str
     remedy: str

@@ -16,7 +16,7 @@ from pathlib import Path
 from modescope.analysis import cli, where
 from modescope.analysis.compare import differences, exporters, gate
 from modescope.analysis.compare.exporters import FILES
-from modescope.analysis.compare.gate import NOT_COMPARED, UNDECIDED, Comparison, Request
+from modescope.analysis.compare.gate import NOT_COMPARED, UNDECIDED, Request, StudyComparison
 from modescope.analysis.load import located
 from modescope.bench.records.errors import UsageError
 
@@ -74,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         try:
             comparison = gate.compare(request)
         except UsageError as error:  # the reason goes to every output, too
-            comparison = Comparison(request, NOT_COMPARED, str(error))
+            comparison = StudyComparison(request, NOT_COMPARED, str(error))
         status[0] = comparison.status  # holds even if the reader of the output stops reading
         try:
             _write(comparison, options)
@@ -98,7 +98,7 @@ def check(options: Sequence[str]) -> None:
     _options(["OLD", "NEW", *options])
 
 
-def _print(comparison: Comparison, options: argparse.Namespace) -> None:
+def _print(comparison: StudyComparison, options: argparse.Namespace) -> None:
     if options.github:
         print(exporters.github(comparison))
     if comparison.status == NOT_COMPARED:
@@ -107,7 +107,7 @@ def _print(comparison: Comparison, options: argparse.Namespace) -> None:
         print(exporters.terminal(comparison))
 
 
-def _write(comparison: Comparison, options: argparse.Namespace) -> None:
+def _write(comparison: StudyComparison, options: argparse.Namespace) -> None:
     option = "--github"
     try:
         if options.github and (summary := os.environ.get(SUMMARY)):

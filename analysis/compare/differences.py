@@ -12,7 +12,7 @@ from typing import Any
 from modescope.analysis import cli
 from modescope.analysis.compare.sides import UNREADABLE, Pair
 from modescope.analysis.format.numbers import UNKNOWN
-from modescope.analysis.rows import value_of
+from modescope.analysis.rows.values import value_of
 from modescope.bench.records.environment import FINGERPRINT
 from modescope.bench.records.errors import UsageError
 

@@ -10,26 +10,30 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 from modescope.analysis.format import numbers
-from modescope.analysis.format.phrases import Row
-from modescope.analysis.rows import value_of
-
-WORSE, BETTER, REPORTED = "worse", "better", "reported"
+from modescope.analysis.rows.type import Row
+from modescope.analysis.rows.values import value_of
 
 Processes = Sequence[Row]
 
 
+class ChangeKind(StrEnum):
+    """How a quantity without noise changed; only WORSE can fail a comparison."""
+
+    WORSE = "worse"
+    BETTER = "better"
+    REPORTED = "reported"  # neither, or the processes of a study disagree
+
+
 @dataclass(frozen=True)
 class ExactChange:
-    """A change of a quantity without noise, such as a count of kernels.
-
-    It can fail a comparison only if `kind` is WORSE. `text` says what changed: `kernels 5 → 7`.
-    """
+    """A change of a quantity without noise, such as a count of kernels."""
 
     quantity: str
-    kind: str  # WORSE | BETTER | REPORTED
-    text: str
+    kind: ChangeKind
+    text: str  # says what changed: `kernels 5 → 7`
 
 
 @dataclass(frozen=True)
@@ -43,7 +47,7 @@ class Exact:
     """
 
     name: str
-    compare: Callable[[Processes, Processes], tuple[str, str] | None]
+    compare: Callable[[Processes, Processes], tuple[ChangeKind, str] | None]
     meaning: str
     always: bool = False
 
@@ -54,24 +58,26 @@ def find_changes(old: Processes, new: Processes) -> list[ExactChange]:
     If one study lacks the row, that is the only change.
     """
     if not old:
-        return [ExactChange("row", REPORTED, "not in the old results")]
+        return [ExactChange("row", ChangeKind.REPORTED, "not in the old results")]
     if not new:
         ok = any(row["status"] == "ok" for row in old)
-        return [ExactChange("row", WORSE if ok else REPORTED, "not in the new results")]
+        kind = ChangeKind.WORSE if ok else ChangeKind.REPORTED
+        return [ExactChange("row", kind, "not in the new results")]
     found = ((one.name, one.compare(old, new)) for one in EXACT)
     return [ExactChange(name, *change) for name, change in found if change]
 
 
-def _status(old: Processes, new: Processes) -> tuple[str, str] | None:
+def _status(old: Processes, new: Processes) -> tuple[ChangeKind, str] | None:
     before, after = ([row for row in rows if row["status"] != "ok"] for rows in (old, new))
     if not after:
-        return (BETTER, f"ok, was {_statuses(before)}") if len(before) == len(old) else None
+        none_was = len(before) == len(old)
+        return (ChangeKind.BETTER, f"ok, was {_statuses(before)}") if none_was else None
     if len(before) == len(old):  # none was ok
         same = {row["status"] for row in before} == {row["status"] for row in after}
-        return None if same else (REPORTED, f"{_statuses(before)} → {_statuses(after)}")
+        return None if same else (ChangeKind.REPORTED, f"{_statuses(before)} → {_statuses(after)}")
     of = f" in {len(after)} of {len(new)} processes" if len(new) > 1 else ""
     why = " ".join((after[0]["reason"] or "no reason was recorded").split())
-    kind = REPORTED if before and len(after) < len(new) else WORSE
+    kind = ChangeKind.REPORTED if before and len(after) < len(new) else ChangeKind.WORSE
     return kind, f"no longer ok: {_statuses(after)}{of} ({why})"
 
 
@@ -79,15 +85,15 @@ def _statuses(rows: Processes) -> str:
     return " and ".join(Counter(row["status"] for row in rows))
 
 
-def _in_effect(old: Processes, new: Processes) -> tuple[str, str] | None:
+def _in_effect(old: Processes, new: Processes) -> tuple[ChangeKind, str] | None:
     before, after = ({row["in_effect"] for row in _ok(rows)} for rows in (old, new))
     if before == {True} and False in after:
         note = next(row["in_effect_note"] for row in _ok(new) if row["in_effect"] is False)
-        return WORSE, f"no longer in effect: {note or 'no note was recorded'}"
-    return (BETTER, "now in effect") if before == {False} and after == {True} else None
+        return ChangeKind.WORSE, f"no longer in effect: {note or 'no note was recorded'}"
+    return (ChangeKind.BETTER, "now in effect") if before == {False} and after == {True} else None
 
 
-def _graphs_lost(old: Processes, new: Processes) -> tuple[str, str] | None:
+def _graphs_lost(old: Processes, new: Processes) -> tuple[ChangeKind, str] | None:
     """Compares as `Exact.compare`: WORSE if a compiled mode makes no graph any more, else None.
 
     Such a mode has no graph breaks, so their count does not show it.
@@ -95,7 +101,7 @@ def _graphs_lost(old: Processes, new: Processes) -> tuple[str, str] | None:
     before, after = (_counts(rows, "graphs") for rows in (old, new))
     if new[0]["compile_mode"] == "none" or after != {0}:
         return None
-    return None if before == {0} else (WORSE, "torch.compile made no graph at all")
+    return None if before == {0} else (ChangeKind.WORSE, "torch.compile made no graph at all")
 
 
 def _count(
@@ -109,14 +115,14 @@ def _count(
     `title` names it in texts, and `text` formats a value. `always` is as in Exact.
     """
 
-    def compare(old: Processes, new: Processes) -> tuple[str, str] | None:
+    def compare(old: Processes, new: Processes) -> tuple[ChangeKind, str] | None:
         before, after = _counts(old, name), _counts(new, name)
         if not before or not after or before == after:
             return None
         shown = f"{title} {_range(before, text)} → {_range(after, text)}"
         if len(before) > 1 or len(after) > 1:
-            return REPORTED, f"{shown} (processes disagree)"
-        return (WORSE if max(after) > max(before) else BETTER), shown
+            return ChangeKind.REPORTED, f"{shown} (processes disagree)"
+        return (ChangeKind.WORSE if max(after) > max(before) else ChangeKind.BETTER), shown
 
     return Exact(name, compare, f"more {title}", always)
 

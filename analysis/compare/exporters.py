@@ -19,13 +19,13 @@ from modescope.analysis.compare.gate import (
     NOT_COMPARED,
     UNDECIDED,
     ComparedRow,
-    Comparison,
+    StudyComparison,
     is_open,
 )
 from modescope.analysis.compare.timing import EagerChange, Timing
-from modescope.analysis.format import numbers, phrases
+from modescope.analysis.format import numbers
 from modescope.analysis.format.phrases import indented_paragraph, paragraph
-from modescope.analysis.rows import value_of
+from modescope.analysis.rows.values import grouped, value_of
 from modescope.bench import text as tables
 from modescope.bench.stats.estimates import Estimate
 from modescope.bench.text import escape
@@ -98,7 +98,7 @@ def _timing_verdict(timing: Timing) -> str:
     return f"{timing.verdict} ({shown})"
 
 
-def _notes(comparison: Comparison) -> list[str]:
+def _notes(comparison: StudyComparison) -> list[str]:
     request = comparison.request
     margins = {"speedup": request.margin, "latency": request.latency_margin}
     gates = (
@@ -108,7 +108,7 @@ def _notes(comparison: Comparison) -> list[str]:
     return [f"Gates: {', '.join(gates)}.", *comparison.notes]
 
 
-def _difference_texts(comparison: Comparison) -> list[str]:
+def _difference_texts(comparison: StudyComparison) -> list[str]:
     both = sum(1 for row in comparison.rows if row.pair.old and row.pair.new)
     return [
         f"{one.column} {one.old} → {one.new}"
@@ -121,7 +121,7 @@ def _eager(one: EagerChange) -> str:
     return f"{change(one.change)} ({one.old} and {one.new} readings)"
 
 
-def _partition(comparison: Comparison) -> tuple[list[ComparedRow], list[ComparedRow], str]:
+def _partition(comparison: StudyComparison) -> tuple[list[ComparedRow], list[ComparedRow], str]:
     """The changed rows (failing ones first), the other rows, and a text that counts the others."""
     changed = sorted((row for row in comparison.rows if row.changed), key=lambda r: not r.failures)
     rest = [row for row in comparison.rows if not row.changed]
@@ -132,7 +132,7 @@ def _partition(comparison: Comparison) -> tuple[list[ComparedRow], list[Compared
     return changed, rest, f"{count} without a change that was shown: {counts}"
 
 
-def terminal(comparison: Comparison) -> str:
+def terminal(comparison: StudyComparison) -> str:
     """Formats the comparison for a terminal: result, differences, eager's own change, changed rows.
 
     Rows without a change are only counted.
@@ -148,7 +148,7 @@ def terminal(comparison: Comparison) -> str:
     if changed:
         lines += ["", *_table(changed)]
     if rest:
-        undecided = phrases.grouped(
+        undecided = grouped(
             (_timing_verdict(row.timing), row.pair.name) for row in rest if is_open(row)
         )
         lines += ["", *paragraph(count)]
@@ -169,7 +169,7 @@ def _indent_items(texts: Sequence[str]) -> list[str]:
 
 def _table(rows: Sequence[ComparedRow]) -> Iterator[str]:
     """Yields a table grouped by model and size, with each row's verdict on the line below it."""
-    works = phrases.grouped((row.pair.work, row) for row in rows[:MOST_ROWS])
+    works = grouped((row.pair.work, row) for row in rows[:MOST_ROWS])
     cells = [_cells(row)[:-1] for row in chain.from_iterable(works.values())]
     head, *lines = tables.plain(TITLES[:-1], cells).splitlines()
     yield head
@@ -183,7 +183,7 @@ def _table(rows: Sequence[ComparedRow]) -> Iterator[str]:
     yield from paragraph(LEGEND)
 
 
-def markdown(comparison: Comparison) -> str:
+def markdown(comparison: StudyComparison) -> str:
     """Formats the comparison in Markdown, short enough for a comment on GitHub.
 
     If rows are left out, the text says how many.
@@ -225,7 +225,7 @@ def _cut(text: str) -> str:
     return text if len(text) <= CELL else f"{text[: CELL - 1]}…"
 
 
-def document(comparison: Comparison) -> str:
+def document(comparison: StudyComparison) -> str:
     """Returns the comparison as JSON with all rows, in the format of docs/compare.schema.json."""
     request = comparison.request
     content = {
@@ -276,7 +276,7 @@ def _both(old: Any, new: Any) -> dict[str, Any]:
     return {"old": old, "new": new}
 
 
-def junit(comparison: Comparison) -> str:
+def junit(comparison: StudyComparison) -> str:
     """Returns the comparison as JUnit XML, with a test case per row.
 
     A row that does not fail counts as skipped if its timing has no verdict or an undecided one.
@@ -321,7 +321,7 @@ def _legal(text: str) -> str:
     return ILLEGAL.sub("\ufffd", text)
 
 
-def github(comparison: Comparison) -> str:
+def github(comparison: StudyComparison) -> str:
     """Returns workflow commands that make GitHub annotate a step with the comparison.
 
     The annotations are the result in a sentence and the first rows that fail.
@@ -342,7 +342,7 @@ def _command(level: str, title: str, message: str) -> str:
     return f"::{level} title={encoded(title, ':,')}::{encoded(message)}"
 
 
-FILES: dict[str, tuple[Callable[[Comparison], str], str]] = {
+FILES: dict[str, tuple[Callable[[StudyComparison], str], str]] = {
     "markdown": (markdown, "Markdown, short enough for a comment on GitHub"),
     "json": (document, "every row, as docs/compare.schema.json describes"),
     "junit": (junit, "JUnit XML, a test case per row; undecided rows are skipped"),

@@ -7,15 +7,15 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from modescope.analysis.changes import log_margin
-from modescope.analysis.compare import differences, exact, sides, verdicts
+from modescope.analysis.compare import differences, exact, sides
 from modescope.analysis.compare.differences import Difference
-from modescope.analysis.compare.exact import ExactChange
+from modescope.analysis.compare.exact import ChangeKind, ExactChange
 from modescope.analysis.compare.sides import Pair, pair_rows
 from modescope.analysis.compare.timing import BROKEN, EagerChange, Timing, is_interleaved, timings
-from modescope.analysis.compare.verdicts import Margins
+from modescope.analysis.compare.verdicts import Margins, TimingVerdict
 from modescope.analysis.format import numbers
 from modescope.analysis.load import Folder
-from modescope.analysis.rows import value_of
+from modescope.analysis.rows.values import value_of
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.paths import program
 
@@ -23,7 +23,7 @@ PASSED, FAILED, NOT_COMPARED, UNDECIDED = 0, 1, 2, 3
 """Exit statuses."""
 
 EXACT = "exact"
-TIMED = {"speedup": verdicts.LOST, "latency": verdicts.SLOWER}
+TIMED = {"speedup": TimingVerdict.LOST, "latency": TimingVerdict.SLOWER}
 """Gates of timing, and the verdict that makes a row fail each."""
 
 GATES = (EXACT, *TIMED, *exact.ON_REQUEST)
@@ -66,14 +66,15 @@ class ComparedRow:
     def changed(self) -> bool:
         """Whether an exact quantity changed, or the verdict on the timing reports a change.
 
-        Such verdicts are SLOWER, LOST, EAGER_MAYBE and FASTER.
+        Such verdicts are all but NO_WORSE and UNDECIDED.
         """
         verdict = self.timing.verdict
-        return bool(self.findings) or verdict not in (None, verdicts.NO_WORSE, verdicts.UNDECIDED)
+        silent = (None, TimingVerdict.NO_WORSE, TimingVerdict.UNDECIDED)
+        return bool(self.findings) or verdict not in silent
 
 
 @dataclass(frozen=True)
-class Comparison:
+class StudyComparison:
     """The result of a comparison: an exit status, a sentence, and the data behind them.
 
     `gates` are those that were applied. `interleaved`: whether both studies were measured in turns.
@@ -92,13 +93,13 @@ class Comparison:
     notes: Sequence[str] = ()
 
 
-def compare(request: Request) -> Comparison:
+def compare(request: Request) -> StudyComparison:
     """Compares two studies; raises UsageError if they are not comparable or nothing is compared."""
     old, new = sides.read(request.old, request.new, request.where, request.allowed)
     return judge(request, pair_rows(old, new), (*old.notes, *new.notes))
 
 
-def judge(request: Request, pairs: Sequence[Pair], notes: Sequence[str] = ()) -> Comparison:
+def judge(request: Request, pairs: Sequence[Pair], notes: Sequence[str] = ()) -> StudyComparison:
     """Compares paired rows and decides whether the gates of `request` pass.
 
     `notes` come first among the notes of the result. Raises UsageError if the
@@ -115,12 +116,14 @@ def judge(request: Request, pairs: Sequence[Pair], notes: Sequence[str] = ()) ->
     status = _status(rows, gates, request.strict)
     said = [*notes, *_notes(pairs, rows, gates, interleaved)]
     sentence = _sentence(rows, gates, status)
-    return Comparison(request, status, sentence, gates, interleaved, differing, eager, rows, said)
+    return StudyComparison(
+        request, status, sentence, gates, interleaved, differing, eager, rows, said
+    )
 
 
 def _row(pair: Pair, timing: Timing, gates: Collection[str]) -> ComparedRow:
     findings = exact.find_changes(pair.old, pair.new)
-    failures = [one.text for one in findings if one.kind == exact.WORSE and _gated(one, gates)]
+    failures = [one.text for one in findings if one.kind is ChangeKind.WORSE and _gated(one, gates)]
     failures += [
         verdict for gate, verdict in TIMED.items() if gate in gates and timing.verdict == verdict
     ]
@@ -167,7 +170,7 @@ def _status(rows: Sequence[ComparedRow], gates: Collection[str], strict: bool) -
 
 def is_open(row: ComparedRow) -> bool:
     """Whether the timing of a row is undecided."""
-    return row.timing.verdict in (verdicts.UNDECIDED, verdicts.EAGER_MAYBE)
+    return row.timing.verdict in (TimingVerdict.UNDECIDED, TimingVerdict.EAGER_MAYBE)
 
 
 def _sentence(rows: Sequence[ComparedRow], gates: Collection[str], status: int) -> str:

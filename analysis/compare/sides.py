@@ -11,12 +11,13 @@ import pandas as pd
 
 from modescope.analysis import load, where
 from modescope.analysis.derive import select
-from modescope.analysis.derive.registry import derive
 from modescope.analysis.derive.select import SECTION, latest, values_of
 from modescope.analysis.format import numbers, phrases, style
-from modescope.analysis.format.phrases import Row
 from modescope.analysis.load import Folder
-from modescope.analysis.rows import value_of
+from modescope.analysis.metrics import derive
+from modescope.analysis.rows.type import Row
+from modescope.analysis.rows.values import as_rows, grouped, value_of
+from modescope.bench.records.caches import CACHES
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.results import REVISION
 
@@ -31,7 +32,7 @@ UNREADABLE = "unreadable_files"
 
 
 @dataclass(frozen=True)
-class Side:
+class StudySide:
     """One of the compared studies.
 
     `processes` has a row per process, and `notes` say what was left out.
@@ -57,8 +58,8 @@ class Pair:
     @property
     def name(self) -> str:
         """The row's mode and precision: `compile fp32`, or `compile fp32, warm cache`."""
-        cache = "" if self.row["compile_cache"] == "cold" else ", warm cache"
-        return f"{phrases.variant(self.row)}{cache}"
+        cache = CACHES[self.row["compile_cache"]].label
+        return ", ".join(filter(None, (phrases.variant(self.row), cache)))
 
     @property
     def work(self) -> str:
@@ -77,7 +78,7 @@ class Pair:
 
 def read(
     old: Folder, new: Folder, condition: str | None, allowed: Collection[str]
-) -> tuple[Side, Side]:
+) -> tuple[StudySide, StudySide]:
     """Reads both studies; with a `condition`, only the rows that match it in at least one study.
 
     Processes are left out as `keep_latest_state` and `keep_shared_blocks` say. Raises UsageError if
@@ -88,7 +89,7 @@ def read(
     return first, second
 
 
-def keep_shared_blocks(old: Side, new: Side) -> tuple[Side, Side]:
+def keep_shared_blocks(old: StudySide, new: StudySide) -> tuple[StudySide, StudySide]:
     """Drops the processes whose block was measured on one side only.
 
     The program `versus` measures two sides in turns, block by block. A block on one side only is
@@ -106,11 +107,11 @@ def keep_shared_blocks(old: Side, new: Side) -> tuple[Side, Side]:
     return kept_old, kept_new
 
 
-def _keys(side: Side, *further: str) -> list[tuple[object, ...]]:
-    return [tuple(row.values()) for row in phrases.as_rows(side.processes[[*MATCH, *further]])]
+def _keys(side: StudySide, *further: str) -> list[tuple[object, ...]]:
+    return [tuple(row.values()) for row in as_rows(side.processes[[*MATCH, *further]])]
 
 
-def _kept(side: Side, which: Sequence[bool], why: str | None = None) -> Side:
+def _kept(side: StudySide, which: Sequence[bool], why: str | None = None) -> StudySide:
     """Returns `side` with only the processes that `which` marks, one mark per process.
 
     A note says how many are left out and `why`; None: no note.
@@ -121,13 +122,13 @@ def _kept(side: Side, which: Sequence[bool], why: str | None = None) -> Side:
     table = side.processes[list(which)].reset_index(drop=True)
     count = numbers.counted(out, "process is", "processes are")
     note = () if why is None else (f"{side.label}: {count} left out, {why}",)
-    return Side(side.label, side.folder, table, (*side.notes, *note))
+    return StudySide(side.label, side.folder, table, (*side.notes, *note))
 
 
 def read_all(
     folders: Mapping[str, Folder], condition: str | None, allowed: Collection[str]
-) -> list[Side]:
-    """Reads several studies (`folders`: a dict from label to folder) into a Side each.
+) -> list[StudySide]:
+    """Reads several studies (`folders`: a dict from label to folder) into a StudySide each.
 
     With a `condition`, only the rows that match it in at least one study are kept. `allowed` and
     UsageError are as in `read`, but all blocks of versus are kept.
@@ -143,7 +144,7 @@ def read_all(
     return sides if condition is None else _matching(sides, condition)
 
 
-def _read(label: str, folder: Folder, allowed: Collection[str]) -> Side:
+def _read(label: str, folder: Folder, allowed: Collection[str]) -> StudySide:
     try:
         runs = load.read(folder)
     except UsageError as error:
@@ -155,10 +156,10 @@ def _read(label: str, folder: Folder, allowed: Collection[str]) -> Side:
             f"{label}: {files} in {folder} cannot be compared ({name} {why}); remove them, "
             f"measure again, or leave them out with --allow {UNREADABLE}"
         )
-    return keep_latest_state(Side(label, str(folder), latest(runs.table)))
+    return keep_latest_state(StudySide(label, str(folder), latest(runs.table)))
 
 
-def keep_latest_state(side: Side) -> Side:
+def keep_latest_state(side: StudySide) -> StudySide:
     """Drops the processes of each row that differ from its latest one in environment or code.
 
     Code differs if `versus` was asked to measure another state, except that two Git revisions never
@@ -175,19 +176,19 @@ def keep_latest_state(side: Side) -> Side:
     return _kept(side, which, "measured earlier in another environment or state of versus")
 
 
-def _matching(sides: Sequence[Side], condition: str) -> list[Side]:
+def _matching(sides: Sequence[StudySide], condition: str) -> list[StudySide]:
     """Keeps the rows that match `condition` in at least one study.
 
     Otherwise a row that matches in one study only would seem to be missing in the other study.
     """
     found = [where.select(derive(side.processes), condition) for side in sides]
-    chosen = {values_of(row, MATCH) for rows in found for row in phrases.as_rows(rows[[*MATCH]])}
+    chosen = {values_of(row, MATCH) for rows in found for row in as_rows(rows[[*MATCH]])}
     if not chosen:
         raise UsageError(f"no row matches --where {condition!r}, so nothing is compared")
     return [_kept(side, [key in chosen for key in _keys(side)]) for side in sides]
 
 
-def pair_rows(old: Side, new: Side) -> list[Pair]:
+def pair_rows(old: StudySide, new: StudySide) -> list[Pair]:
     """Makes a Pair of each row that a study has, sorted by model, size and mode.
 
     Raises UsageError if the studies have no row in common.
@@ -215,8 +216,8 @@ def _place(pair: Pair) -> tuple[object, ...]:
 
 def group_by_row(processes: pd.DataFrame) -> dict[tuple[object, ...], list[Row]]:
     """Groups the processes by row: by their values in the columns MATCH."""
-    rows = phrases.as_rows(processes.sort_values("replicate", kind="stable"))
-    return phrases.grouped((values_of(row, MATCH), row) for row in rows)
+    rows = as_rows(processes.sort_values("replicate", kind="stable"))
+    return grouped((values_of(row, MATCH), row) for row in rows)
 
 
 def distinguish(rows: Sequence[Row]) -> list[Row]:

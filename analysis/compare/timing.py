@@ -10,13 +10,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from modescope.analysis import changes
-from modescope.analysis.changes import LEAST_PROCESSES, Change, LogTimes
+from modescope.analysis.changes import LEAST_PROCESSES, LogChange, LogTimes
 from modescope.analysis.compare import verdicts
 from modescope.analysis.compare.sides import Pair
-from modescope.analysis.compare.verdicts import UNDECIDED, Margins
-from modescope.analysis.format import numbers, phrases
-from modescope.analysis.format.phrases import Row
-from modescope.analysis.rows import value_of
+from modescope.analysis.compare.verdicts import Margins, TimingVerdict
+from modescope.analysis.format import numbers
+from modescope.analysis.rows import predicates
+from modescope.analysis.rows.type import Row
+from modescope.analysis.rows.values import grouped, value_of
 from modescope.bench.stats.estimates import Estimate
 
 LEAST_WITHOUT_BASELINE = 5
@@ -43,7 +44,7 @@ class Timing:
     would show a change of `target`.
     """
 
-    verdict: str | None
+    verdict: TimingVerdict | None
     why: str | None = None
     against_eager: Estimate | None = None
     latency: Estimate | None = None
@@ -94,7 +95,7 @@ def timings(pairs: Sequence[Pair], margins: Margins) -> tuple[list[Timing], list
     """Returns the Timing of each pair, in order, and the change of each eager baseline."""
     times = [_times(pair) for pair in pairs]
     known = [one for one in times if isinstance(one, _Times)]
-    groups = phrases.grouped((one.pair.group, one) for one in known)
+    groups = grouped((one.pair.group, one) for one in known)
     eager = {group: _eager(members) for group, members in groups.items()}
     broken = {group for group, members in groups.items() if _is_broken(members, margins)}
     rows = [
@@ -146,7 +147,7 @@ def _times(pair: Pair) -> _Times | str:
 
 def _counts(row: Row) -> bool:
     timed = row["status"] == "ok" and row["in_effect"] is True and row["latency_s"] is not None
-    return timed and not phrases.is_smoke(row)
+    return timed and not predicates.is_smoke(row)
 
 
 def _why_not(rows: Sequence[Row]) -> str:
@@ -155,7 +156,7 @@ def _why_not(rows: Sequence[Row]) -> str:
     row = next((row for row in rows if row["status"] == "ok"), rows[0])
     if row["status"] != "ok":
         return str(row["status"])
-    if phrases.is_smoke(row):
+    if predicates.is_smoke(row):
         return "a smoke budget has no timing"
     if row["in_effect"] is None:
         return "not known to be in effect"
@@ -184,28 +185,28 @@ def _with_eager(members: Sequence[_Times]) -> list[tuple[_Times, BothSides]]:
     return [(one, one.eager) for one in members if one.eager and one.fewest >= LEAST_PROCESSES]
 
 
-def _eager(members: Sequence[_Times]) -> Change | None:
+def _eager(members: Sequence[_Times]) -> LogChange | None:
     """The change of the baseline that `members` share; None with too few processes."""
     readings = [eager for _, eager in _with_eager(members)]
     return changes.mean_change(*zip(*readings, strict=True)) if readings else None
 
 
-def _eager_change(members: Sequence[_Times], eager: Change) -> EagerChange:
+def _eager_change(members: Sequence[_Times], eager: LogChange) -> EagerChange:
     rows = _with_eager(members)
     old, new = (sum(sides[place].processes for _, sides in rows) for place in (0, 1))
     return EagerChange(rows[0][0].pair.work, _estimate(eager), old, new)
 
 
 def _is_broken(members: Sequence[_Times], margins: Margins) -> bool:
-    controls = [one for one, _ in _with_eager(members) if phrases.is_control(one.pair.row)]
+    controls = [one for one, _ in _with_eager(members) if predicates.is_control(one.pair.row)]
     found = [changes.change(*one.against) for one in controls if one.against]
     return any(bool(verdicts.is_broken(one, margins)) for one in found)
 
 
-def _judge(times: _Times, eager: Change | None, broken: bool, margins: Margins) -> Timing:
+def _judge(times: _Times, eager: LogChange | None, broken: bool, margins: Margins) -> Timing:
     (old, new), against = times.latency, times.against
     points = Timing(
-        UNDECIDED,
+        TimingVerdict.UNDECIDED,
         against_eager=_point(against) if against else None,
         latency=_point(times.latency),
         old=old.processes,
@@ -227,7 +228,7 @@ def _judge(times: _Times, eager: Change | None, broken: bool, margins: Margins) 
     if broken:
         return replace(shown, why=BROKEN)
     verdict = verdicts.verdict(change, eager, latency, margins)
-    if verdict != UNDECIDED:
+    if verdict is not TimingVerdict.UNDECIDED:
         return replace(shown, verdict=verdict)
     one, margin = latency, margins.latency
     if change is not None:  # the sharper of the two rules
@@ -240,7 +241,7 @@ def _judge(times: _Times, eager: Change | None, broken: bool, margins: Margins) 
     )
 
 
-def _changes(times: _Times, eager: Change | None) -> tuple[Change | None, Change]:
+def _changes(times: _Times, eager: LogChange | None) -> tuple[LogChange | None, LogChange]:
     """Returns two changes: of a row's time relative to eager, and of its latency.
 
     `eager`: the change of eager's own time, averaged over all rows that share the baseline. The
@@ -262,5 +263,5 @@ def _point(sides: BothSides) -> Estimate:
     return Estimate(math.expm1(_mean(sides[1]) - _mean(sides[0])), None, None)
 
 
-def _estimate(change: Change) -> Estimate:
+def _estimate(change: LogChange) -> Estimate:
     return Estimate(*(math.expm1(float(part)) for part in (change.value, change.low, change.high)))

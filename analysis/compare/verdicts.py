@@ -7,22 +7,28 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from enum import StrEnum
 from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
 
-from modescope.analysis.changes import Change, Numbers, log_margin, quantile
+from modescope.analysis.changes import LogChange, Numbers, log_margin, quantile
 from modescope.bench.stats.estimates import ALPHA
 
 Booleans = NDArray[np.bool_]
 
-SLOWER = "slower"
-LOST = "lost to eager"
-EAGER_MAYBE = "undecided: eager may have become faster"
-FASTER = "faster"
-NO_WORSE = "no worse"
-UNDECIDED = "undecided"
+
+class TimingVerdict(StrEnum):
+    """What a comparison says of the timing of a row."""
+
+    SLOWER = "slower"
+    LOST = "lost to eager"
+    EAGER_MAYBE = "undecided: eager may have become faster"
+    FASTER = "faster"
+    NO_WORSE = "no worse"
+    UNDECIDED = "undecided"
+
 
 POWER = 0.8
 """The share of comparisons in which a change of the stated size is shown."""
@@ -49,22 +55,22 @@ class Margins:
     latency: float
 
 
-def is_slower(latency: Change, margins: Margins) -> Booleans:
+def is_slower(latency: LogChange, margins: Margins) -> Booleans:
     """Whether the whole interval of the latency's change lies above the margin."""
     return np.asarray(latency.low > margins.latency)
 
 
-def is_behind_eager(against_eager: Change, margins: Margins) -> Booleans:
+def is_behind_eager(against_eager: LogChange, margins: Margins) -> Booleans:
     """Whether the whole interval of the change relative to eager lies above the margin."""
     return np.asarray(against_eager.low > margins.against_eager)
 
 
-def eager_kept_its_pace(eager: Change, margins: Margins) -> Booleans:
+def eager_kept_its_pace(eager: LogChange, margins: Margins) -> Booleans:
     """Whether the interval excludes that eager became faster by more than the margin."""
     return np.asarray(eager.low > -margins.against_eager)
 
 
-def is_broken(control: Change, margins: Margins) -> Booleans:
+def is_broken(control: LogChange, margins: Margins) -> Booleans:
     """Whether the whole interval of `control` lies beyond the margin, above or below.
 
     `control` is the change of eager's time relative to itself. The true ratio is 1 in both studies,
@@ -73,7 +79,9 @@ def is_broken(control: Change, margins: Margins) -> Booleans:
     return is_behind_eager(control, margins) | (control.high < -margins.against_eager)
 
 
-def verdict(against: Change | None, eager: Change | None, latency: Change, margins: Margins) -> str:
+def verdict(
+    against: LogChange | None, eager: LogChange | None, latency: LogChange, margins: Margins
+) -> TimingVerdict:
     """Returns the verdict on one row: the first of the following that holds.
 
     SLOWER: the latency rose by more than its margin. LOST: the time relative to eager did, and
@@ -84,16 +92,18 @@ def verdict(against: Change | None, eager: Change | None, latency: Change, margi
     is judged by its latency alone.
     """
     if is_slower(latency, margins):
-        return SLOWER
+        return TimingVerdict.SLOWER
     if against is not None and eager is not None and is_behind_eager(against, margins):
-        return LOST if eager_kept_its_pace(eager, margins) else EAGER_MAYBE
+        kept = eager_kept_its_pace(eager, margins)
+        return TimingVerdict.LOST if kept else TimingVerdict.EAGER_MAYBE
     bounded = against is None or against.high < margins.against_eager
     if bounded and latency.high < -margins.latency:
-        return FASTER
-    return NO_WORSE if bounded and latency.high < margins.latency else UNDECIDED
+        return TimingVerdict.FASTER
+    no_worse = bounded and latency.high < margins.latency
+    return TimingVerdict.NO_WORSE if no_worse else TimingVerdict.UNDECIDED
 
 
-def detectable(one: Change, margin: float, alpha: float = ALPHA) -> Numbers:
+def detectable(one: LogChange, margin: float, alpha: float = ALPHA) -> Numbers:
     """Returns the true change that 80 % of comparisons like `one` would show to exceed `margin`.
 
     Both are logarithms. `alpha` is one minus the confidence of the interval. The formula is the
@@ -113,7 +123,7 @@ def target(margin: float) -> float:
     return log_margin(max(SHOWN, 2 * math.expm1(margin)))
 
 
-def replicates_needed(one: Change, margin: float, old: int, new: int) -> int | None:
+def replicates_needed(one: LogChange, margin: float, old: int, new: int) -> int | None:
     """The least number of replicates per study that would show a change of size `target(margin)`.
 
     It is extrapolated from the change `one`, which was measured with `old` and `new` processes. The
@@ -123,6 +133,6 @@ def replicates_needed(one: Change, margin: float, old: int, new: int) -> int | N
     for count in range(2, MOST + 1):
         error = one.error * math.sqrt(now / count)
         freedom = one.freedom * (count - 1) / (now - 1)
-        if detectable(Change(one.value, error, freedom), margin) <= target(margin):
+        if detectable(LogChange(one.value, error, freedom), margin) <= target(margin):
             return count
     return None

@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 from modescope.analysis import changes
-from modescope.analysis.changes import LEAST_PROCESSES, Change
+from modescope.analysis.changes import LEAST_PROCESSES, LogChange
 from modescope.analysis.derive import over_fp32
 from modescope.analysis.derive.formulas import baseline_first_s, break_even_calls
 from modescope.analysis.derive.select import (
@@ -31,8 +31,9 @@ from modescope.analysis.derive.select import (
     values_of,
 )
 from modescope.analysis.format import numbers, phrases
-from modescope.analysis.format.phrases import Row
-from modescope.analysis.rows import required
+from modescope.analysis.rows import predicates
+from modescope.analysis.rows.type import Row
+from modescope.analysis.rows.values import as_rows, grouped, required
 from modescope.bench.records.cases import PLAIN_EAGER
 from modescope.bench.records.errors import UsageError
 from modescope.bench.stats import estimates
@@ -73,7 +74,8 @@ COLUMNS = {
 
 HOLDS = {
     **dict.fromkeys(COLUMNS, "float | None"),
-    **dict.fromkeys(("against_mode", "against_dtype", "against_verdict"), "str | None"),
+    **dict.fromkeys(("against_mode", "against_dtype"), "str | None"),
+    "against_verdict": "Verdict | None",
     "against_speedup": "Estimate | None",
     "against_is_chained": "bool | None",
 }
@@ -92,12 +94,12 @@ def ratio(row: Row, other: Row) -> Estimate | None:
     """
     if row["run_id"] == other["run_id"]:
         return Estimate(1.0, None, None)
-    if phrases.is_smoke(row) or phrases.is_smoke(other):
+    if predicates.is_smoke(row) or predicates.is_smoke(other):
         return None
     one, two = row["speedup"], other["speedup"]
-    if phrases.is_control(other):
+    if predicates.is_control(other):
         return one
-    if phrases.is_control(row):
+    if predicates.is_control(row):
         return estimates.quotient(estimates.ONE, two)
     if one is None or two is None:
         return None
@@ -111,13 +113,13 @@ def chain(row: Row, link: Row) -> Estimate | None:
     smoke budget. `analysis.derive.chained` says which rows are linked, and why this interval.
     """
     one, two = row["speedup"], link["speedup"]
-    if phrases.is_smoke(row) or phrases.is_smoke(link) or one is None or two is None:
+    if predicates.is_smoke(row) or predicates.is_smoke(link) or one is None or two is None:
         return None
     return _across(row, link, estimates.product(one, two), lambda mean: mean)
 
 
 def _across(
-    row: Row, other: Row, worst_case: Estimate | None, enter: Callable[[Change], Change]
+    row: Row, other: Row, worst_case: Estimate | None, enter: Callable[[LogChange], LogChange]
 ) -> Estimate | None:
     """Returns what was computed from the speedups of two rows, with the interval of the module.
 
@@ -138,11 +140,11 @@ def processes(row: Row, other: Row) -> int:
     return int(min(row["speedup_processes"], other["speedup_processes"]))
 
 
-def _mean(row: Row) -> Change:
+def _mean(row: Row) -> LogChange:
     count = row["speedup_processes"]
     error = required(row["speedup_process_spread"]) / math.sqrt(count)
     mean, freedom = math.log(required(row["speedup"]).value), count - 1.0
-    return Change(np.asarray(mean), np.asarray(error), np.asarray(freedom))
+    return LogChange(np.asarray(mean), np.asarray(error), np.asarray(freedom))
 
 
 def same_grad(rows: pd.DataFrame) -> pd.Series:
@@ -156,12 +158,12 @@ def same_grad(rows: pd.DataFrame) -> pd.Series:
     key = (*SAME_BASELINE, "grad")
     options = (*key, *(name for name in OPTIONS if name not in {*key, *_OF_MODE}))
     needed = {*options, *PLAIN_EAGER, "dtype", *NEEDED}
-    cases = phrases.as_rows(rows[list(needed)])  # by hand: joins by many columns take far longer
+    cases = as_rows(rows[list(needed)])  # by hand: joins by many columns take far longer
     plain = [is_plain(row) and row["dtype"] == row["baseline_dtype"] for row in cases]
     good = set(trusted(rows[[*_TRUSTED, "run_id"]])["run_id"])
     references = (row for row, one in zip(cases, plain, strict=True) if one)
     of_options = {values_of(row, options): row for row in references if row["run_id"] in good}
-    of_any = phrases.grouped((values_of(row, key), row) for row in of_options.values())
+    of_any = grouped((values_of(row, key), row) for row in of_options.values())
 
     def reference(row: Row) -> Row | None:
         several = of_any.get(values_of(row, key), [])
@@ -181,7 +183,7 @@ def against(rows: pd.DataFrame, wanted: str) -> pd.DataFrame:
     baseline's dtype is used. Raises UsageError if no row has the mode, if no row of the mode has a
     result that counts, or if several rows remain.
     """
-    every = phrases.as_rows(rows)
+    every = as_rows(rows)
     paired = list(zip(every, _references(every, wanted), strict=True))
     over = [over_fp32.in_place(row) for row in every]  # what is compared if nothing paired can be
     chained = zip(over, _references(over, wanted), strict=True)
@@ -209,7 +211,7 @@ def against(rows: pd.DataFrame, wanted: str) -> pd.DataFrame:
 
 
 def _references(rows: Sequence[Row], wanted: str) -> list[Row | None]:
-    groups = phrases.grouped((values_of(row, SAME_BASELINE), row) for row in rows)
+    groups = grouped((values_of(row, SAME_BASELINE), row) for row in rows)
     usable = {key: _usable(members, wanted) for key, members in groups.items()}
     return [_reference(row, usable[values_of(row, SAME_BASELINE)], wanted) for row in rows]
 
@@ -243,7 +245,7 @@ def _in_place(rows: pd.DataFrame) -> pd.DataFrame:
 
 def _usable(rows: Sequence[Row], wanted: str) -> list[Row]:
     named = (row for row in rows if wanted in _names(row))
-    return [row for row in named if phrases.why_left_out(row) is None]
+    return [row for row in named if predicates.why_left_out(row) is None]
 
 
 def _names(row: Row) -> set[str]:
@@ -287,7 +289,7 @@ def _processes(row: Row, other: Row | None) -> int | None:
     """
     if other is None or row["run_id"] == other["run_id"]:
         return None
-    if phrases.is_control(row) or phrases.is_control(other):
+    if predicates.is_control(row) or predicates.is_control(other):
         return None
     return processes(row, other) or None
 
@@ -295,8 +297,8 @@ def _processes(row: Row, other: Row | None) -> int | None:
 def _why_none(rows: Sequence[Row], wanted: str) -> str:
     named = [row for row in rows if wanted in _names(row)]
     if named:
-        return f"no row in this mode may be compared with ({phrases.why_left_out(named[-1])})"
-    modes = {phrases.mode(row) for row in rows if phrases.why_left_out(row) is None}
+        return f"no row in this mode may be compared with ({predicates.why_left_out(named[-1])})"
+    modes = {phrases.mode(row) for row in rows if predicates.why_left_out(row) is None}
     modes |= {row["baseline_mode"] for row in rows if row["baseline_mode"] is not None}
     listed = phrases.listed(sorted(modes)) if modes else "none"
     return f"no row has this mode; there is {listed}, alone or with a precision ('compile fp32')"

@@ -22,8 +22,8 @@ import pandas as pd
 from modescope.analysis.derive import against
 from modescope.analysis.derive.over_fp32 import COMMON, LINKED
 from modescope.analysis.derive.select import SECTION, is_plain, per_row, trusted, values_of
-from modescope.analysis.format import phrases
-from modescope.analysis.format.phrases import Row
+from modescope.analysis.rows.type import Row
+from modescope.analysis.rows.values import as_rows, grouped
 from modescope.bench.records.cases import PLAIN_EAGER
 
 _NEEDED = (
@@ -40,9 +40,9 @@ def links(rows: pd.DataFrame) -> list[Row | None]:
     """
     if not (rows["baseline_dtype"] == LINKED).any():
         return [None] * len(rows)
-    every = phrases.as_rows(rows[[*dict.fromkeys(_NEEDED)]])
+    every = as_rows(rows[[*dict.fromkeys(_NEEDED)]])
     good = set(trusted(rows)["run_id"])
-    found = phrases.grouped(
+    found = grouped(
         (_as_baseline(row, row["mode"], row["dtype"], row["baseline_mode"]), row)
         for row in every
         if (row["dtype"], row["baseline_dtype"]) == (LINKED, COMMON)
@@ -69,7 +69,7 @@ def _link(row: Row, found: dict[tuple[object, ...], list[Row]]) -> Row | None:
 
 def chained_speedup(rows: pd.DataFrame) -> pd.Series:
     """Returns for each row with a link an Estimate of its speedup over that link's baseline."""
-    every = phrases.as_rows(rows[list(against.NEEDED)])
+    every = as_rows(rows[list(against.NEEDED)])
     pairs = zip(every, links(rows), strict=True)
     return per_row(rows, (link and against.chain(row, link) for row, link in pairs), "object")
 

@@ -21,8 +21,9 @@ from modescope.analysis.derive.select import (
 )
 from modescope.analysis.estimates import values
 from modescope.analysis.format import numbers, phrases
-from modescope.analysis.format.phrases import Row
-from modescope.analysis.rows import required
+from modescope.analysis.rows import predicates
+from modescope.analysis.rows.type import Row
+from modescope.analysis.rows.values import as_rows, required
 from modescope.bench import summary
 from modescope.bench.records.cases import OPTIMIZERS, PLAIN_EAGER
 from modescope.bench.stats import diagnostics
@@ -57,7 +58,7 @@ MOST_LONGER = 4.0
 1.15 times as long, 99 in 100 up to 3.2, and all up to 3.6."""
 
 
-class Figure(StrEnum):
+class Doubted(StrEnum):
     """The kinds of numbers in a row that a flag can make doubtful.
 
     DEVICE: the device's time. ROOFLINE: the least possible time of the work, and the share that it
@@ -74,105 +75,105 @@ class Figure(StrEnum):
 
 @dataclass(frozen=True)
 class Flag:
-    """What a flag means, what to do, and which figure it makes doubtful."""
+    """What a flag means, what to do, and what it makes doubtful."""
 
-    touches: Figure
+    touches: Doubted
     meaning: str  # and remedy
 
 
 FLAGS = {
     "drift": Flag(
-        Figure.SPEEDUP,
+        Doubted.SPEEDUP,
         "from the first rounds to the last the speedup changed by more than "
         f"{numbers.percent(diagnostics.RATIO_DRIFT)} (without a baseline the latency by more than "
         f"{numbers.percent(diagnostics.DURATION_DRIFT)}), so the result depends on when it was "
         "taken: let the machine settle and measure again.",
     ),
     "autocorrelated": Flag(
-        Figure.SPEEDUP,
+        Doubted.SPEEDUP,
         "successive rounds are correlated, so the interval should be wider by "
         f"{numbers.whole_percent(diagnostics.UNDERSTATED)} or more: measure the spread between "
         "processes (replicates=5).",
     ),
     "bimodal": Flag(
-        Figure.SPEEDUP,
+        Doubted.SPEEDUP,
         f"the rounds have two levels more than {numbers.whole_percent(diagnostics.MODE_DISTANCE)} "
         "apart, and the median represents only one: check with replicates=5 whether both recur, "
         "and stop other work on the machine.",
     ),
     "baseline_failed": Flag(
-        Figure.SPEEDUP,
+        Doubted.SPEEDUP,
         "the baseline fails (baseline_note), so nothing is compared with it: choose another "
         "baseline.mode or baseline.dtype.",
     ),
     "baseline_wrong": Flag(
-        Figure.SPEEDUP,
+        Doubted.SPEEDUP,
         "the baseline's own result is off, so nothing is compared with it: choose another "
         "baseline.mode or baseline.dtype.",
     ),
     "baseline_not_in_effect": Flag(
-        Figure.SPEEDUP,
+        Doubted.SPEEDUP,
         "the baseline did not do what its name says, so there is no speedup against it: choose "
         "another baseline.mode or baseline.dtype.",
     ),
     "other_operators": Flag(
-        Figure.SPEEDUP,
+        Doubted.SPEEDUP,
         "a steady call runs other operators than a call with new arguments (steady_operators), so "
         "what was timed is not what a program's calls do: look for what the model keeps from call "
         "to call.",
     ),
     GROWS: Flag(
-        Figure.SPEEDUP,
+        Doubted.SPEEDUP,
         "calls do more work the more were made before (operators, sizes of results, or time), so "
         "times depend on their number and there is no verdict: look for what the model keeps "
         "outside of itself, such as a list of the module that defines it.",
     ),
     "settings_changed": Flag(
-        Figure.LATENCY,
+        Doubted.LATENCY,
         "forward changes settings of torch in every call (settings_in_calls), such as the number "
         "of threads, so times are not those of the row's settings: set them outside of forward.",
     ),
     "slow_pace": Flag(
-        Figure.SPEEDUP,
+        Doubted.SPEEDUP,
         f"a fixed piece of code took more than {SLOW_PACE:g} times the least time known of this "
         "machine (pace), and what slows it down may not slow all modes alike: stop other programs, "
         "let the machine cool down, and measure again.",
     ),
     "no_steady_state": Flag(
-        Figure.LATENCY,
+        Doubted.LATENCY,
         "warm-up ended before times settled: use a longer one (budget=thorough).",
     ),
     "order_effect": Flag(
-        Figure.LATENCY,
+        Doubted.LATENCY,
         "times depend on whether the case or the baseline ran first in a round, as under a "
         "periodic load. The effect is taken off the speedup, but not off the latencies: stop that "
         "load, or change the length of a round (another budget), and measure again.",
     ),
     "contended": Flag(
-        Figure.LATENCY,
+        Doubted.LATENCY,
         "other processes competed for the cores, or a quota throttled this one (cpu_wait_s, "
         "others_cpu_s, cgroup_throttled_s), or others used the GPU (gpu_processes) during the "
         "measurement: stop them, lift the quota, or use fewer threads than there are cores.",
     ),
     "throttled": Flag(
-        Figure.LATENCY,
+        Doubted.LATENCY,
         "the clock was lowered during the measurement (device_clock_hz fell by more than "
         f"{numbers.whole_percent(CLOCK_FALL)}, or throttle_reasons names a cause): let the device "
         "cool down, or lock a clock within its limits, and measure again.",
     ),
     "queue_full": Flag(
-        Figure.DEVICE,
+        Doubted.DEVICE,
         "the device queue held fewer calls than a block of device time needs (device_calls of "
         "device_calls_wanted), so device_s is less precise: a mode with fewer launches, such as "
         "cuda-graph, measures it better.",
     ),
     "not_isolable": Flag(
-        Figure.DEVICE,
+        Doubted.DEVICE,
         "launches could not be queued ahead, so device_s is unknown: the mode waits for the "
         "device within a call, or overfills its queue.",
     ),
     "graph_contradicts_gate": Flag(
-        Figure.DEVICE,
+        Doubted.DEVICE,
         "device times of plain eager and of eager captured in a graph (mode=cuda-graph), each "
         "relative to the baseline's in its own rounds (device_gain), differ by more than "
         f"{numbers.whole_percent(summary.TOLERANCE)} and the pauses between kernels "
@@ -180,13 +181,13 @@ FLAGS = {
         "kernels: compare kernels_s of both.",
     ),
     "broken_invariant": Flag(
-        Figure.SPLIT,
+        Doubted.SPLIT,
         "latency, host, device and pipelined time of the same rounds contradict each other by "
         f"more than {numbers.whole_percent(summary.TOLERANCE)} of the latency, so the split of a "
         "call is unreliable: other work disturbed one of them; measure again.",
     ),
     "split_disagrees": Flag(
-        Figure.SPLIT,
+        Doubted.SPLIT,
         "the profiler's kernels (kernels_s) differ from latency less dispatch by more than "
         f"{numbers.whole_percent(summary.PROFILE_TOLERANCE)}, both as shares of calls beside "
         "them (checked where dispatch is at most "
@@ -195,35 +196,35 @@ FLAGS = {
         "is far above 1, the profiled calls were slower than the timed ones).",
     ),
     BEATEN: Flag(
-        Figure.ROOFLINE,
+        Doubted.ROOFLINE,
         "the work took less than the floor set by the ceilings of the device (roofline_fraction "
         "above 1), so the floor is invalid: data in a cache moves faster than "
         "ceiling_bytes_per_s, or on a CPU dispatch leaves too little of the call for work; use a "
         "larger shape.",
     ),
     "profile_empty": Flag(
-        Figure.PROFILE,
+        Doubted.PROFILE,
         "the profiler recorded no step, so kernels and idle time are unknown: profile again, with "
         "no other profiler attached to the process or the GPU.",
     ),
     "profile_busy_exceeds_span": Flag(
-        Figure.PROFILE,
+        Doubted.PROFILE,
         "the profile shows more busy time than the call lasted, so its clocks disagree: ignore "
         "the profile, and measure again.",
     ),
     "profile_lost_events": Flag(
-        Figure.PROFILE,
+        Doubted.PROFILE,
         "launches in the trace have no kernel there, so kernels and busy time are too low: "
         "profile a smaller shape, which fits the profiler's buffers.",
     ),
     "profile_contradicts_device_time": Flag(
-        Figure.PROFILE,
+        Doubted.PROFILE,
         "kernels under the profiler and device_s differ by more than "
         f"{numbers.whole_percent(summary.PROFILE_TOLERANCE)}, so idle time is unreliable: let "
         "clocks settle or lock them, and measure again.",
     ),
     LONGER: Flag(
-        Figure.PROFILE,
+        Doubted.PROFILE,
         f"the profiled call took more than {MOST_LONGER:g} times as long as a timed one "
         "(profiled_span_s, latency_s), so shares of it are not those of a call: end other "
         "programs, and profile again.",
@@ -251,8 +252,8 @@ MOST_DISTURBED = 0.5  # of the rows
 
 
 def doubtful_figures(names: Iterable[str]) -> list[str]:
-    """Returns the Figure that each flag makes doubtful; `speedup` for an unknown flag."""
-    return [str(FLAGS[name].touches if name in FLAGS else Figure.SPEEDUP) for name in names]
+    """Returns what each flag makes doubtful; `speedup` for an unknown flag."""
+    return [str(FLAGS[name].touches if name in FLAGS else Doubted.SPEEDUP) for name in names]
 
 
 def legend(rows: Sequence[Row]) -> str:
@@ -260,8 +261,8 @@ def legend(rows: Sequence[Row]) -> str:
     doubtful = [
         (row, flag)
         for row in rows
-        for flag in phrases.flags(row)
-        if flag not in phrases.flags(row, "speedup")
+        for flag in predicates.flags(row)
+        if flag not in predicates.flags(row, "speedup")
     ]
     counts = Counter(flag for _, flag in doubtful)
     if not counts:
@@ -274,8 +275,8 @@ def legend(rows: Sequence[Row]) -> str:
 
 def banner(rows: Sequence[Row]) -> str:
     """Says what disturbed over MOST_DISTURBED of measured rows and what to do; empty if nothing."""
-    measured = [row for row in rows if row["status"] == "ok" and not phrases.is_smoke(row)]
-    counts = Counter(flag for row in measured for flag in phrases.flags(row))
+    measured = [row for row in rows if row["status"] == "ok" and not predicates.is_smoke(row)]
+    counts = Counter(flag for row in measured for flag in predicates.flags(row))
     conditions = [
         one for flag, one in CONDITIONS.items() if counts[flag] > MOST_DISTURBED * len(measured)
     ]
@@ -316,7 +317,7 @@ def flags(rows: pd.DataFrame) -> pd.Series:
 
 
 def flags_touch(rows: pd.DataFrame) -> pd.Series:
-    """Returns for each row the Figure that each of its `flags` makes doubtful, in order."""
+    """Returns for each row what each of its `flags` makes doubtful, in order."""
     return per_row(rows, map(doubtful_figures, rows["flags"]), "object")
 
 
@@ -329,7 +330,7 @@ def _contradicted(rows: pd.DataFrame) -> Iterator[Hashable]:
     """
     good = trusted(rows)
     needed = [*_SAME_KERNELS, *PLAIN_EAGER, "device_gain", "device_s", "kernels"]
-    candidates = zip(good.index, phrases.as_rows(good[needed]), strict=True)
+    candidates = zip(good.index, as_rows(good[needed]), strict=True)
     eager = [(place, row) for place, row in candidates if _is_eager(row)]
     gated = {values_of(row, _SAME_KERNELS): (at, row) for at, row in eager if not row["graph"]}
     for place, row in eager:

@@ -9,9 +9,11 @@ import pandas as pd
 
 from modescope.analysis.derive.select import SAME_BASELINE, per_row
 from modescope.analysis.estimates import lows, point, values
-from modescope.analysis.format import phrases
-from modescope.analysis.format.phrases import Row
+from modescope.analysis.rows import predicates
+from modescope.analysis.rows.type import Row
+from modescope.analysis.rows.values import as_rows
 from modescope.bench.stats import estimates as stats
+from modescope.bench.stats.estimates import Verdict
 from modescope.bench.stats.roofline import Floor
 from modescope.bench.summary import least_work
 
@@ -35,15 +37,19 @@ def speedup(rows: pd.DataFrame) -> pd.Series:
 def verdict(rows: pd.DataFrame) -> pd.Series:
     """Returns whether each row is faster than its baseline.
 
-    The verdict is `faster`, `slower`, `equivalent` or `inconclusive`; None for a smoke budget, and
-    without an interval. It is inconclusive on CUDA if the host was slow, so that there is none.
+    The verdict is a value of Verdict; None for a smoke budget, and without an interval. It is
+    inconclusive on CUDA if the host was slow, so that there is none.
     """
     pairs = zip(rows["budget_rank"], rows["speedup"], strict=True)
     verdicts = per_row(
         rows, (None if rank == 0 else stats.verdict(ratio) for rank, ratio in pairs), "object"
     )
     compared = rows["baseline_latency_s"].notna() & (rows["budget_rank"] > 0)
-    return verdicts.mask(rows["_slow"] & rows["_on_cuda"] & compared, "inconclusive")
+    is_hidden = rows["_slow"] & rows["_on_cuda"] & compared
+    told = zip(verdicts, is_hidden, strict=True)
+    return per_row(
+        rows, (Verdict.INCONCLUSIVE if hidden else verdict for verdict, hidden in told), "object"
+    )
 
 
 def mde(rows: pd.DataFrame) -> pd.Series:
@@ -64,16 +70,16 @@ def break_even_calls(rows: pd.DataFrame) -> pd.Series:
     needed = ["compile_mode", "graph", "first_call_s", "baseline_first_call_s", "mode", "dtype",
               "baseline_mode", "baseline_dtype", "in_effect", "calls", "device",
               "baseline_latency_s"]  # fmt: skip
-    cases = phrases.as_rows(rows[needed])
+    cases = as_rows(rows[needed])
     more_s = per_row(rows, (extra_s(row, baseline_first_s(row)) for row in cases))
-    same = (phrases.is_control(row) or phrases.not_in_effect(row) for row in cases)
+    same = (predicates.is_control(row) or predicates.not_in_effect(row) for row in cases)
     replaces = ~per_row(rows, same, "bool")
     gain_s = values(rows["latency_s"]) * (values(rows["speedup"]) - 1)
-    judged = rows["verdict"].notna() & (rows["verdict"] != "inconclusive")
+    judged = rows["verdict"].notna() & (rows["verdict"] != Verdict.INCONCLUSIVE)
     gains = lows(rows["speedup"]) > 1
-    count = per_row(rows, map(phrases.calls_of_a_step, cases))
+    count = per_row(rows, map(predicates.calls_of_a_step, cases))
     calls = (count * more_s / gain_s.where(gain_s > 0)).mask(more_s == 0, 0.0).where(gains, np.inf)
-    is_nothing = (rows["verdict"] == "equivalent") & (more_s == 0)
+    is_nothing = (rows["verdict"] == Verdict.EQUIVALENT) & (more_s == 0)
     return calls.where(judged & replaces & ~is_nothing).astype("float64")
 
 
@@ -89,7 +95,7 @@ def baseline_first_s(row: Row) -> float | None:
     of milliseconds, and whichever of the two modes uses it first has them in its first call.
     """
     first_s, call_s = row["baseline_first_call_s"], point(row["baseline_latency_s"])
-    if first_s is None or call_s is None or not phrases.on_cuda(row):
+    if first_s is None or call_s is None or not predicates.on_cuda(row):
         return first_s
     return min(first_s, call_s)
 
@@ -159,4 +165,4 @@ def roofline_fraction(rows: pd.DataFrame) -> pd.Series:
 
 def _floors(rows: pd.DataFrame) -> list[Floor | None]:
     needed = ["status", "least_bytes", "flops", "ceiling_bytes_per_s", "ceiling_flops_per_s"]
-    return [least_work(row) for row in phrases.as_rows(rows[needed])]
+    return [least_work(row) for row in as_rows(rows[needed])]

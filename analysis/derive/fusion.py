@@ -22,9 +22,9 @@ import pandas as pd
 
 from modescope.analysis.derive.select import SAME_BASELINE, is_plain, per_row, trusted, values_of
 from modescope.analysis.estimates import point, values
-from modescope.analysis.format import phrases
-from modescope.analysis.format.phrases import Row
-from modescope.analysis.rows import required
+from modescope.analysis.rows import predicates
+from modescope.analysis.rows.type import Row
+from modescope.analysis.rows.values import as_rows, required
 from modescope.bench.records.cases import PLAIN_EAGER
 from modescope.bench.stats import estimates
 from modescope.bench.stats.estimates import Estimate
@@ -60,7 +60,7 @@ class Pair:
         Plain eager's own overhead stays.
         """
         eager = self.reference
-        if phrases.on_cuda(self.row):
+        if predicates.on_cuda(self.row):
             device, host = point(eager["device_share"]), point(eager["host_share"])
             if device is None or host is None:
                 return None
@@ -101,7 +101,7 @@ def launch_gain(rows: pd.DataFrame) -> pd.Series:
     Of plain eager in a CUDA graph, which fuses nothing, it is all of the speedup.
     """
     same_reference = rows["dtype"] == rows["baseline_dtype"]
-    axes = phrases.as_rows(rows[list(PLAIN_EAGER)])
+    axes = as_rows(rows[list(PLAIN_EAGER)])
     captured = per_row(rows, (row["graph"] and _fuses_nothing(row) for row in axes), "bool")
     gain = values(rows["speedup_same_grad"]) / rows["fusion_speedup"].mask(captured, 1.0)
     return gain.where(same_reference)
@@ -109,7 +109,7 @@ def launch_gain(rows: pd.DataFrame) -> pd.Series:
 
 def _pairs(rows: pd.DataFrame) -> Iterator[tuple[Hashable, Pair]]:
     good = trusted(rows)
-    candidates = dict(zip(good.index, phrases.as_rows(good[list(_NEEDED)]), strict=True))
+    candidates = dict(zip(good.index, as_rows(good[list(_NEEDED)]), strict=True))
     references = references_of(candidates.values())
     for place, row in candidates.items():
         reference = None if _fuses_nothing(row) else references.get(work_of(row))
@@ -133,9 +133,9 @@ def work_of(row: Row) -> tuple[Hashable, ...]:
 
 
 def _gain(row: Row, reference: Row) -> Estimate | None:
-    if phrases.on_cuda(row):
+    if predicates.on_cuda(row):
         of_reference = reference["device_gain"]
-        if phrases.is_control(reference) and of_reference is not None:
+        if predicates.is_control(reference) and of_reference is not None:
             of_reference = estimates.ONE
         return estimates.quotient(row["device_gain"], of_reference)
     faster = estimates.quotient(row["speedup"], reference["speedup"])

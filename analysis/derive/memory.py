@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from modescope.analysis.format import phrases
-from modescope.analysis.format.phrases import Row
-from modescope.analysis.rows import required, value_of
+from modescope.analysis.rows import predicates
+from modescope.analysis.rows.type import Row
+from modescope.analysis.rows.values import required, value_of
 from modescope.bench.summary import pool_free_bytes
 
 Parts = list[tuple[str, float]]  # of a bar: name, bytes
@@ -62,7 +62,7 @@ def drops_gradients(row: Row) -> bool:
 
     It cannot if the gradients are in the pool of a CUDA graph, which stays reserved for the graph.
     """
-    return bool(row["gradient_bytes"]) and not (phrases.on_cuda(row) and row["graph_pool_bytes"])
+    return bool(row["gradient_bytes"]) and not (predicates.on_cuda(row) and row["graph_pool_bytes"])
 
 
 def _held(row: Row) -> tuple[Sized, ...]:

@@ -7,8 +7,8 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from modescope.analysis.format.phrases import Row
-from modescope.analysis.rows import value_of
+from modescope.analysis.rows.type import Row
+from modescope.analysis.rows.values import value_of
 from modescope.bench.records.cases import Inference, size_name
 
 MIX_COLUMNS = (

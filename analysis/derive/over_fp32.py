@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from modescope.analysis.format.phrases import Row
+from modescope.analysis.rows.type import Row
 from modescope.bench.stats import estimates
 
 LINKED, COMMON = "tf32", "fp32"

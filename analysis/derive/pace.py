@@ -18,8 +18,9 @@ import pandas as pd
 
 from modescope.analysis.derive.flags import CONTENDED
 from modescope.analysis.derive.select import THREADED, per_row, trusted, values_of
-from modescope.analysis.format import phrases
-from modescope.analysis.format.phrases import Row
+from modescope.analysis.rows import predicates
+from modescope.analysis.rows.type import Row
+from modescope.analysis.rows.values import as_rows, grouped
 from modescope.bench.stats import estimates
 from modescope.bench.stats.diagnostics import SLOW_PACE
 from modescope.bench.stats.estimates import Estimate
@@ -89,7 +90,7 @@ def is_comparable(*rows: Row) -> bool:
     They may not if other programs ran during one of them (flag `contended`). That slows two threads
     down by another factor than one, because a call waits for the thread that is delayed most.
     """
-    return not any(CONTENDED in phrases.flags(row) for row in rows)
+    return not any(CONTENDED in predicates.flags(row) for row in rows)
 
 
 def threads_gain(rows: pd.DataFrame) -> pd.Series:
@@ -102,8 +103,8 @@ def threads_gain(rows: pd.DataFrame) -> pd.Series:
 
 def _gains(rows: pd.DataFrame) -> Iterator[tuple[object, Estimate | None]]:
     good = trusted(rows)[list(_NEEDED)]
-    cases = zip(good.index, phrases.as_rows(good), strict=True)
-    for members in phrases.grouped(
+    cases = zip(good.index, as_rows(good), strict=True)
+    for members in grouped(
         (values_of(row, THREADED), (index, row)) for index, row in cases
     ).values():
         _, fewest = min(members, key=lambda pair: pair[1]["threads"])

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from modescope.analysis.derive.flags import FLAGS, LONGER, Figure
+from modescope.analysis.derive.flags import FLAGS, LONGER, Doubted
 from modescope.analysis.derive.select import per_row
 from modescope.analysis.format import numbers, phrases, style
-from modescope.analysis.format.phrases import Row
-from modescope.analysis.rows import value_of
+from modescope.analysis.rows import predicates
+from modescope.analysis.rows.type import Row
+from modescope.analysis.rows.values import value_of
 
-DOUBTS = {name for name, flag in FLAGS.items() if flag.touches is Figure.PROFILE}
+DOUBTS = {name for name, flag in FLAGS.items() if flag.touches is Doubted.PROFILE}
 """The flags that make a profile unreliable."""
 
 MOST = 5  # per mode
@@ -62,7 +63,7 @@ def compiled_call(row: Row) -> CompiledCall | None:
     None without compiled code or a profile, if the parts take longer than the call, because they
     are then from another call, and if the call took far longer than the timed ones (flag LONGER).
     """
-    if LONGER in phrases.flags(row):
+    if LONGER in predicates.flags(row):
         return None
     span_s = row.get("profiled_span_s")
     lookup_s, wrapper_s = row.get("guards_s"), row.get("compiled_wrapper_s")
@@ -96,7 +97,7 @@ KINDS = (
 def heaviest(rows: Iterable[Row], kind: Kind) -> Iterator[tuple[str, ...]]:
     """Yields the lines of the table `kind`: the MOST heaviest entries of each mode."""
     for row in sorted((row for row in rows if value_of(row, kind.column)), key=style.order):
-        whole_s = None if LONGER in phrases.flags(row) else value_of(row, kind.whole)
+        whole_s = None if LONGER in predicates.flags(row) else value_of(row, kind.whole)
         for one in json.loads(value_of(row, kind.column))[:MOST]:
             name = one["name"]
             yield (

@@ -16,8 +16,9 @@ from typing import Any
 import pandas as pd
 
 from modescope.analysis.estimates import lows, point, values
-from modescope.analysis.format.phrases import Row, as_rows, grouped, is_smoke, on_cuda
-from modescope.analysis.rows import value_of
+from modescope.analysis.rows.predicates import is_smoke, on_cuda
+from modescope.analysis.rows.type import Row
+from modescope.analysis.rows.values import as_rows, grouped, value_of
 from modescope.bench.records.cases import PLAIN_EAGER
 from modescope.bench.records.results import Work
 from modescope.bench.records.summary_columns import ESTIMATES, VALUES

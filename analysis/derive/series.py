@@ -14,7 +14,8 @@ from modescope.analysis.derive import split
 from modescope.analysis.derive.select import GROUP, split_table, trusted
 from modescope.analysis.derive.split import Overhead, overhead_s
 from modescope.analysis.format import phrases, style
-from modescope.analysis.format.phrases import Row
+from modescope.analysis.rows.type import Row
+from modescope.analysis.rows.values import as_rows, grouped
 from modescope.bench.records.cases import canonical_json
 from modescope.bench.stats import estimates
 from modescope.bench.stats.estimates import Estimate
@@ -51,7 +52,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Series:
+class SizeSeries:
     """Trusted rows of the same work whose shapes differ only in `size`."""
 
     size: str  # batch, ops, ...
@@ -74,20 +75,20 @@ class Series:
         return self.size.removesuffix("s")
 
 
-def series(rows: pd.DataFrame) -> list[Series]:
-    """Returns every Series that the trusted ones of `rows` form.
+def series(rows: pd.DataFrame) -> list[SizeSeries]:
+    """Returns every SizeSeries that the trusted ones of `rows` form.
 
     All `rows` have equal values in the columns FAMILY: the same model and phase on the same
     machine.
     """
     return [
-        Series(size, others, lines)
-        for (size, others), members in _by_varying(phrases.as_rows(trusted(rows))).items()
+        SizeSeries(size, others, lines)
+        for (size, others), members in _by_varying(as_rows(trusted(rows))).items()
         if (lines := _lines(size, members))
     ]
 
 
-def by_slope(chain: Series) -> list[tuple[Line, Estimate]]:
+def by_slope(chain: SizeSeries) -> list[tuple[Line, Estimate]]:
     """Returns each line of `chain` whose slope is known, and its slope, the flattest first."""
     known = [(line, line.slope) for line in chain.lines if line.slope is not None]
     return sorted(known, key=lambda pair: pair[1].value)
@@ -99,7 +100,7 @@ def _by_varying(rows: Sequence[Row]) -> dict[tuple[str, str], list[Row]]:
     The key is the name of that size and the other sizes as JSON. A row is in one group per size.
     """
     shapes = [(row, json.loads(row["shape"])) for row in rows]
-    return phrases.grouped(
+    return grouped(
         ((size, canonical_json({n: v for n, v in sizes.items() if n != size})), row)
         for row, sizes in shapes
         for size in sizes
@@ -116,7 +117,7 @@ def variants(rows: Sequence[Row]) -> dict[str, list[Row]]:
 
     The name is the mode, with the dtype, baseline and cache if the rows differ in it.
     """
-    groups = phrases.grouped((_names(row), row) for row in rows)
+    groups = grouped((_names(row), row) for row in rows)
     _, *others = zip(*groups, strict=True)  # the mode is always named
     named = [True, *(len(set(names)) > 1 for names in others)]
     return {" ".join(compress(names, named)): members for names, members in groups.items()}
@@ -193,14 +194,14 @@ def grids(family: pd.DataFrame) -> list[Grid]:
     return [
         grid
         for contest in split_table(trusted(family), _CONTEST)
-        for (name, others), rows in _by_varying(phrases.as_rows(contest)).items()
+        for (name, others), rows in _by_varying(as_rows(contest)).items()
         if name == size and (grid := _grid(size, others, rows)) is not None
     ]
 
 
 def _varying(shapes: pd.Series) -> str | None:
     sizes = (size for shape in shapes.unique() for size in json.loads(shape).items())
-    counts = {name: len(set(values)) for name, values in phrases.grouped(sizes).items()}
+    counts = {name: len(set(values)) for name, values in grouped(sizes).items()}
     several = {name: count for name, count in counts.items() if count > 1}
     if FIRST in several:
         return FIRST

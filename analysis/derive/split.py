@@ -10,9 +10,9 @@ import pandas as pd
 from modescope.analysis.derive.formulas import Formula
 from modescope.analysis.derive.select import per_row
 from modescope.analysis.estimates import number_of, values
-from modescope.analysis.format import phrases
-from modescope.analysis.format.phrases import Row
-from modescope.analysis.rows import value_of
+from modescope.analysis.rows import predicates
+from modescope.analysis.rows.type import Row
+from modescope.analysis.rows.values import as_rows, value_of
 from modescope.bench.stats.estimates import Estimate
 
 HALF = 0.5  # of a call: on a CPU a call is bound by overhead if dispatch takes more
@@ -43,7 +43,7 @@ def overhead(row: Row) -> Overhead:
     On CUDA, host time is compared with device time, because both run in parallel. On a CPU,
     dispatch is compared with half of the call.
     """
-    return _CUDA if phrases.on_cuda(row) else _CPU
+    return _CUDA if predicates.on_cuda(row) else _CPU
 
 
 def overhead_s(row: Row) -> float | None:
@@ -120,7 +120,7 @@ def host_wait_s(rows: pd.DataFrame) -> pd.Series:
 def bound_by(rows: pd.DataFrame) -> pd.Series:
     """Returns what limits each call: `overhead`, `work`, or `undecided` if both may; else null."""
     needed = ["device", _CPU.ratio, _CUDA.ratio]
-    return per_row(rows, map(side, phrases.as_rows(rows[needed])), "object")
+    return per_row(rows, map(side, as_rows(rows[needed])), "object")
 
 
 def _part_s(seconds: pd.Series) -> pd.Series:

@@ -20,8 +20,9 @@ from modescope.analysis.figures import theme
 from modescope.analysis.figures.theme import FigureKind, Panel
 from modescope.analysis.format import cells, numbers, phrases, style
 from modescope.analysis.format.columns import NAMING, Column, Table, table_of
-from modescope.analysis.format.phrases import Row
-from modescope.analysis.rows import required, value_of
+from modescope.analysis.rows import predicates
+from modescope.analysis.rows.type import Row
+from modescope.analysis.rows.values import required, value_of
 from modescope.bench import summary
 
 Parts = Mapping[str, float]  # of a bar: name in the table of looks -> seconds or bytes
@@ -132,7 +133,7 @@ def _draw_overhead(section: pd.DataFrame) -> Figure | None:
         "linestyle": "none",
         "markeredgewidth": 2,
     }
-    marked = [row for row in rows if phrases.on_cuda(row) and row["work_s"] is not None]
+    marked = [row for row in rows if predicates.on_cuda(row) and row["work_s"] is not None]
     busy = [Line2D([], [], markersize=9, label="device busy", **line)] if marked else []
     parts = [[_of_call(row) for row in panel.rows] for panel in panels]
     figure, drawn = _stacked(panels, parts, _OF_CALL, rows, further=busy)
@@ -149,7 +150,7 @@ def _of_call(row: Row) -> Parts:
     A call can be split more or less finely. The finest split whose parts are all known is used,
     because a bar that lacks a part would look too short. Without one, the bar has a single part.
     """
-    splits = _ON_CUDA if phrases.on_cuda(row) else () if _exceeds_call(row) else _ON_CPU
+    splits = _ON_CUDA if predicates.on_cuda(row) else () if _exceeds_call(row) else _ON_CPU
     for split in splits:
         amounts = {name: number_of(row, column) for name, column in split.items()}
         known = {name: amount for name, amount in amounts.items() if amount is not None}
@@ -170,7 +171,7 @@ def _split(row: Row) -> str:
         numbers.share(point(share), 1)
         for share in (row["host_share"], row["device_share"], row["dispatch_share"])
     )
-    if phrases.on_cuda(row) and host != numbers.UNKNOWN:
+    if predicates.on_cuda(row) and host != numbers.UNKNOWN:
         return f"{latency}, host {host}, device {device}"
     if dispatch == numbers.UNKNOWN or "unsplit" in _of_call(row):
         return f"{latency}, not split"

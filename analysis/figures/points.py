@@ -16,9 +16,9 @@ from modescope.analysis.figures import theme
 from modescope.analysis.figures.theme import FigureKind
 from modescope.analysis.format import cells, columns, numbers, phrases, style
 from modescope.analysis.format.columns import Column, Table
-from modescope.analysis.format.phrases import Row
-from modescope.analysis.rows import required
-from modescope.bench.stats.estimates import MARGIN
+from modescope.analysis.rows.type import Row
+from modescope.analysis.rows.values import as_rows, required
+from modescope.bench.stats.estimates import MARGIN, Verdict
 
 
 def _draw_speedup(section: pd.DataFrame) -> Figure | None:
@@ -54,7 +54,7 @@ def _intervals(axes: Axes, rows: Sequence[Row]) -> None:
     )  # fmt: skip
     for row, line in zip(rows, (one for one in axes.lines if one.get_marker() in style.CHARACTERS),
                          strict=True):  # fmt: skip
-        if row["verdict"] not in ("faster", "slower"):
+        if row["verdict"] not in (Verdict.FASTER, Verdict.SLOWER):
             line.set_markerfacecolor("none")
     least, most = min(*ends, 0.96), max(*ends, 1.04)
     beyond = (most / least) ** 0.05  # room for half a marker
@@ -87,7 +87,7 @@ def pairs(section: pd.DataFrame) -> list[Pair]:
 
     Rows whose fusion gain (time of plain eager's work ÷ time of the row's) is unknown are left out.
     """
-    every = {row["run_id"]: row for row in phrases.as_rows(trusted(section))}
+    every = {row["run_id"]: row for row in as_rows(trusted(section))}
     references = references_of(every.values())
     return [
         Pair(row, references[work_of(every[row["run_id"]])], gain)

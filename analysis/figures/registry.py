@@ -13,15 +13,16 @@ import pandas as pd
 from markupsafe import Markup
 
 from modescope.analysis.derive import profile
-from modescope.analysis.derive.series import Line, Series, by_slope
+from modescope.analysis.derive.series import Line, SizeSeries, by_slope
 from modescope.analysis.derive.split import Overhead
 from modescope.analysis.figures import theme
 from modescope.analysis.figures.bars import MEMORY, OVERHEAD, STEP_PARTS
 from modescope.analysis.figures.points import FUSION, SPEEDUP
 from modescope.analysis.figures.sizes import FIRST_PASS, HEATMAP, SCALING
 from modescope.analysis.figures.theme import FigureKind
-from modescope.analysis.format import numbers, phrases, style
+from modescope.analysis.format import numbers, style
 from modescope.analysis.format.columns import COUNTED, Table, naming, table_of, wanted
+from modescope.analysis.rows.values import as_rows
 
 OF_SECTION = (SPEEDUP, FIRST_PASS, OVERHEAD, FUSION, MEMORY, STEP_PARTS)  # one work at one size
 OF_GRIDS = (HEATMAP,)  # one work at all sizes
@@ -47,8 +48,8 @@ class Picture:
 def pictures(kinds: Iterable[FigureKind], topic: Any, name: str) -> Iterator[Picture]:
     """Yields a picture of `topic` for each of `kinds`, drawn on demand; empty figures are left out.
 
-    `topic` is what these kinds draw (see FigureKind): rows, a list of Grid, or a Series. File names
-    are `<kind>-<name>.svg`.
+    `topic` is what these kinds draw (see FigureKind): rows, a list of Grid, or a SizeSeries. File
+    names are `<kind>-<name>.svg`.
     """
     for kind in kinds:
         with theme.look():
@@ -74,7 +75,7 @@ def section_tables(section: pd.DataFrame) -> Iterator[Table]:
     Rows that ended ok are included even if their mode was not in effect, because their counts
     describe what ran.
     """
-    rows = phrases.as_rows(section)
+    rows = as_rows(section)
     ok = [row for row in rows if row["status"] == "ok"]
     if wanted(COUNTED, ok):
         yield table_of("Operators, generated code and allocations", ok, naming(rows), COUNTED)
@@ -83,7 +84,7 @@ def section_tables(section: pd.DataFrame) -> Iterator[Table]:
             yield Table(kind.title, kind.titles, profile.NAMED, lines)
 
 
-def series_table(series: Series) -> Table:
+def series_table(series: SizeSeries) -> Table:
     """Returns a table with a line per mode of `series`.
 
     It says at which sizes the mode was measured, and at which of them overhead, not work,
@@ -95,7 +96,7 @@ def series_table(series: Series) -> Table:
     return Table("Bound by overhead", titles, len(titles), tuple(_bound_lines(series)))
 
 
-def _bound_lines(series: Series) -> Iterator[tuple[str, ...]]:
+def _bound_lines(series: SizeSeries) -> Iterator[tuple[str, ...]]:
     """Yields the lines of `series_table`; for a chain of operators, the cheapest mode first."""
     known = [line for line, _ in by_slope(series)] if series.is_chain else []
     rest = sorted(series.lines, key=lambda line: style.order(line.rows[0]))

@@ -16,15 +16,16 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from modescope.analysis.derive.mix import Mix, mix_of
-from modescope.analysis.derive.series import Grid, Line, Series
+from modescope.analysis.derive.series import Grid, Line, SizeSeries
 from modescope.analysis.estimates import number_of, point
 from modescope.analysis.figures import theme
 from modescope.analysis.figures.theme import FigureKind, Panel
 from modescope.analysis.format import cells, numbers, phrases, style
 from modescope.analysis.format.columns import Column, Table
-from modescope.analysis.format.phrases import Row
-from modescope.analysis.rows import required, value_of
-from modescope.bench.stats.estimates import Estimate
+from modescope.analysis.rows import predicates
+from modescope.analysis.rows.type import Row
+from modescope.analysis.rows.values import grouped, required, value_of
+from modescope.bench.stats.estimates import Estimate, Verdict
 
 MOST_PANELS, MOST_SIZES = 4, 9  # per figure; per panel, as more leave no room for numbers
 STRONGEST = 3.0  # times faster or slower at which the colour saturates
@@ -68,7 +69,9 @@ def _cells(axes: Axes, grid: Grid) -> None:
         yticklabels=[name.get_text() for name in axes.get_yticklabels()],
     )  # fmt: skip
     for text, row in zip(axes.texts, (row for line in rows for row in line if row), strict=True):
-        text.set_fontweight("bold" if row["verdict"] in ("faster", "slower") else "normal")
+        text.set_fontweight(
+            "bold" if row["verdict"] in (Verdict.FASTER, Verdict.SLOWER) else "normal"
+        )
     axes.tick_params(axis="y", rotation=0)
     axes.set_xlabel(grid.size)
 
@@ -103,10 +106,10 @@ _HIGH, _LABELS = 2.1, 0.62  # inches: of a panel, and of what stands on its left
 _LEAST = 3.0  # the greatest value of an axis ÷ its least, so that noise does not fill it
 
 
-def _draw_scaling(series: Series) -> Figure:
+def _draw_scaling(series: SizeSeries) -> Figure:
     """Draws latency, overhead and saved bytes over a size, a line of panels per precision."""
     lines = _ordered_lines(series)
-    precisions = list(phrases.grouped((line.rows[0]["dtype"], line) for line in lines).values())
+    precisions = list(grouped((line.rows[0]["dtype"], line) for line in lines).values())
     columns = {c: title for c, title in _titles(series).items() if _points(lines, c)}
     figure = Figure((theme.WIDTH, _HIGH * len(precisions) + 0.3))
     grid = figure.subplots(len(precisions), len(columns), squeeze=False)
@@ -140,11 +143,11 @@ def _draw_scaling(series: Series) -> Figure:
     return figure
 
 
-def _ordered_lines(series: Series) -> list[Line]:
+def _ordered_lines(series: SizeSeries) -> list[Line]:
     return sorted(series.lines, key=lambda line: style.order(line.rows[0]))
 
 
-def _titles(series: Series) -> dict[str, str]:
+def _titles(series: SizeSeries) -> dict[str, str]:
     overhead = series.overhead
     clock = f"{overhead.clock}_paired_s"
     return {"latency_paired_s": "Latency", clock: overhead.name.capitalize(), _SAVED: "Saved bytes"}
@@ -221,7 +224,7 @@ def _share_scale(
         theme.log_ticks(axes.yaxis, _HIGH - 0.7, partial(numbers.tick, unit_of=unit_of), sets)
 
 
-def _scaling_table(series: Series) -> Table:
+def _scaling_table(series: SizeSeries) -> Table:
     sizes = sorted({size for line in series.lines for size in line.sizes})
     lines = []
     for line in _ordered_lines(series):
@@ -306,7 +309,7 @@ def _eager(row: Row) -> str:
 
 def _per_call(row: Row) -> str:
     latency_s = point(row["latency_paired_s"])
-    return numbers.duration(latency_s and latency_s / phrases.calls_of_a_step(row))
+    return numbers.duration(latency_s and latency_s / predicates.calls_of_a_step(row))
 
 
 FIRST_PASS = FigureKind(

@@ -30,7 +30,8 @@ from modescope.analysis.derive import over_fp32
 from modescope.analysis.derive.select import GROUP, split_rows, trusted
 from modescope.analysis.format import phrases, style
 from modescope.analysis.format.columns import Column, Table, naming, table_of
-from modescope.analysis.format.phrases import Row
+from modescope.analysis.rows.type import Row
+from modescope.analysis.rows.values import as_rows
 
 WIDTH = 6.4  # inches: 614 pixels, two columns of a page; on a phone a figure can be scrolled
 ROW = 0.21  # inches
@@ -82,8 +83,8 @@ _RC: dict[Any, Any] = {
 class FigureKind:
     """A kind of figure: its texts, and the functions that draw it and make its table from a topic.
 
-    A topic is the rows of one model at one size, a list of Grid, or a Series. `draw` returns None
-    if there is nothing to show; `table` is then not called.
+    A topic is the rows of one model at one size, a list of Grid, or a SizeSeries. `draw` returns
+    None if there is nothing to show; `table` is then not called.
     """
 
     name: str  # prefix of its files
@@ -115,7 +116,7 @@ def charted(section: pd.DataFrame) -> list[Row]:
 
     Modes in tf32 that are linked to fp32 are shown over that, by their chained speedups.
     """
-    rows = map(over_fp32.in_place, phrases.as_rows(trusted(section)))
+    rows = map(over_fp32.in_place, as_rows(trusted(section)))
     return sorted(rows, key=lambda row: (row["dtype"] != row["baseline_dtype"], style.order(row)))
 
 

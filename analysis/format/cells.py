@@ -6,8 +6,10 @@ import json
 
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.numbers import UNKNOWN
-from modescope.analysis.format.phrases import Row
-from modescope.analysis.rows import required, value_of
+from modescope.analysis.rows import predicates
+from modescope.analysis.rows.type import Row
+from modescope.analysis.rows.values import required, value_of
+from modescope.bench.records.caches import CACHES
 
 MANY_ROUNDS = 0.1
 """Rounds left out because the host was slow are a remark from this share of all rounds on."""
@@ -18,7 +20,7 @@ def speedup(row: Row) -> str:
 
     A chained one (`derive.over_fp32.in_place`) is followed by that word.
     """
-    text = numbers.factor_interval(phrases.shown_speedup(row))
+    text = numbers.factor_interval(predicates.shown_speedup(row))
     return f"{text} chained" if row.get("is_chained") else text
 
 
@@ -32,23 +34,23 @@ def latency(row: Row) -> str:
     return approximate(numbers.duration_interval(row["latency_paired_s"]), row, "latency")
 
 
-def approximate(text: str, row: Row, *figures: str) -> str:
-    """Returns `text`, preceded by `~` if a flag of the row makes one of `figures` doubtful.
+def approximate(text: str, row: Row, *doubted: str) -> str:
+    """Returns `text`, preceded by `~` if a flag of the row makes one of `doubted` doubtful.
 
-    `figures` are values of `derive.flags.Figure`, such as `latency`. UNKNOWN stays as it is.
+    `doubted` are values of `derive.flags.Doubted`, such as `latency`. UNKNOWN stays as it is.
     """
-    return f"~{text}" if text != UNKNOWN and phrases.flags(row, *figures) else text
+    return f"~{text}" if text != UNKNOWN and predicates.flags(row, *doubted) else text
 
 
 def first_call(row: Row) -> str:
-    """Returns the time of the first call, `7.20 s`, with a note if the compiler cache was warm."""
-    text = numbers.duration(row["first_call_s"])
-    return text if text == UNKNOWN or row["compile_cache"] == "cold" else f"{text} (warm cache)"
+    """Returns the time of the first call, `7.20 s`, and a label: `7.20 s (warm cache)`."""
+    text, label = numbers.duration(row["first_call_s"]), CACHES[row["compile_cache"]].label
+    return f"{text} ({label})" if label and text != UNKNOWN else text
 
 
 def host_of_cuda(row: Row) -> str:
     """Returns the host time of a call on CUDA; unknown on a CPU, where it equals the latency."""
-    return numbers.duration(row["host_paired_s"]) if phrases.on_cuda(row) else UNKNOWN
+    return numbers.duration(row["host_paired_s"]) if predicates.on_cuda(row) else UNKNOWN
 
 
 def share(row: Row, name: str) -> str:
@@ -117,9 +119,9 @@ def outcome(row: Row) -> str:
     """Returns the verdict, or why there is none: `faster`, `skipped`, `not in effect`."""
     if row["status"] != "ok":
         return str(row["status"])
-    if phrases.not_in_effect(row):
+    if predicates.not_in_effect(row):
         return "not in effect"
-    return row["verdict"] or ("smoke" if phrases.is_smoke(row) else UNKNOWN)
+    return row["verdict"] or ("smoke" if predicates.is_smoke(row) else UNKNOWN)
 
 
 def remarks(row: Row) -> str:
@@ -128,11 +130,11 @@ def remarks(row: Row) -> str:
     in_its_name = "fullgraph" in (row["apart"] or "")
     lost = row["replicates_not_ok"] if row["replicates"] else 0  # without any, the status says it
     texts = (
-        f"budget={row['budget']}" if phrases.is_smoke(row) else "",
+        f"budget={row['budget']}" if predicates.is_smoke(row) else "",
         phrases.checked(row),
         phrases.accepted_knowingly(row),
         phrases.baseline_accepted(row),
-        *phrases.flags(row, "speedup"),
+        *predicates.flags(row, "speedup"),
         _slow_rounds(row),
         phrases.power_limited(row),
         IN_PLACE if _reads_in_place(row) else "",

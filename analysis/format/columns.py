@@ -8,8 +8,9 @@ from functools import partial
 
 from modescope.analysis.estimates import number_of
 from modescope.analysis.format import cells, numbers, phrases
-from modescope.analysis.format.phrases import Row
-from modescope.analysis.rows import value_of
+from modescope.analysis.rows import predicates
+from modescope.analysis.rows.type import Row
+from modescope.analysis.rows.values import value_of
 
 
 @dataclass(frozen=True)
@@ -197,7 +198,7 @@ def distinguishing(rows: Sequence[Row]) -> tuple[Column, ...]:
 
     For BUDGET, rows with a smoke budget do not count.
     """
-    measured = [row for row in rows if not phrases.is_smoke(row)]
+    measured = [row for row in rows if not predicates.is_smoke(row)]
     groups = ((BUDGET, measured), (CACHE, rows))
     return tuple(column for column, group in groups if len({*map(column.cell, group)}) > 1)
 

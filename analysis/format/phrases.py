@@ -4,51 +4,19 @@ from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from statistics import median_low
-from typing import Any, TypeVar, cast
-
-import pandas as pd
+from typing import Any
 
 from modescope.analysis.format import numbers
-from modescope.analysis.row_type import Row as Row
-from modescope.analysis.rows import required, value_of
+from modescope.analysis.rows import predicates
+from modescope.analysis.rows.type import Row
+from modescope.analysis.rows.values import required, value_of
 from modescope.bench.records.cases import eager_is_sane
 from modescope.bench.records.cpu import instructions_text, told_name
 from modescope.bench.stats.diagnostics import apart
-from modescope.bench.stats.estimates import Estimate
-from modescope.bench.steps.backends import captures_graphs
-from modescope.bench.summary import is_smoke as is_smoke
-from modescope.bench.summary import on_cuda as on_cuda
 
 WIDTH = 132  # of a terminal's lines, in tables, too: spare columns are dropped to fit
-Key = TypeVar("Key")
-Member = TypeVar("Member")
-
-
-def as_rows(frame: pd.DataFrame) -> list[Row]:
-    """Returns the rows of `frame` as mappings, in which unknown values (NaN, NA) are None."""
-    names = [str(name) for name in frame.columns]
-    cells = frame.to_numpy(dtype=object, na_value=None).tolist()  # type: ignore[arg-type]
-    return cast(list[Row], [dict(zip(names, values, strict=True)) for values in cells])
-
-
-def captures(row: Row) -> str | None:
-    """Returns what captures CUDA graphs in a row's mode, on a GPU: `hand`, `compiler` or None."""
-    if row["graph"]:
-        return "hand"
-    options = json.loads(row.get("compile_options") or "{}").get("options", {})
-    return "compiler" if captures_graphs(row["compile_mode"], options) else None
-
-
-def shown_speedup(row: Row) -> Estimate | None:
-    """Returns a row's speedup as shown to readers: None for a smoke budget, with too few rounds."""
-    return None if is_smoke(row) else row["speedup"]
-
-
-def has_interval(row: Row) -> bool:
-    """Whether the row has a speedup with an interval."""
-    return row["speedup"] is not None and row["speedup"].low is not None
 
 
 def sizes(shape: str) -> str:
@@ -67,29 +35,15 @@ def work_at(row: Row, shape: str) -> str:
     """Returns the text of `work` with the sizes in `shape` (JSON) in place of the row's."""
     arguments = row["model_args"] if row["model_args"] not in (None, "{}") else None
     inputs = f"inputs {row['model_inputs']}" if row["model_inputs"] else None
-    varied = calls(row)
+    varied = predicates.calls(row)
     fixed = {k: v for k, v in json.loads(shape).items() if k not in varied}
     parts = (row["model"], arguments, inputs, sizes(json.dumps(fixed)), _pass(varied), phase(row))
     return ", ".join(part for part in parts if part)
 
 
-def calls(row: Row) -> dict[str, list[int]]:
-    """Returns, for a row whose calls vary in size, the values of each size that varies.
-
-    The dict has the name of the size -> its value in each call of a pass, which is the sequence of
-    calls that is timed as a whole. It is empty if all calls are equal.
-    """
-    return json.loads(row["calls"]) if row["calls"] else {}
-
-
 def first_step(row: Row) -> str:
     """Returns what the first thing timed is called: `first pass` if calls vary, or `first call`."""
     return "first pass" if row["calls"] else "first call"
-
-
-def calls_of_a_step(row: Row) -> int:
-    """Returns how many calls are timed together: 1, or all calls of a pass if they vary."""
-    return len(next(iter(calls(row).values()), [1]))
 
 
 def _pass(varied: Mapping[str, Sequence[int]]) -> str | None:
@@ -135,7 +89,9 @@ def place(row: Row, letter: bool) -> str:
     name, device = told_name(row["device_name"], row["cpu_model"]), row["device"]
     parts = (
         f"{name} ({device})" if name and ":" in device else name or device,
-        None if on_cuda(row) else instructions_text(row["cpu_capability"], row["cpu_instructions"]),
+        None
+        if predicates.on_cuda(row)
+        else instructions_text(row["cpu_capability"], row["cpu_instructions"]),
         f"{row['threads']} thread{'' if row['threads'] == 1 else 's'}",
         f"environment {row['environment']}" if letter else None,
     )
@@ -175,37 +131,6 @@ def listed(names: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
-def grouped(pairs: Iterable[tuple[Key, Member]]) -> dict[Key, list[Member]]:
-    """Groups (key, member) pairs into lists by key; keys and members keep their order."""
-    groups: dict[Key, list[Member]] = {}
-    for key, member in pairs:
-        groups.setdefault(key, []).append(member)
-    return groups
-
-
-def is_control(row: Row) -> bool:
-    """Whether the row has the mode and precision of its own baseline."""
-    return bool(row["mode"] == row["baseline_mode"] and row["dtype"] == row["baseline_dtype"])
-
-
-def not_in_effect(row: Row) -> bool:
-    """Whether torch is known to have run something other than the mode's name says."""
-    return row["in_effect"] is not None and not row["in_effect"]
-
-
-def flags(row: Row, *touching: str) -> list[str]:
-    """Returns the flags of the row.
-
-    With `touching`, only flags that make one of these figures doubtful (`derive.flags.Figure`).
-    """
-    if row["flags"] is None:
-        return []
-    if not touching:
-        return list(row["flags"])
-    pairs = zip(row["flags"], row["flags_touch"], strict=True)
-    return [flag for flag, figure in pairs if figure in touching]
-
-
 _CHECKED = {
     "checked": {"not": "not checked", "without_randomness": "checked without randomness"},
     "checked_against": dict.fromkeys(("fp32", "own"), "checked against eager"),
@@ -221,19 +146,6 @@ def checked(row: Row) -> str:
     """
     texts = (table.get(value_of(row, column), "") for column, table in _CHECKED.items())
     return ", ".join(filter(None, texts))
-
-
-def unchecked(row: Row) -> str:
-    """Returns why the results of a row that is ok could not be judged; empty if they could."""
-    if row["status"] != "ok" or row["checked"] != "not":
-        return ""
-    return row["checked_note"] or "no reason was recorded"
-
-
-def accepted_error(row: Row) -> float | None:
-    """Returns the largest error that the case's check accepts; None if no limit is known."""
-    limits = [limit for limit in (row["error_limit"], row["max_error"]) if limit is not None]
-    return max(limits) if row["error_limit"] is not None else None
 
 
 def accepted_knowingly(row: Row) -> str:
@@ -284,26 +196,6 @@ def baseline_accepted(row: Row) -> str:
     return "" if right else f"baseline's error accepted up to {limit:g}"
 
 
-def reason(row: Row) -> str:
-    """Returns why a run has no result, on one line: `out of memory while compiling`."""
-    return " ".join((row["reason"] or "no reason was recorded").split())
-
-
-def status_and_reason(row: Row) -> str:
-    """Returns status and reason of a row that is not ok: `oom: out of memory while compiling`."""
-    return f"{row['status']}: {reason(row)}"
-
-
-def host_slower(row: Row) -> str | None:
-    """Returns how many times its usual time the host of a GPU took in a row: `2.1`.
-
-    None on a CPU, and if the host was not slow (flag `slow_pace`). A slow host changes a ratio,
-    because it lengthens what waits for it and not what the device does.
-    """
-    pace = row["pace"] if on_cuda(row) and "slow_pace" in flags(row) else None
-    return f"{1 / pace:.1f}" if pace else None
-
-
 POWER = "sw_power_cap"
 """NVML's reason for a clock that was lowered because of a limit on power."""
 
@@ -328,23 +220,6 @@ def power_limited(row: Row) -> str:
 def _listed(row: Mapping[str, Any], column: str) -> Sequence[Any]:
     values = row.get(column)
     return () if values is None else values
-
-
-def why_left_out(row: Row) -> str | None:
-    """Returns why a row is not charted or recommended; None if its result counts."""
-    if row["status"] != "ok":
-        return status_and_reason(row)
-    if not_in_effect(row):
-        return f"not in effect: {row['in_effect_note'] or 'no note was recorded'}"
-    if row["in_effect"] is None:
-        return "not known to have been in effect"
-    if is_smoke(row):
-        return f"budget={row['budget']} proves only that it runs"
-    if slower := host_slower(row):
-        return f"the host ran at {slower} times its usual time: undecided"
-    if not has_interval(row):
-        return row.get("baseline_note") or "no interval: no baseline, or fewer than 12 rounds"
-    return None
 
 
 def paragraph(text: str) -> list[str]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from modescope.analysis.format import phrases
-from modescope.analysis.format.phrases import Row
+from modescope.analysis.rows import predicates
+from modescope.analysis.rows.type import Row
 
 INK = "#24292f"  # text and lines; pages replace it with their own (`figures.theme.inline`)
 FADED = "#8c959f"
@@ -71,8 +71,8 @@ def family(row: Row) -> Family:
     Where one of these was overridden, the name of the mode may suggest another family.
     """
     if row["compile_mode"] == "none":
-        return CUDA_GRAPH if phrases.captures(row) else AMP if row["autocast"] else EAGER
-    return COMPILE_GRAPHS if phrases.captures(row) else COMPILE
+        return CUDA_GRAPH if predicates.captures(row) else AMP if row["autocast"] else EAGER
+    return COMPILE_GRAPHS if predicates.captures(row) else COMPILE
 
 
 def colours(families: Collection[Family] = FAMILIES) -> str:

@@ -1,5 +1,5 @@
 """Recommends the mode in which to run a model.
 
-`decide.recommend` decides, `advice.fold` writes the answers as sentences, and `code.code` as lines
-of a program.
+`decide.recommend` decides, `advice.fold` groups the answers, `wording` has their sentences, and
+`code.code` writes them as lines of a program.
 """

@@ -12,7 +12,7 @@ from textwrap import indent
 from typing import Any
 
 from modescope.analysis.format import phrases
-from modescope.analysis.format.phrases import Row
+from modescope.analysis.rows.type import Row
 from modescope.bench.records.cases import (
     IMPLEMENTATIONS,
     OPTIMIZERS,
@@ -28,6 +28,9 @@ WRAPPER = """\
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import (
     checkpoint_wrapper,
 )"""
+CHECKPOINT_CHILDREN = """\
+for name, child in [*model.named_children()]:  # of a ModuleList: its members
+    setattr(model, name, checkpoint_wrapper(child))"""
 OF_STEPS = """\
 # The graph keeps the learning rate: a schedule has no effect on replays. It reads what loss_of
 # reads, such as targets, where it lay: copy new values there, too."""
@@ -88,6 +91,7 @@ def code(row: Row) -> str:
     """
     trains = row["phase"] == "train"
     training = Training(**json.loads(row["training"] or "{}"))
+    memory_budget = training.activation_memory_budget
     mode = mode_of(row)
     variant = Variant(mode, row["dtype"])
     device, dtype = row["device"].partition(":")[0], _DTYPES.get(row["dtype"])
@@ -101,31 +105,38 @@ def code(row: Row) -> str:
     named, passed = bool(row["named_inputs"]), "held" if captured else "inputs"
     values = f"{passed}.values()" if named else passed
     call = f"model(**{passed})" if named and not graphed else f"model(*{values})"
-    setup = {
-        f"# inputs: a {'dict' if named else 'tuple'} of the arguments of model": True,
-        f"torch.set_num_threads({row['threads']})  # as measured": device == "cpu",
-        'torch.set_float32_matmul_precision("high")': row["dtype"] == "tf32",
-        "torch._functorch.config.activation_memory_budget = "
-        f"{training.activation_memory_budget}": training.activation_memory_budget is not None,
-        f"model.{'train' if trains else 'eval'}()": True,
-        _cast(dtype, named, bool(row["dtypes_kept"])): dtype is not None and not autocast,
-        **{line: True for axis in AXES.values() for line in axis.code(variant, device)},
-        WRAPPER: training.checkpoint != "none",
-        "for name, child in [*model.named_children()]:  # of a ModuleList: its members\n"
-        "    setattr(model, name, checkpoint_wrapper(child))": training.checkpoint == "children",
-        "model = checkpoint_wrapper(model)": training.checkpoint == "model",
-        f"model = {compiling(mode, bool(row['fullgraph']))}": mode.compiles,
-        f"model.forward = {autocast}(model.forward)": graphed and autocast,
-        "model = torch.cuda.make_graphed_callables("
-        f"model, tuple({values}), allow_unused_input=True)": graphed,
-        f"# `inputs` have {phrases.padding(row)}": phrases.padding(row),
-        "# capture what follows once for each size of `inputs`": captured and row["calls"],
-        f"optimizer = torch.optim.{_optimizer(training, mode)}": trains,
-        f'scaler = torch.amp.GradScaler("{device}")': scaled,
-        OF_STEPS: captured and trains,
-        f"# where the graph reads its inputs\nheld = {_HELD[named]}": captured,
-    }  # fmt: skip
-    before = [line for line, is_needed in setup.items() if is_needed]
+    setup: list[tuple[object, str]] = [
+        (True, f"# inputs: a {'dict' if named else 'tuple'} of the arguments of model"),
+        (device == "cpu", f"torch.set_num_threads({row['threads']})  # as measured"),
+        (row["dtype"] == "tf32", 'torch.set_float32_matmul_precision("high")'),
+        (
+            memory_budget is not None,
+            f"torch._functorch.config.activation_memory_budget = {memory_budget}",
+        ),
+        (True, f"model.{'train' if trains else 'eval'}()"),
+        (dtype is not None and not autocast, _cast(dtype, named, bool(row["dtypes_kept"]))),
+        *((True, line) for axis in AXES.values() for line in axis.code(variant, device)),
+        (training.checkpoint != "none", WRAPPER),
+        (training.checkpoint == "children", CHECKPOINT_CHILDREN),
+        (training.checkpoint == "model", "model = checkpoint_wrapper(model)"),
+        (mode.compiles, f"model = {compiling(mode, bool(row['fullgraph']))}"),
+        (graphed and autocast, f"model.forward = {autocast}(model.forward)"),
+        (
+            graphed,
+            "model = torch.cuda.make_graphed_callables("
+            f"model, tuple({values}), allow_unused_input=True)",
+        ),
+        (phrases.padding(row), f"# `inputs` have {phrases.padding(row)}"),
+        (
+            captured and row["calls"],
+            "# capture what follows once for each size of `inputs`",
+        ),
+        (trains, f"optimizer = torch.optim.{_optimizer(training, mode)}"),
+        (scaled, f'scaler = torch.amp.GradScaler("{device}")'),
+        (captured and trains, OF_STEPS),
+        (captured, f"# where the graph reads its inputs\nheld = {_HELD[named]}"),
+    ]
+    before = [line for is_needed, line in setup if is_needed]
     line = f"loss = loss_of({call})" if trains else f"output = {call}"
     step = [f"with {contexts}:", f"    {line}"] if contexts else [line]
     if trains:

@@ -12,7 +12,6 @@ from modescope.analysis.derive import formulas
 from modescope.analysis.derive.select import GROUP, SECTION, split_rows
 from modescope.analysis.estimates import high, low, point
 from modescope.analysis.format import phrases
-from modescope.analysis.format.phrases import Row
 from modescope.analysis.recommend import types
 from modescope.analysis.recommend.constraints import ANYTHING, Wishes
 from modescope.analysis.recommend.tf32 import relate
@@ -24,7 +23,9 @@ from modescope.analysis.recommend.types import (
     Refusal,
     hurdle,
 )
-from modescope.analysis.rows import required, value_of
+from modescope.analysis.rows import predicates
+from modescope.analysis.rows.type import Row
+from modescope.analysis.rows.values import as_rows, required, value_of
 from modescope.bench.stats import estimates
 from modescope.bench.stats.estimates import MARGIN, Estimate
 from modescope.bench.summary import GROWS
@@ -52,13 +53,13 @@ RULES: tuple[tuple[str, Callable[[Row], object]], ...] = (
     ("wrong", lambda row: row["status"] == "wrong_result"),
     ("failed", lambda row: row["status"] != "ok"),
     ("not_in_effect", lambda row: not row["in_effect"]),
-    ("smoke", phrases.is_smoke),
-    ("unchecked", lambda row: row["error"] is None and not phrases.unchecked(row)),
-    ("wrong", lambda row: not phrases.unchecked(row) and _exceeds_its_limit(row)),
-    ("no_baseline", lambda row: NO_BASELINE & {*phrases.flags(row)}),
-    ("grows", lambda row: GROWS in phrases.flags(row)),
-    ("slow_host", phrases.host_slower),
-    ("no_interval", lambda row: not phrases.has_interval(row)),
+    ("smoke", predicates.is_smoke),
+    ("unchecked", lambda row: row["error"] is None and not predicates.unchecked(row)),
+    ("wrong", lambda row: not predicates.unchecked(row) and _exceeds_its_limit(row)),
+    ("no_baseline", lambda row: NO_BASELINE & {*predicates.flags(row)}),
+    ("grows", lambda row: GROWS in predicates.flags(row)),
+    ("slow_host", predicates.host_slower),
+    ("no_interval", lambda row: not predicates.has_interval(row)),
 )
 """What excludes a row, whatever its speedup; the first rule that holds is the reason.
 
@@ -87,7 +88,7 @@ def recommend(table: pd.DataFrame, wishes: Wishes = ANYTHING) -> tuple[Recommend
     """
     return tuple(
         answer
-        for section in split_rows(phrases.as_rows(table), SECTION)
+        for section in split_rows(as_rows(table), SECTION)
         for answer in relate(
             section,
             [
@@ -149,7 +150,7 @@ def _baseline(section: Sequence[Row], case: Row) -> Row | None:
 
     def doubts(row: Row) -> tuple[bool, ...]:
         return (
-            not phrases.is_control(row), refusal(row, ANYTHING) is not None,
+            not predicates.is_control(row), refusal(row, ANYTHING) is not None,
             row["compile_cache"] != case["compile_cache"],
         )  # fmt: skip
 
@@ -159,13 +160,15 @@ def _baseline(section: Sequence[Row], case: Row) -> Row | None:
 def _answer(rows: Sequence[Row], baseline: Row | None, wishes: Wishes) -> Recommendation:
     usable, refused = list[Choice](), list[Refusal]()
     for row in rows:
-        if phrases.is_control(row):
+        if predicates.is_control(row):
             continue
         ratio, why = gain(row, wishes.calls, baseline), refusal(row, wishes)
         if why is None and ratio is None:
             why = "first_call_unknown"
         if why is not None:
-            refused.append(Refusal(row["run_id"], phrases.mode(row), why, phrases.host_slower(row)))
+            refused.append(
+                Refusal(row["run_id"], phrases.mode(row), why, predicates.host_slower(row))
+            )
         elif ratio is not None:
             usable.append(_choice(row, ratio, baseline))
     floor, fits = _floor(baseline), fits_into(baseline, wishes.memory_limit_bytes)
@@ -188,7 +191,7 @@ def _answer(rows: Sequence[Row], baseline: Row | None, wishes: Wishes) -> Recomm
     choice, tied = cheapest(close) if close else (None, ())
     if outcome == types.BASELINE and baseline is not None and floor is not None:
         choice = _choice(baseline, floor, baseline)
-    unchecked = [phrases.unchecked(row) for row in ([baseline] if baseline else rows)
+    unchecked = [predicates.unchecked(row) for row in ([baseline] if baseline else rows)
                  if row["status"] == "ok"]  # fmt: skip
     return Recommendation(
         Question(**{field.name: value_of(rows[0], field.name) for field in fields(Question)}),
@@ -218,7 +221,7 @@ def _choice(row: Row, gain: Estimate, baseline: Row | None) -> Choice:
 
 def _floor(baseline: Row | None) -> Estimate | None:
     """The noise floor: the speedup of the baseline over itself; None without a usable run of it."""
-    if baseline is None or not phrases.is_control(baseline) or refusal(baseline, ANYTHING):
+    if baseline is None or not predicates.is_control(baseline) or refusal(baseline, ANYTHING):
         return None
     return baseline["speedup"]
 
@@ -251,7 +254,7 @@ def gain(row: Row, calls: float | None, baseline: Row | None) -> Estimate | None
         return speedup
     if first_s is None or call_s is None or baseline_first_s is None:
         return None
-    calls /= phrases.calls_of_a_step(row)
+    calls /= predicates.calls_of_a_step(row)
     extra_s = formulas.extra_s(row, baseline_first_s)
     spent_s = first_s if extra_s is None else baseline_first_s + extra_s
 
@@ -274,7 +277,7 @@ def refusal(row: Row, wishes: Wishes) -> str | None:
 
 
 def _exceeds_its_limit(row: Row) -> bool:
-    limit, error = phrases.accepted_error(row), row["error"]
+    limit, error = predicates.accepted_error(row), row["error"]
     return limit is not None and not required(error) <= limit
 
 

@@ -12,9 +12,9 @@ from dataclasses import replace
 
 from modescope.analysis.derive.over_fp32 import COMMON, LINKED
 from modescope.analysis.derive.select import values_of
-from modescope.analysis.format import phrases
-from modescope.analysis.format.phrases import Row
 from modescope.analysis.recommend.types import MODE, Recommendation
+from modescope.analysis.rows import predicates
+from modescope.analysis.rows.type import Row
 from modescope.bench.records.environment import TF32_CAPABILITY
 
 
@@ -68,9 +68,9 @@ def _is_over_fp32(answer: Recommendation) -> bool:
 def _is_never_on(section: Sequence[Row]) -> bool:
     """Whether the GPU has tf32, and no row in it counts; False on a CPU."""
     first = section[0]
-    if not phrases.on_cuda(first):
+    if not predicates.on_cuda(first):
         return False
     known = first["compute_capability"]
     has = known is None or tuple(map(int, str(known).split("."))) >= TF32_CAPABILITY
     rows = (row for row in section if row["dtype"] == LINKED)
-    return has and all(phrases.why_left_out(row) is not None for row in rows)
+    return has and all(predicates.why_left_out(row) is not None for row in rows)

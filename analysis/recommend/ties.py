@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 
 from modescope.analysis.derive import formulas
 from modescope.analysis.estimates import low
-from modescope.analysis.format import phrases
-from modescope.analysis.format.phrases import Row
 from modescope.analysis.recommend.types import Choice, Tie
-from modescope.analysis.rows import value_of
+from modescope.analysis.rows import predicates
+from modescope.analysis.rows.type import Row
+from modescope.analysis.rows.values import value_of
 
 # Peaks of equal work differ by the allocator's rounding.
 PEAK_FACTOR, PEAK_BYTES = 1.05, 2**20
@@ -34,7 +34,7 @@ def cheapest(rows: Sequence[Choice]) -> tuple[Choice, tuple[Tie, ...]]:
 
 
 def _checked(rows: Sequence[Row]) -> list[Row]:
-    return [row for row in rows if not phrases.unchecked(row)] or list(rows)
+    return [row for row in rows if not predicates.unchecked(row)] or list(rows)
 
 
 def _least(rows: Sequence[Row], name: str, factor: float, slack: float) -> list[Row]:

@@ -6,11 +6,11 @@ from dataclasses import asdict, dataclass, field
 from typing import cast
 
 from modescope.analysis.estimates import high, low
-from modescope.analysis.format import phrases
-from modescope.analysis.format.phrases import Row
 from modescope.analysis.recommend.code import code
 from modescope.analysis.recommend.constraints import Wishes
-from modescope.analysis.rows import required
+from modescope.analysis.rows import predicates
+from modescope.analysis.rows.type import Row
+from modescope.analysis.rows.values import required
 from modescope.bench.stats.estimates import MARGIN, Estimate
 
 MODE = "mode"  # a mode is better than the baseline by its interval
@@ -96,7 +96,7 @@ class Choice:
     @property
     def name(self) -> str:
         """The mode's name, with a remark if its results could not be checked."""
-        return name_with_remark(self.mode, phrases.unchecked(self.row))
+        return name_with_remark(self.mode, predicates.unchecked(self.row))
 
 
 @dataclass(frozen=True)

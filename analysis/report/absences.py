@@ -11,8 +11,10 @@ from dataclasses import dataclass
 
 from modescope.analysis.causes.outcome import is_compiled
 from modescope.analysis.format import phrases, style
-from modescope.analysis.format.phrases import Row
 from modescope.analysis.recommend.types import Recommendation
+from modescope.analysis.rows import predicates
+from modescope.analysis.rows.type import Row
+from modescope.analysis.rows.values import grouped
 
 MOST_LETTERS = 120  # of a reason
 _CLAUSE = re.compile(r";| \(|, (?:and|so|which) ")
@@ -28,7 +30,7 @@ class Reason:
 
 def why_left_out(rows: Iterable[Row]) -> Iterator[Reason]:
     """Yields a Reason for each way in which some of `rows` lack a result that counts."""
-    by_label = phrases.grouped(
+    by_label = grouped(
         (label, (_CLAUSE.split(why, maxsplit=1)[0].strip()[:MOST_LETTERS], row))
         for row in rows
         for label, why in _why_not_counted(row)
@@ -36,19 +38,19 @@ def why_left_out(rows: Iterable[Row]) -> Iterator[Reason]:
     for label, members in by_label.items():
         texts = [
             f"{phrases.listed(list(dict.fromkeys(map(phrases.mode, same))))} ({reason})"
-            for reason, same in phrases.grouped(members).items()
+            for reason, same in grouped(members).items()
         ]
         yield Reason(label, f"{'; '.join(texts)}.")
 
 
 def _why_not_counted(row: Row) -> Iterator[tuple[str, str]]:
     if row["status"] in ("skipped", "failed"):
-        yield "Not run here" if row["status"] == "skipped" else "Failed", phrases.reason(row)
+        yield "Not run here" if row["status"] == "skipped" else "Failed", predicates.reason(row)
     elif row["status"] != "ok":
-        yield "Failed", phrases.status_and_reason(row)
-    elif phrases.not_in_effect(row):
+        yield "Failed", predicates.status_and_reason(row)
+    elif predicates.not_in_effect(row):
         yield "Not in effect", row["in_effect_note"] or "for an unknown reason"
-    elif why := phrases.why_left_out(row):
+    elif why := predicates.why_left_out(row):
         yield "Not counted", why
 
 
@@ -60,7 +62,7 @@ def not_measured(preferred: Sequence[Row], answers: Sequence[Recommendation]) ->
     first = answers[0].question
     kinds = (
         ("torch.compile", not any(map(is_compiled, preferred))),
-        ("CUDA graphs", phrases.on_cuda(first.as_row()) and not any(map(_replays, preferred))),
+        ("CUDA graphs", predicates.on_cuda(first.as_row()) and not any(map(_replays, preferred))),
     )
     missing = [kind for kind, is_missing in kinds if is_missing]
     parts = (

@@ -22,6 +22,7 @@ from modescope.analysis.figures.registry import (
 from modescope.analysis.format import phrases
 from modescope.analysis.format.columns import Table
 from modescope.analysis.report.study import Study
+from modescope.analysis.rows.values import as_rows
 
 MOST_SHAPES = 4  # a work with more shapes has figures over its sizes only
 # Drawing a figure takes about 0.4 s. The second limit is for reports that do not list all rows.
@@ -74,7 +75,7 @@ def _chapters(study: Study) -> Iterator[Chapter]:
 
 
 def _over_sizes(study: Study, family: pd.DataFrame, name: str) -> Iterator[Chapter]:
-    row = phrases.as_rows(family.head(1))[0]
+    row = as_rows(family.head(1))[0]
     title, place, key = phrases.work_at(row, "{}"), study.place(row), values_of(row, FAMILY)
     drawn = pictures(OF_GRIDS, grids(family), name)
     yield Chapter(f"{title}: all sizes", place, drawn, family=key)
@@ -85,7 +86,7 @@ def _over_sizes(study: Study, family: pd.DataFrame, name: str) -> Iterator[Chapt
 
 
 def _at_sizes(study: Study, family: pd.DataFrame, numbered: Iterator[int]) -> Iterator[Chapter]:
-    row = phrases.as_rows(family.head(1))[0]
+    row = as_rows(family.head(1))[0]
     place, key, shapes = study.place(row), values_of(row, FAMILY), family["shape"].nunique()
     if shapes > MOST_SHAPES:
         title = f"{phrases.work_at(row, '{}')}: single shapes"
@@ -100,6 +101,6 @@ def _at_sizes(study: Study, family: pd.DataFrame, numbered: Iterator[int]) -> It
         "No figure: no run ended ok, in effect, with more than a smoke budget and with an interval."
     )
     for shape in split_table(family, SECTION):
-        title = phrases.work(phrases.as_rows(shape.head(1))[0])
+        title = phrases.work(as_rows(shape.head(1))[0])
         drawn = pictures(OF_SECTION, shape, f"{next(numbered)}")
         yield Chapter(title, place, drawn, [*section_tables(shape)], nothing, key)

@@ -11,6 +11,7 @@ import pandas as pd
 from modescope.analysis.derive.select import STEP
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.report.study import Study
+from modescope.analysis.rows.values import as_rows
 from modescope.bench.records.environment import Environment
 
 MOST_PLACES = 3  # named on one line; more are counted
@@ -22,7 +23,7 @@ _OF_MODEL = "model_source_id"  # differs between models, in one environment too
 def places(study: Study) -> str:
     """Names the machines and torch versions of a study: `AMD EPYC, 1 thread, torch 2.13.0+cpu`."""
     named = [*phrases.PLACE, "torch_version"]
-    rows = phrases.as_rows(study.rows[named].drop_duplicates())
+    rows = as_rows(study.rows[named].drop_duplicates())
     texts = dict.fromkeys(
         f"{study.place(row)}, torch {row['torch_version']}" if row["torch_version"]
         else study.place(row)

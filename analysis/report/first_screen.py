@@ -18,15 +18,7 @@ from modescope.analysis.causes.outcome import (
     outcome,
     range_of,
 )
-from modescope.analysis.causes.types import (
-    DECISIVE,
-    EXPLAINING,
-    GAIN,
-    LOSS,
-    PART,
-    REST,
-    Finding,
-)
+from modescope.analysis.causes.types import EXPLAINING, Finding, Kind
 from modescope.analysis.derive import against
 from modescope.analysis.derive.flags import banner
 from modescope.analysis.derive.mix import mix_of
@@ -34,15 +26,16 @@ from modescope.analysis.derive.select import FAMILY, SECTION, values_of
 from modescope.analysis.estimates import high, low
 from modescope.analysis.figures.registry import Picture
 from modescope.analysis.format import numbers, phrases
-from modescope.analysis.format.phrases import Row
 from modescope.analysis.recommend.advice import Advice, Precision, fold
 from modescope.analysis.recommend.constraints import Wishes
 from modescope.analysis.recommend.types import MODE, Recommendation
 from modescope.analysis.report.absences import Reason, not_measured, why_left_out
 from modescope.analysis.report.chapters import Chapter
 from modescope.analysis.report.study import Study
-from modescope.analysis.rows import required
-from modescope.bench.stats.estimates import Estimate, verdict
+from modescope.analysis.rows import predicates
+from modescope.analysis.rows.type import Row
+from modescope.analysis.rows.values import grouped, required
+from modescope.bench.stats.estimates import Estimate, Verdict, verdict
 
 MOST_WORKS = 8  # on the first screen; the others are folded
 MAINLY = 0.5
@@ -50,7 +43,7 @@ MAINLY = 0.5
 
 The added time is what the mode takes longer than the recommended one.
 """
-DIFFERENCES = (DECISIVE, LOSS, PART, REST)
+DIFFERENCES = (Kind.DECISIVE, Kind.LOSS, Kind.PART, Kind.REST)
 
 
 @dataclass(frozen=True)
@@ -147,7 +140,7 @@ def _block(
         return one.size if several else "", one.key, alone
 
     more = list[Reason]()
-    for (size, *_), group in phrases.grouped((key(one), one) for one in others).items():
+    for (size, *_), group in grouped((key(one), one) for one in others).items():
         lines = why if asked in group else more
         lines.append(_reason_of_group(group, asked if asked in group else None, str(size)))
     return Block(precision, [*why, *further], more)
@@ -159,14 +152,14 @@ def _why(study: Study, answers: Sequence[Recommendation], several: bool) -> Iter
     `several`: whether the `answers` are for several sizes, so that each reason names its size.
     """
     chosen = (row for one in answers if (row := _recommended(one)))
-    of_mode = phrases.grouped((phrases.mode(row), row) for row in chosen)
+    of_mode = grouped((phrases.mode(row), row) for row in chosen)
     for row in (max(members, key=_size) for members in of_mode.values()):
         found = next(iter(study.causes.get(row["run_id"], ())), None)
         size = f"{phrases.sizes(row['shape'])}: " if several else ""
         if found is None or found.kind not in EXPLAINING:
             yield Reason("Why", f"{size}{UNDECIDED}.")
         else:
-            label = "Why" if found.kind in (DECISIVE, GAIN) else "Why not more"
+            label = "Why" if found.kind in (Kind.DECISIVE, Kind.GAIN) else "Why not more"
             yield Reason(label, f"{size}{found.sentence} {found.remedy}".strip())
 
 
@@ -208,10 +201,10 @@ def _others(study: Study, answers: Sequence[Recommendation]) -> list[_OtherMode]
         best = _recommended(answer)
         for refused in answer.refused:
             row = study.by_id[refused.run_id]
-            if phrases.why_left_out(row) is None:
+            if predicates.why_left_out(row) is None:
                 ratio = against.ratio(row, best) if best else None
                 every.append(_OtherMode(row, best, ratio, _cause(study, row, best)))
-    of_mode = phrases.grouped((phrases.mode(one.row), one) for one in every)
+    of_mode = grouped((phrases.mode(one.row), one) for one in every)
     furthest = (max(each, key=lambda one: _size(one.row)) for each in of_mode.values())
     return sorted(furthest, key=lambda one: one.times_slower)
 
@@ -271,15 +264,15 @@ def _comparison(group: Sequence[_OtherMode]) -> str:
     ratios = [one.ratio for one in group if one.ratio is not None]
     if found in _SHOWN:
         does = _SHOWN[found][len(names) > 1]
-        told = range_of(ratios, inverted=found == "slower")
+        told = range_of(ratios, inverted=found is Verdict.SLOWER)
         return f"{phrases.listed(names)} {does} {told} as {_MEASURE[found]} as {name(best)}"
     told = phrases.listed([*dict.fromkeys(map(numbers.ratio, ratios))])
     are = "is" if len(names) == 1 else "are"
     return f"{phrases.listed(names)} {are} not shown to be faster than {name(best)}, {told}"
 
 
-_SHOWN = {"slower": ("takes", "take"), "faster": ("is", "are")}
-_MEASURE = {"slower": "long", "faster": "fast"}
+_SHOWN = {Verdict.SLOWER: ("takes", "take"), Verdict.FASTER: ("is", "are")}
+_MEASURE = {Verdict.SLOWER: "long", Verdict.FASTER: "fast"}
 
 
 def _compiles(rows: Iterable[Row]) -> Iterator[Reason]:
@@ -290,7 +283,7 @@ def _compiles(rows: Iterable[Row]) -> Iterator[Reason]:
     """
     texts, calls = list[str](), 0
     for row in rows:
-        mix = mix_of(row) if phrases.why_left_out(row) is None and is_compiled(row) else None
+        mix = mix_of(row) if predicates.why_left_out(row) is None and is_compiled(row) else None
         if mix is None:
             continue
         seconds, calls = sum(one.seconds for one in mix.compiles), len(mix.calls)

@@ -23,8 +23,10 @@ from modescope.analysis.format.columns import (
     Column,
     wanted,
 )
-from modescope.analysis.format.phrases import Row
 from modescope.analysis.report.study import Study
+from modescope.analysis.rows import predicates
+from modescope.analysis.rows.type import Row
+from modescope.analysis.rows.values import grouped
 
 FIRST = (MODE, Column("verdict", cells.outcome), SPEEDUP, DTYPE)  # a phone shows the first three
 # columns that rows of one work may differ in -> prefix of the text if all rows are equal
@@ -98,16 +100,14 @@ def sort_key(column: Column, row: Row, text: str) -> str | None:
 
 def flagged(study: Study) -> list[tuple[str, str, list[Row]]]:
     """Returns the name, the meaning and the rows of each raised flag, in the order of FLAGS."""
-    raised = phrases.grouped(
-        (flag, row) for row in study.by_id.values() for flag in phrases.flags(row)
-    )
+    raised = grouped((flag, row) for row in study.by_id.values() for flag in predicates.flags(row))
     return [(flag, one.meaning, raised[flag]) for flag, one in FLAGS.items() if flag in raised]
 
 
 def left_out(study: Study) -> dict[str, list[Row]]:
     """Groups the rows that do not count by the reason; errors come first."""
-    reasons = phrases.grouped(
-        (why, row) for row in study.by_id.values() if (why := phrases.why_left_out(row))
+    reasons = grouped(
+        (why, row) for row in study.by_id.values() if (why := predicates.why_left_out(row))
     )
     return dict(sorted(reasons.items(), key=lambda item: _ORDER.index(item[1][0]["status"])))
 

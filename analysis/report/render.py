@@ -13,8 +13,9 @@ from matplotlib.markers import MarkerStyle
 from matplotlib.path import Path
 
 from modescope.analysis.format import numbers, phrases, style
-from modescope.analysis.format.phrases import Row
 from modescope.analysis.report.listing import sort_key
+from modescope.analysis.rows import predicates
+from modescope.analysis.rows.type import Row
 from modescope.bench.stats.estimates import ALPHA, MARGIN
 from modescope.bench.text import html_engine, markdown_engine
 
@@ -83,9 +84,9 @@ def render(page: str, context: dict[str, Any]) -> str:
         "colour_names": style.colours(),
         "confidence": numbers.whole_percent(1 - ALPHA),
         "glyph_of": glyph,
-        "is_counted": lambda row: phrases.why_left_out(row) is None,
+        "is_counted": lambda row: predicates.why_left_out(row) is None,
         "margin": numbers.whole_percent(MARGIN),
-        "reason_of": phrases.reason,
+        "reason_of": predicates.reason,
         "sort_key": sort_key,
         "symbols": symbols(),
         "unknown": numbers.UNKNOWN,

@@ -14,8 +14,9 @@ from modescope.analysis.derive import against, flags
 from modescope.analysis.derive.mix import MIX_COLUMNS
 from modescope.analysis.derive.select import FAMILY, SAME_BASELINE, SECTION, split_rows
 from modescope.analysis.format import phrases
-from modescope.analysis.format.phrases import Row
 from modescope.analysis.recommend.types import Recommendation
+from modescope.analysis.rows.type import Row
+from modescope.analysis.rows.values import as_rows, grouped
 
 MOST_LISTED = 1000  # rows per page: more make a browser slow
 
@@ -54,7 +55,7 @@ class Study:
     @cached_property
     def by_id(self) -> Mapping[str, Row]:
         """A dict from run_id to row, with the columns that name a row and say whether it counts."""
-        return {row["run_id"]: row for row in phrases.as_rows(self.rows[list(_NEEDED)])}
+        return {row["run_id"]: row for row in as_rows(self.rows[list(_NEEDED)])}
 
     @cached_property
     def sections(self) -> Sequence[Sequence[Row]]:
@@ -66,7 +67,7 @@ class Study:
         if len(kept) > MOST_LISTED:
             rank = kept.groupby(list(SECTION), dropna=False, sort=False).cumcount()
             kept = kept.loc[sorted(rank.sort_values(kind="stable").index[:MOST_LISTED])]
-        return split_rows(phrases.as_rows(kept), SECTION)
+        return split_rows(as_rows(kept), SECTION)
 
     @cached_property
     def _listed(self) -> frozenset[str]:
@@ -94,4 +95,4 @@ class Study:
         """Groups rows by a text with their model, size and phase, and the machine if several."""
         places = [f" on {self.place(row)}" if self.has_letters else "" for row in rows]
         pairs = zip(rows, places, strict=True)
-        return phrases.grouped((phrases.work(row) + place, row) for row, place in pairs)
+        return grouped((phrases.work(row) + place, row) for row, place in pairs)

@@ -64,7 +64,7 @@ class Measured:
     speedup: float  # time of the baseline ÷ time of the candidate: above 1, the candidate is faster
     speedup_ci_low: float | None  # 95 % interval; None where there were fewer than 12 rounds
     speedup_ci_high: float | None
-    verdict: str | None  # faster | slower | equivalent | inconclusive, of the candidate
+    verdict: str | None  # a value of `bench.stats.estimates.Verdict`, of the candidate
     mde: float | None  # smallest change that such a measurement detects in 80 % of cases; 0.02: 2 %
     latency_s: float  # median time of a call of the candidate
     baseline_latency_s: float
@@ -223,13 +223,14 @@ def race(
     speedup = found.speedup
     assert speedup is not None  # there is a baseline
     assert theirs_s is not None
+    verdict = estimates.verdict(speedup)
     return Measured(
         baseline=names[0],
         candidate=names[1],
         speedup=speedup.value,
         speedup_ci_low=speedup.low,
         speedup_ci_high=speedup.high,
-        verdict=estimates.verdict(speedup),
+        verdict=None if verdict is None else verdict.value,
         mde=estimates.mde(speedup),
         latency_s=median(ours_s) / calls,
         baseline_latency_s=median(theirs_s) / calls,

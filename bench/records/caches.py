@@ -26,6 +26,8 @@ class Cache:
     variables: Callable[[], AbstractContextManager[Variables]]
     before: tuple[str, ...] = ()
     starts_empty: bool = False  # whether the first call finds nothing of earlier runs
+    compiles: bool = False  # whether the first call has to; if not, a miss spoils the state
+    label: str = ""  # follows a result: `warm cache`; empty for the state that goes without saying
 
 
 @contextmanager
@@ -44,8 +46,11 @@ def of_user() -> AbstractContextManager[Variables]:
 
 
 CACHES = {
-    "cold": Cache("empty before the first call", empty, starts_empty=True),
+    "cold": Cache("empty before the first call", empty, starts_empty=True, compiles=True),
     "warm": Cache(
-        "filled before this process", of_user, before=("modescope.bench.case.runner:fill",)
+        "filled before this process",
+        of_user,
+        before=("modescope.bench.case.runner:fill",),
+        label="warm cache",
     ),
 }

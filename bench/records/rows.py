@@ -46,7 +46,7 @@ JOINED = "part-"
 
 GROUP_ROWS = 2000  # in a row group of a joined file: 20 to 100 MB of samples
 
-Change = Callable[[pa.Table], pa.Table]
+TableChange = Callable[[pa.Table], pa.Table]
 """A function that returns the given rows (with the columns of SCHEMA) with some values changed."""
 
 _ATTEMPTS = 10  # at reading while a compaction moves rows; the second nearly always succeeds
@@ -192,7 +192,7 @@ class Joined:
     left: dict[str, str]  # path of a file that stays -> why
 
 
-def join(folder: Path, change: Change | None = None) -> Joined:
+def join(folder: Path, change: TableChange | None = None) -> Joined:
     """Joins all files of a folder into one.
 
     `change` is applied to all rows; None: they stay as they are, and so does a single file. Waits
@@ -218,7 +218,9 @@ def join(folder: Path, change: Change | None = None) -> Joined:
         os.close(directory)  # which frees the lock, as the end of a killed process does
 
 
-def _write(folder: Path, paths: Sequence[str], left: dict[str, str], change: Change | None) -> int:
+def _write(
+    folder: Path, paths: Sequence[str], left: dict[str, str], change: TableChange | None
+) -> int:
     """Writes the rows of the files `paths` into one new file; returns the number of rows.
 
     `change`, if any, is applied to them. Copies of a row are written once. Files that have to stay

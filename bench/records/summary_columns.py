@@ -149,4 +149,4 @@ SUMMARY_DOCS = {
     **{number.column: number.doc for number in NUMBERS if not number.in_csv},
 }
 """Data dictionary entries of the SUMMARY columns that a derived table lacks or takes over as they
-are; those of the others are METRICS of `analysis.derive.registry`."""
+are; those of the others are METRICS of `analysis.metrics`."""

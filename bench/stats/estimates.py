@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import cache
 from operator import mul, sub, truediv
 
@@ -38,6 +39,15 @@ WIDE = 1.5
 rounds of two levels gave 10.73 [1.29, 13.42] for a ratio of 1.4."""
 
 Samples = Sequence[float] | NDArray[np.float64] | None
+
+
+class Verdict(StrEnum):
+    """What the interval of a ratio says, against 1 + MARGIN and its reciprocal."""
+
+    FASTER = "faster"
+    SLOWER = "slower"
+    EQUIVALENT = "equivalent"  # the whole interval lies between the two
+    INCONCLUSIVE = "inconclusive"
 
 
 @dataclass(frozen=True)
@@ -116,8 +126,8 @@ def ratio(top_s: Samples, bottom_s: Samples) -> Estimate | None:
     return median_interval(top / bottom)
 
 
-def verdict(ratio: Estimate | None) -> str | None:
-    """Returns `faster`, `slower`, `equivalent` or `inconclusive`; None without an interval.
+def verdict(ratio: Estimate | None) -> Verdict | None:
+    """Returns what the interval of `ratio` says; None without an interval.
 
     The limits are 1 + MARGIN and its reciprocal, so swapping case and baseline mirrors the verdict.
     """
@@ -126,10 +136,11 @@ def verdict(ratio: Estimate | None) -> str | None:
     upper = 1 + MARGIN
     lower = 1 / upper
     if ratio.low > upper:
-        return "faster"
+        return Verdict.FASTER
     if ratio.high < lower:
-        return "slower"
-    return "equivalent" if lower <= ratio.low and ratio.high <= upper else "inconclusive"
+        return Verdict.SLOWER
+    is_inside = lower <= ratio.low and ratio.high <= upper
+    return Verdict.EQUIVALENT if is_inside else Verdict.INCONCLUSIVE
 
 
 def is_wide(ratio: Estimate | None) -> bool:

@@ -20,7 +20,7 @@ from modescope.bench.steps.outputs import Outputs, difference, relative_error
 
 
 @dataclass(frozen=True)
-class Change:
+class OutputChange:
     """How far an output is from its reference.
 
     `size` is the largest difference of a dimension (in rows, say), infinite if their numbers
@@ -30,7 +30,7 @@ class Change:
     size: float
     error: float
 
-    def within(self, others: Sequence[Change]) -> bool:
+    def within(self, others: Sequence[OutputChange]) -> bool:
         """Whether it is at most ROUNDING_FACTOR times as large as the largest of `others`."""
         return all(
             mine <= ROUNDING_FACTOR * max(theirs)
@@ -47,7 +47,7 @@ class Jumps:
 
     dtype: str
     resized: frozenset[str]  # places whose sizes change
-    changes: Mapping[str, Sequence[Change]]  # by place
+    changes: Mapping[str, Sequence[OutputChange]]  # by place
 
     def explained(self, calls: Sequence[tuple[Outputs, Outputs]]) -> frozenset[str]:
         """Returns the places in which outputs differ no more than rounding explains.
@@ -63,7 +63,7 @@ class Jumps:
 
     def _explains(
         self,
-        by_rounding: Sequence[Change],
+        by_rounding: Sequence[OutputChange],
         place: str,
         pairs: Sequence[tuple[torch.Tensor | None, torch.Tensor]],
     ) -> bool:
@@ -126,15 +126,15 @@ def _differ(output: torch.Tensor, reference: torch.Tensor, dtype: str) -> bool:
     return not relative_error(output, reference) <= TOLERANCE[dtype] / 10
 
 
-def _change(output: torch.Tensor, reference: torch.Tensor, resized: bool) -> Change:
+def _change(output: torch.Tensor, reference: torch.Tensor, resized: bool) -> OutputChange:
     if output.dim() != reference.dim():
-        return Change(math.inf, math.inf)
+        return OutputChange(math.inf, math.inf)
     sizes = (abs(a - b) for a, b in zip(output.shape, reference.shape, strict=True))
     size = max(sizes, default=0)
     if not resized:
-        return Change(size, relative_error(output, reference) if not size else math.inf)
+        return OutputChange(size, relative_error(output, reference) if not size else math.inf)
     if not (output.numel() and reference.numel()):
-        return Change(size, math.inf if size else 0.0)
+        return OutputChange(size, math.inf if size else 0.0)
     ours, theirs = (each.flatten().sort().values for each in (output, reference))
     line = interpolate(ours[None, None], len(theirs), mode="linear", align_corners=True)[0, 0]
-    return Change(size, relative_error(line, theirs))
+    return OutputChange(size, relative_error(line, theirs))

@@ -11,9 +11,9 @@ import pytest
 
 from modescope.analysis import dictionary
 from modescope.analysis.derive.against import against
-from modescope.analysis.derive.registry import DERIVED
-from modescope.analysis.format.phrases import as_rows
-from modescope.analysis.row_type import Row
+from modescope.analysis.metrics import DERIVED
+from modescope.analysis.rows.type import Row
+from modescope.analysis.rows.values import as_rows
 from modescope.bench.records.parquet import SCHEMA
 from tests.helpers.derivations import table_of
 from tests.helpers.paths import REFERENCE, ROOT
@@ -26,7 +26,7 @@ def test_both_files_match_records_and_metrics() -> None:
         "results/README.md is out of date: run `python -m analysis.dictionary`"
     )
     assert dictionary.TYPE_PATH.read_text(encoding="utf-8") == dictionary.row_type(), (
-        "analysis/row_type.py is out of date: run `python -m analysis.dictionary`"
+        "analysis/rows/type.py is out of date: run `python -m analysis.dictionary`"
     )
 
 
@@ -53,7 +53,7 @@ def test_a_derived_row_is_of_the_type_of_rows(study: str) -> None:
 
 
 MISSPELT = """
-from modescope.analysis.row_type import Row
+from modescope.analysis.rows.type import Row
 
 def known(row: Row) -> float | None:
     return row["speedup"]

@@ -6,8 +6,8 @@ import pandas as pd
 import pytest
 
 from modescope.analysis.derive.against import against, in_place_of_the_baseline
-from modescope.analysis.derive.registry import exported, flat
 from modescope.analysis.estimates import highs, lows, values
+from modescope.analysis.metrics import exported, flat
 from modescope.bench.stats.estimates import Estimate
 from tests.helpers.derivations import table_of
 from tests.helpers.paths import REFERENCE

@@ -8,7 +8,7 @@ import duckdb
 import pandas as pd
 import pytest
 
-from modescope.analysis.derive.registry import DERIVED
+from modescope.analysis.metrics import DERIVED
 from modescope.analysis.where import select
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.parquet import SCHEMA

@@ -12,8 +12,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from modescope.analysis import load, snapshot, table
-from modescope.analysis.derive import registry
+from modescope.analysis import load, metrics, snapshot, table
 from modescope.analysis.report import report
 from modescope.analysis.snapshot import Snapshot
 from modescope.bench import run
@@ -55,7 +54,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
         monkeypatch.setattr(module, function, counting)
 
     count(load, "_rows", lambda folder: str(folder.name))
-    count(registry, "combine", lambda *_: "derive")
+    count(metrics, "combine", lambda *_: "derive")
     for module in (snapshot, table, report):
         count(module, "recommend", lambda *_: "recommend")
     return counts

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from modescope.analysis import table, why
-from modescope.analysis.derive.registry import CONTRACT, derived
+from modescope.analysis.metrics import CONTRACT, derived
 from modescope.analysis.report import report
 from modescope.bench.records.parquet import SAMPLES
 from tests.helpers.derivations import table_of

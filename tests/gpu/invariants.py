@@ -18,8 +18,8 @@ from typing import Any
 
 import pandas as pd
 
-from modescope.analysis.format import phrases
 from modescope.analysis.format.columns import measured
+from modescope.analysis.rows.values import as_rows
 from modescope.bench.records import rows
 from modescope.bench.records.cases import Mode, Training
 from modescope.bench.records.results import StoredRow
@@ -185,7 +185,7 @@ def studies_in(folder: Path) -> list[Path]:
 def printed_cells(study: Path) -> dict[str, dict[str, str]]:
     """Run id -> the texts of its printed columns, for rows of one process."""
     table: pd.DataFrame = table_of(study)
-    every = phrases.as_rows(table)
+    every = as_rows(table)
     columns = [column for column in measured(every) if column.title.strip() in CLOCKS]
     return {
         row["run_id"]: {f"printed_{each.title.strip()}": each.cell(row) for each in columns}

@@ -15,11 +15,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from textwrap import indent
 
-from modescope.analysis.format import phrases
-from modescope.analysis.format.phrases import Row
 from modescope.analysis.recommend.code import EACH_CALL, code
 from modescope.analysis.recommend.decide import recommend
-from modescope.analysis.rows import required
+from modescope.analysis.rows import predicates
+from modescope.analysis.rows.type import Row
+from modescope.analysis.rows.values import as_rows, required
 from modescope.bench.records.cases import BUILT_IN, Mode
 from modescope.bench.steps import backends
 from tests.gpu.invariants import spoken, studies_in
@@ -140,8 +140,8 @@ def candidates(folder: Path) -> Iterator[tuple[Row, bool]]:
     for study in studies_in(folder):
         table = table_of(study)
         answers = {one.choice.run_id for one in recommend(table) if one.choice}
-        for row in phrases.as_rows(table):
-            if row["status"] != "ok" or row["calls"] or not phrases.on_cuda(row):
+        for row in as_rows(table):
+            if row["status"] != "ok" or row["calls"] or not predicates.on_cuda(row):
                 continue
             if row["run_id"] in answers:
                 yield row, True

@@ -10,8 +10,8 @@ from typing import Any
 
 from modescope.analysis.causes.finding import findings
 from modescope.analysis.causes.types import Finding
-from modescope.analysis.format import phrases
-from modescope.analysis.format.phrases import Row
+from modescope.analysis.rows.type import Row
+from modescope.analysis.rows.values import as_rows
 from modescope.bench.records.results import Record
 from tests.helpers.derivations import table_of
 from tests.helpers.rows import row_with
@@ -42,7 +42,7 @@ def rows_of(records: Iterable[Record], study: Path) -> list[Row]:
     """The derived rows of these records, saved as the study `study`, in their order."""
     kept = list(records)
     if (text := content(kept)) not in _known:
-        by_id = {row["run_id"]: row for row in phrases.as_rows(table_of(save(kept, study)))}
+        by_id = {row["run_id"]: row for row in as_rows(table_of(save(kept, study)))}
         _known[text] = [by_id[one.attempt.run_id] for one in kept]
     return list(map(row_with, _known[text]))
 

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from modescope.analysis.compare import gate, sides
-from modescope.analysis.compare.gate import ComparedRow, Comparison, Request
-from modescope.analysis.compare.sides import Side
+from modescope.analysis.compare.gate import ComparedRow, Request, StudyComparison
+from modescope.analysis.compare.sides import StudySide
 from modescope.bench.records.parquet import SAMPLES
 from modescope.bench.records.results import Record, row
 from modescope.bench.summary import all_estimates
@@ -58,10 +58,10 @@ def processes(
     return records
 
 
-def side(label: str, records: Sequence[Record], **columns: Any) -> Side:
+def side(label: str, records: Sequence[Record], **columns: Any) -> StudySide:
     """The side with these records and the estimates that a comparison uses; adds `columns`."""
     rows = [_processed(row(one)) | {"environment": "A"} | columns for one in records]
-    return Side(label, label.lower(), pd.DataFrame(rows))
+    return StudySide(label, label.lower(), pd.DataFrame(rows))
 
 
 def _processed(run: dict[str, Any]) -> dict[str, Any]:
@@ -74,7 +74,7 @@ def _processed(run: dict[str, Any]) -> dict[str, Any]:
 
 def compared(
     old: Sequence[Record], new: Sequence[Record], interleaved: bool = True, **request: Any
-) -> Comparison:
+) -> StudyComparison:
     """The comparison of `old` with `new`; `interleaved`: as if their processes took turns.
 
     `request` has arguments of `Request`, such as other gates.
@@ -90,7 +90,7 @@ def compared(
     return gate.judge(asked, sides.pair_rows(*both))
 
 
-def of_mode(comparison: Comparison, mode: str) -> ComparedRow:
+def of_mode(comparison: StudyComparison, mode: str) -> ComparedRow:
     """The row of `mode` in fp32."""
     name = f"{mode} fp32"
     (one,) = (each for each in comparison.rows if each.pair.name == name)

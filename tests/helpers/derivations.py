@@ -9,12 +9,11 @@ from typing import Any
 
 import pandas as pd
 
-from modescope.analysis.derive.registry import derive
 from modescope.analysis.derive.select import latest
-from modescope.analysis.format import phrases
-from modescope.analysis.format.phrases import Row
 from modescope.analysis.load import Folder, read
-from modescope.analysis.rows import value_of
+from modescope.analysis.metrics import derive
+from modescope.analysis.rows.type import Row
+from modescope.analysis.rows.values import as_rows, grouped, value_of
 from modescope.bench.records.results import Record
 from modescope.bench.stats.estimates import Estimate
 from tests.helpers.studies import save
@@ -33,9 +32,7 @@ def studies_of(folder: Path, studies: Iterable[Iterable[Record]]) -> list[list[R
     """
     numbered = list(enumerate(studies))
     rows = table_of(save((_apart(one, n) for n, study in numbered for one in study), folder))
-    groups = phrases.grouped(
-        (row["environment_id"].partition("#")[0], row) for row in phrases.as_rows(rows)
-    )
+    groups = grouped((row["environment_id"].partition("#")[0], row) for row in as_rows(rows))
     return [groups[str(number)] for number, _ in numbered]
 
 

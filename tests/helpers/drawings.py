@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from modescope.analysis.derive.series import Series, series
+from modescope.analysis.derive.series import SizeSeries, series
 from modescope.bench.records.results import Record
 from tests.helpers.derivations import table_of
 from tests.helpers.studies import content, save
@@ -27,7 +27,7 @@ def rows_of(folder: Path, *records: Record) -> pd.DataFrame:
     return _known[text].copy()
 
 
-def series_of(folder: Path, *records: Record) -> Series:
+def series_of(folder: Path, *records: Record) -> SizeSeries:
     """The only series of these records; fails if there is not exactly one."""
     (found,) = series(rows_of(folder, *records))
     return found

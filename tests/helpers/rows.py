@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, cast
 
-from modescope.analysis.row_type import Row
+from modescope.analysis.rows.type import Row
 from modescope.bench.stats.estimates import Estimate
 
 

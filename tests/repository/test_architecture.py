@@ -19,18 +19,16 @@ ROOMS = (
     *("bench.devices", "bench.allocations", "bench.timing", "bench.steps", "bench.case"),
     *("bench.settings", "bench.calls", "bench.refusals", "bench.resolve", "bench.command_line"),
     *("bench.sweep", "bench.cluster", "bench.tools"),
-    *("analysis.row_type", "analysis.rows", "analysis.estimates"),
-    *("analysis.format", "analysis.changes", "analysis.derive", "analysis.load"),
-    *("analysis.causes", "analysis.derive.registry", "analysis.where", "analysis.nodes"),
-    "analysis.recommend",
+    *("analysis.rows", "analysis.estimates", "analysis.format", "analysis.changes"),
+    *("analysis.derive", "analysis.load", "analysis.causes", "analysis.metrics"),
+    *("analysis.where", "analysis.nodes", "analysis.recommend"),
     *("analysis.figures", "analysis.cli", "analysis.compact", "analysis.restat"),
     *("analysis.snapshot", "analysis.table", "analysis.why", "analysis.report"),
     *("analysis.compare", "analysis.trend"),
     *("bench.run", "bench.api", "bench.versus"),
 )
 """Lowest first: a module imports its own room and those before it. Files of a room import each
-other freely, without a circle. A room may lie in another: the table of metrics comes after the
-causes, which read what the rest of its room derives. A new file needs no entry; a new room does."""
+other freely, without a circle. A new file needs no entry; a new room does."""
 
 SHARED = (*ROOMS[:4], "bench.steps.axes", "bench.steps.backends")
 """What of bench analysis may import: rooms, and the tables of what modes are made of."""

@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from modescope.analysis.derive import registry
+from modescope.analysis import metrics
 from modescope.analysis.derive.select import ADDED
 from modescope.analysis.recommend.decide import recommend
 from modescope.bench.records import parquet
@@ -67,7 +67,7 @@ def stored(study: Path) -> dict[str, dict[str, Any]]:
 @pytest.fixture(scope="module")
 def derived(study: Path) -> pd.DataFrame:
     """Every metric as other programs get them, by the processes of a row."""
-    return registry.derived(str(study)).set_index("process_run_ids", drop=False)
+    return metrics.derived(str(study)).set_index("process_run_ids", drop=False)
 
 
 def same(found: Any, expected: Any, tolerance: float = EXACT) -> bool:
@@ -83,7 +83,7 @@ def same(found: Any, expected: Any, tolerance: float = EXACT) -> bool:
 
 COLUMNS = {
     "stored": [name for name in parquet.SCHEMA.names if name not in SUMMARY.names],
-    "derived": [*registry.DERIVED, *ADDED, "rounds", "peak_bytes"],
+    "derived": [*metrics.DERIVED, *ADDED, "rounds", "peak_bytes"],
 }
 TOLD = {"stored": by_column(STORED), "derived": by_column(DERIVED)}
 

@@ -13,7 +13,9 @@ import pandas as pd
 from modescope.analysis.causes import finding
 from modescope.analysis.causes.types import Finding
 from modescope.analysis.format import cells, phrases
-from modescope.analysis.format.phrases import Row
+from modescope.analysis.rows import predicates
+from modescope.analysis.rows.type import Row
+from modescope.analysis.rows.values import as_rows
 from modescope.analysis.where import select
 from modescope.analysis.why import paragraphs
 from modescope.bench.records.errors import UsageError
@@ -53,7 +55,7 @@ def answers(study: Path, situations: Iterable[Measured]) -> Iterator[Answer]:
                 f"{situation.title}: {len(matching)} rows of {study} match "
                 f"{situation.row}, and it needs one; measure it with --measure"
             )
-        (row,) = phrases.as_rows(matching)
+        (row,) = as_rows(matching)
         found = causes[row["run_id"]]
         yield Answer(situation, row, found, _fault(situation, found))
 
@@ -96,11 +98,11 @@ def _right(answers: Sequence[Answer]) -> str:
 
 def _machine(rows: pd.DataFrame) -> str:
     """`AMD EPYC, AVX2, no bf16 instructions, ..., torch 2.13.0, 2026-11-24.`"""
-    row = phrases.as_rows(rows)[0]
+    row = as_rows(rows)[0]
     place = phrases.place({**row, "threads": 1}, letter=False)
     days = sorted({str(one)[:10] for one in rows["started_at"]})
     versions = f"torch {row['torch_version']}, Python {row['python_version']}"
-    busy = sum("contended" in phrases.flags(one) for one in phrases.as_rows(rows))
+    busy = sum("contended" in predicates.flags(one) for one in as_rows(rows))
     beside = f"beside other programs in {busy} of {len(rows)} rows"
     return f"{place}, unless a row says otherwise; {versions}; {' and '.join(days)}; {beside}."
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch._inductor.utils import fresh_cache
 
 from modescope.bench.devices.devices import Hardware, Step
-from modescope.bench.stats.estimates import verdict
+from modescope.bench.stats.estimates import Verdict, verdict
 from modescope.bench.steps import compiler
 from modescope.bench.timing.timers import latency
 from modescope.bench.tools.claims.claim import (
@@ -138,9 +138,9 @@ def autotune_best(device: Hardware) -> Answer:
             gain = speedup(steps["max-autotune"], steps[mode], device)
             numbers[f"times as fast as {mode}, {name}"] = gain
             verdicts.add(verdict(gain))
-        if verdicts == {"faster"}:
+        if verdicts == {Verdict.FASTER}:
             best.append(name)
-        elif verdicts & {"slower", "equivalent"}:
+        elif verdicts & {Verdict.SLOWER, Verdict.EQUIVALENT}:
             beaten.append(name)
     often = 2 * len(best) >= len(MODELS)
     if not often and len(best) + len(beaten) < len(MODELS):

@@ -11,7 +11,7 @@ from statistics import median
 from modescope.bench.devices.devices import Device
 from modescope.bench.records.cases import Budget
 from modescope.bench.stats import estimates
-from modescope.bench.stats.estimates import Estimate
+from modescope.bench.stats.estimates import Estimate, Verdict
 from modescope.bench.timing import contention, memory_layout
 from modescope.bench.timing.comparison import compare, flags
 from modescope.bench.tools.selfcheck.check import (
@@ -119,7 +119,9 @@ def equal_steps(setting: Setting) -> Iterator[CheckRow]:
             ]
         n = len(trials)
         alarms = sum(trial.sign != 0 for trial in trials)
-        verdicts = sum(estimates.verdict(t.speedup) in ("faster", "slower") for t in trials)
+        verdicts = sum(
+            estimates.verdict(t.speedup) in (Verdict.FASTER, Verdict.SLOWER) for t in trials
+        )
         raised = [set(trial.flags) - CONDITIONAL for trial in trials]
         by_flag = Counter(flag for up in raised for flag in up).most_common()
         detail = "".join(f", {flag} {times}" for flag, times in by_flag)
@@ -132,7 +134,7 @@ def equal_steps(setting: Setting) -> Iterator[CheckRow]:
 
 
 @dataclass(frozen=True)
-class Change:
+class PlantedSlowdown:
     """A planted slowdown that should be detected."""
 
     share: float  # by which a call takes longer
@@ -140,11 +142,13 @@ class Change:
     trials: tuple[int, int] = 15, 100  # quick, thorough
 
 
-CHANGES = (
-    Change(0.05, adaptive_budget(0.1, half_width=0.01)),
-    Change(0.02, adaptive_budget(0.25)),
-    Change(0.01, adaptive_budget(1.0, half_width=0.0025, max_rounds=400)),
-    Change(0.005, adaptive_budget(5.0, half_width=0.00125, max_rounds=1600), trials=(0, 30)),
+SLOWDOWNS = (
+    PlantedSlowdown(0.05, adaptive_budget(0.1, half_width=0.01)),
+    PlantedSlowdown(0.02, adaptive_budget(0.25)),
+    PlantedSlowdown(0.01, adaptive_budget(1.0, half_width=0.0025, max_rounds=400)),
+    PlantedSlowdown(
+        0.005, adaptive_budget(5.0, half_width=0.00125, max_rounds=1600), trials=(0, 30)
+    ),
 )
 
 
@@ -153,16 +157,16 @@ def planted_changes(setting: Setting) -> Iterator[CheckRow]:
     device = setting.device
     for condition in CONDITIONS:
         with CONDITIONS[condition]():
-            for change in CHANGES:
-                title, n = f"planted +{percent(change.share)}", setting.count(*change.trials)
+            for slowdown in SLOWDOWNS:
+                title, n = f"planted +{percent(slowdown.share)}", setting.count(*slowdown.trials)
                 trials = []
                 for seed in setting.seeds(n, f"{title}, {condition}"):
                     longer, plain = (
-                        plant(build(STEP, device), share, device) for share in (change.share, 0.0)
+                        plant(build(STEP, device), share, device) for share in (slowdown.share, 0.0)
                     )
-                    trials.append(race(longer, plain, device, change.budget, seed))
+                    trials.append(race(longer, plain, device, slowdown.budget, seed))
                 if trials:
-                    yield _detection_row(title, change.budget.timed_max_s, trials, condition)
+                    yield _detection_row(title, slowdown.budget.timed_max_s, trials, condition)
                 if trials and condition == "a co-runner on each core":
                     yield _contended_row(title, trials, condition)
 

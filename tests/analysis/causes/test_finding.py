@@ -8,20 +8,7 @@ import pytest
 
 from modescope.analysis.causes.finding import find_causes, most_important
 from modescope.analysis.causes.outcome import lead
-from modescope.analysis.causes.types import (
-    COST,
-    DECISIVE,
-    GAIN,
-    HINT,
-    LIMIT,
-    LOSS,
-    PART,
-    REST,
-    SETTING,
-    Cause,
-    Context,
-    Evidence,
-)
+from modescope.analysis.causes.types import Cause, Context, Evidence, Kind
 from modescope.analysis.format import phrases
 from tests.helpers.causes import codes, profiled, rows_of
 from tests.helpers.rows import ends, row_with
@@ -40,7 +27,7 @@ def test_rows_without_a_result_or_with_a_smoke_budget_have_no_cause(tmp_path: Pa
         assert (row["cause"], row["cause_text"]) == (None, None)
 
 
-def _planted(code: str, kind: int, share: float | None, sentence: str = "") -> Cause:
+def _planted(code: str, kind: Kind, share: float | None, sentence: str = "") -> Cause:
     def rule(case: Context) -> Evidence:
         return Evidence(share)
 
@@ -49,10 +36,11 @@ def _planted(code: str, kind: int, share: float | None, sentence: str = "") -> C
 
 
 PLANTED = [
-    _planted("hint", HINT, 0.9), _planted("part", PART, None), _planted("part of 0.2", PART, 0.2),
-    _planted("cost", COST, 0.9), _planted("part of 0.5", PART, 0.5),
-    _planted("decisive", DECISIVE, None), _planted("gain", GAIN, 0.1),
-    _planted("loss", LOSS, 0.1),
+    _planted("hint", Kind.HINT, 0.9), _planted("part", Kind.PART, None),
+    _planted("part of 0.2", Kind.PART, 0.2),
+    _planted("cost", Kind.COST, 0.9), _planted("part of 0.5", Kind.PART, 0.5),
+    _planted("decisive", Kind.DECISIVE, None), _planted("gain", Kind.GAIN, 0.1),
+    _planted("loss", Kind.LOSS, 0.1),
 ]  # fmt: skip
 PARTS = ["part of 0.5", "part of 0.2", "part"]
 
@@ -78,47 +66,54 @@ def test_causes_are_ordered_by_kind_then_by_share(
 @pytest.mark.parametrize(
     ("parts", "kind"),
     [
-        ([("one", 0.45)], REST),
-        ([("one", 0.5)], PART),
-        ([("one", 0.2), ("other", 0.25)], REST),
-        ([("one", 0.2), ("other", 0.3)], PART),
-        ([("one", 0.1), ("other", None)], PART),
+        ([("one", 0.45)], Kind.REST),
+        ([("one", 0.5)], Kind.PART),
+        ([("one", 0.2), ("other", 0.25)], Kind.REST),
+        ([("one", 0.2), ("other", 0.3)], Kind.PART),
+        ([("one", 0.1), ("other", None)], Kind.PART),
         # Two causes of the same overhead count once
-        ([("guards", 0.3), ("more_overhead", 0.25)], REST),
-        ([("guards", 0.5), ("more_overhead", 0.25)], PART),
+        ([("guards", 0.3), ("more_overhead", 0.25)], Kind.REST),
+        ([("guards", 0.5), ("more_overhead", 0.25)], Kind.PART),
     ],
 )
 def test_parts_explain_a_loss_if_together_they_are_most_of_it(
-    tmp_path: Path, parts: list[tuple[str, float | None]], kind: int
+    tmp_path: Path, parts: list[tuple[str, float | None]], kind: Kind
 ) -> None:
     """A call of 2.8 times the baseline's loses 64 % of itself."""
     (row,) = rows_of([record("compile", speedup=1 / 2.8, spread=0.002)], tmp_path)
-    found = find_causes(Context(row), [_planted(code, PART, share) for code, share in parts])
+    found = find_causes(Context(row), [_planted(code, Kind.PART, share) for code, share in parts])
     assert {one.kind for one in found} == {kind}
-    assert (f"{lead(row)};" in found[0].text) is (kind == REST)
+    assert (f"{lead(row)};" in found[0].text) is (kind == Kind.REST)
 
 
 @pytest.mark.parametrize(
-    ("speedup", "kind"), [(0.5, SETTING), (0.97, SETTING), (0.995, PART), (1.05, PART), (2.0, REST)]
+    ("speedup", "kind"),
+    [
+        (0.5, Kind.SETTING),
+        (0.97, Kind.SETTING),
+        (0.995, Kind.PART),
+        (1.05, Kind.PART),
+        (2.0, Kind.REST),
+    ],
 )
 def test_what_limits_a_gain_explains_little_gain_only(
-    tmp_path: Path, speedup: float, kind: int
+    tmp_path: Path, speedup: float, kind: Kind
 ) -> None:
     (row,) = rows_of([record("compile", speedup=speedup, spread=0.002)], tmp_path)
-    limit, part = _planted("limit", LIMIT, 0.9), _planted("part", PART, 0.6)
+    limit, part = _planted("limit", Kind.LIMIT, 0.9), _planted("part", Kind.PART, 0.6)
     (found,) = find_causes(Context(row), [limit])
     assert found.kind == kind
-    assert (f"{lead(row)};" in found.text) is (kind != PART)
+    assert (f"{lead(row)};" in found.text) is (kind != Kind.PART)
     both = codes(find_causes(Context(row), [limit, part]))
-    assert both == (["part", "limit"] if kind == SETTING else ["limit", "part"])
+    assert both == (["part", "limit"] if kind == Kind.SETTING else ["limit", "part"])
 
 
 def test_a_loss_with_a_wide_interval_is_explained_by_its_end(tmp_path: Path) -> None:
     """The speedup is 0.8, and may be 0.5: of a loss of a half 0.3 is not most."""
     (row,) = rows_of([record("compile", speedup=0.8, spread=0.002)], tmp_path)
-    for low, kind in ((0.79, PART), (0.5, REST)):
+    for low, kind in ((0.79, Kind.PART), (0.5, Kind.REST)):
         wide = row_with(row, speedup=ends(low=low))
-        (found,) = find_causes(Context(wide), [_planted("part", PART, 0.3)])
+        (found,) = find_causes(Context(wide), [_planted("part", Kind.PART, 0.3)])
         assert found.kind == kind
 
 

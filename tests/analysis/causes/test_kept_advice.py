@@ -8,11 +8,13 @@ from collections.abc import Iterator
 import pytest
 
 from modescope.analysis.causes.finding import findings
-from modescope.analysis.causes.types import COST, HINT, Finding
+from modescope.analysis.causes.types import Finding, Kind
 from modescope.analysis.derive.select import SAME_BASELINE, values_of
 from modescope.analysis.estimates import high, low
 from modescope.analysis.format import phrases
-from modescope.analysis.format.phrases import Row
+from modescope.analysis.rows import predicates
+from modescope.analysis.rows.type import Row
+from modescope.analysis.rows.values import as_rows
 from tests.helpers.derivations import table_of
 from tests.helpers.paths import REFERENCE
 
@@ -25,11 +27,11 @@ MOST = re.compile(r"can be at most ([\d.]+)× as fast")
 
 def _advice(study: str) -> Iterator[tuple[Row, Finding, list[Row]]]:
     """Each cause of each row, with the other rows over the same baseline that count."""
-    rows = phrases.as_rows(table_of(str(REFERENCE / study)))
+    rows = as_rows(table_of(str(REFERENCE / study)))
     for row, found in zip(rows, findings(rows), strict=True):
         work = values_of(row, SAME_BASELINE)
         same = [one for one in rows if values_of(one, SAME_BASELINE) == work
-                and one is not row and phrases.why_left_out(one) is None]  # fmt: skip
+                and one is not row and predicates.why_left_out(one) is None]  # fmt: skip
         for each in found:
             yield row, each, same
 
@@ -38,7 +40,7 @@ def _advice(study: str) -> Iterator[tuple[Row, Finding, list[Row]]]:
 def test_no_mode_is_advised_that_was_measured_as_no_faster(study: str) -> None:
     for row, each, others in _advice(study):
         modes, dtypes = MODE.findall(each.remedy), DTYPE.findall(each.remedy) or [row["dtype"]]
-        if not phrases.has_interval(row) or each.kind in (COST, HINT):
+        if not predicates.has_interval(row) or each.kind in (Kind.COST, Kind.HINT):
             continue  # what saves a first call or memory need not be faster
         for other in others:
             if phrases.mode(other) in modes and other["dtype"] in dtypes:

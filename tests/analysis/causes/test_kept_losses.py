@@ -8,9 +8,10 @@ from functools import cache
 import pytest
 
 from modescope.analysis.causes.finding import CAUSES, findings
-from modescope.analysis.causes.types import EXPLAINING, LIMIT, Finding
+from modescope.analysis.causes.types import EXPLAINING, Finding, Kind
 from modescope.analysis.format import phrases
-from modescope.analysis.format.phrases import Row
+from modescope.analysis.rows.type import Row
+from modescope.analysis.rows.values import as_rows
 from tests.helpers.derivations import table_of
 from tests.helpers.paths import REFERENCE
 
@@ -20,7 +21,7 @@ STUDIES = sorted(str(each.parent.relative_to(REFERENCE)) for each in REFERENCE.r
 @cache
 def explained(study: str) -> list[tuple[Row, tuple[Finding, ...]]]:
     """Each row of a kept study with its causes."""
-    rows = phrases.as_rows(table_of(str(REFERENCE / study)))
+    rows = as_rows(table_of(str(REFERENCE / study)))
     return list(zip(rows, findings(rows), strict=True))
 
 
@@ -36,7 +37,7 @@ def of_mode(study: str, model: str, mode: str, dtype: str) -> tuple[Row, Mapping
 
 @pytest.mark.parametrize("study", STUDIES)
 def test_what_limits_a_gain_explains_no_loss(study: str) -> None:
-    limits = {one.code for one in CAUSES if one.kind == LIMIT}
+    limits = {one.code for one in CAUSES if one.kind == Kind.LIMIT}
     for row, found in explained(study):
         said = {one.code for one in found if one.kind in EXPLAINING}
         assert row["verdict"] != "slower" or said.isdisjoint(limits), phrases.variant(row)

@@ -14,7 +14,7 @@ import pytest
 
 from modescope.analysis.causes.finding import CAUSES, findings
 from modescope.analysis.causes.types import Finding
-from modescope.analysis.format.phrases import Row
+from modescope.analysis.rows.type import Row
 from tests.helpers.cause_worlds import WORLDS
 from tests.helpers.causes import Change, rows_of
 

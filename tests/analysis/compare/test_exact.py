@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from modescope.analysis.compare import exact
-from modescope.analysis.compare.exact import BETTER, REPORTED, WORSE, ExactChange
-from modescope.analysis.format.phrases import Row
+from modescope.analysis.compare.exact import ChangeKind, ExactChange
+from modescope.analysis.rows.type import Row
 from tests.helpers.rows import row_with
 
 ROW: dict[str, Any] = {
@@ -34,12 +34,12 @@ def kinds(old: list[Any], new: list[Any]) -> list[tuple[str, str]]:
     ("old", "new", "expected"),
     [
         (["ok"], ["ok"], None),
-        (["ok", "ok"], ["ok", "crashed"], WORSE),
-        (["ok"], ["skipped"], WORSE),
-        (["ok", "crashed"], ["crashed", "crashed"], WORSE),
-        (["ok", "crashed"], ["ok", "crashed"], REPORTED),
-        (["failed"], ["ok"], BETTER),
-        (["failed"], ["oom"], REPORTED),
+        (["ok", "ok"], ["ok", "crashed"], ChangeKind.WORSE),
+        (["ok"], ["skipped"], ChangeKind.WORSE),
+        (["ok", "crashed"], ["crashed", "crashed"], ChangeKind.WORSE),
+        (["ok", "crashed"], ["ok", "crashed"], ChangeKind.REPORTED),
+        (["failed"], ["ok"], ChangeKind.BETTER),
+        (["failed"], ["oom"], ChangeKind.REPORTED),
         (["ok", "crashed"], ["ok", "ok"], None),
     ],
 )
@@ -49,17 +49,19 @@ def test_how_a_row_ended(old: list[str], new: list[str], expected: str | None) -
 
 
 def test_a_row_that_vanished_fails_if_it_was_ok() -> None:
-    assert exact.find_changes(rows(), []) == [ExactChange("row", WORSE, "not in the new results")]
-    assert kinds(rows(status=["failed"]), []) == [("row", REPORTED)]
-    assert kinds([], rows()) == [("row", REPORTED)]
+    assert exact.find_changes(rows(), []) == [
+        ExactChange("row", ChangeKind.WORSE, "not in the new results")
+    ]
+    assert kinds(rows(status=["failed"]), []) == [("row", ChangeKind.REPORTED)]
+    assert kinds([], rows()) == [("row", ChangeKind.REPORTED)]
 
 
 @pytest.mark.parametrize(
     ("old", "new", "expected"),
     [
-        ([True, True], [True, False], [("in_effect", WORSE)]),
+        ([True, True], [True, False], [("in_effect", ChangeKind.WORSE)]),
         ([False], [False], []),
-        ([False], [True], [("in_effect", BETTER)]),
+        ([False], [True], [("in_effect", ChangeKind.BETTER)]),
         ([True], [None], []),
     ],
 )
@@ -69,18 +71,18 @@ def test_whether_a_mode_is_in_effect(old: list[Any], new: list[Any], expected: l
 
 @pytest.mark.parametrize("name", ["graph_breaks", "recompiles", *exact.ON_REQUEST])
 def test_more_is_worse_where_processes_agree(name: str) -> None:
-    assert kinds(rows(**{name: [3, 3]}), rows(**{name: [4, 4]})) == [(name, WORSE)]
-    assert kinds(rows(**{name: [3, 3]}), rows(**{name: [2, 2]})) == [(name, BETTER)]
-    assert kinds(rows(**{name: [3, 3]}), rows(**{name: [3, 4]})) == [(name, REPORTED)]
-    assert kinds(rows(**{name: [3, 4]}), rows(**{name: [4, 4]})) == [(name, REPORTED)]
+    assert kinds(rows(**{name: [3, 3]}), rows(**{name: [4, 4]})) == [(name, ChangeKind.WORSE)]
+    assert kinds(rows(**{name: [3, 3]}), rows(**{name: [2, 2]})) == [(name, ChangeKind.BETTER)]
+    assert kinds(rows(**{name: [3, 3]}), rows(**{name: [3, 4]})) == [(name, ChangeKind.REPORTED)]
+    assert kinds(rows(**{name: [3, 4]}), rows(**{name: [4, 4]})) == [(name, ChangeKind.REPORTED)]
     assert kinds(rows(**{name: [3, 4]}), rows(**{name: [4, 3]})) == []
     assert kinds(rows(**{name: [None]}), rows(**{name: [4]})) == []
-    assert kinds(rows(**{name: [3, None]}), rows(**{name: [4, None]})) == [(name, WORSE)]
+    assert kinds(rows(**{name: [3, None]}), rows(**{name: [4, None]})) == [(name, ChangeKind.WORSE)]
 
 
 def test_no_graph_at_all_is_not_zero_graph_breaks() -> None:
     new = rows(graphs=[0], graph_breaks=[None])
-    assert ("compiled", WORSE) in kinds(rows(), new)
-    assert ("compiled", WORSE) not in kinds(new, new)
+    assert ("compiled", ChangeKind.WORSE) in kinds(rows(), new)
+    assert ("compiled", ChangeKind.WORSE) not in kinds(new, new)
     uncompiled = [row | {"compile_mode": "none"} for row in new]
-    assert ("compiled", WORSE) not in kinds(rows(), uncompiled)
+    assert ("compiled", ChangeKind.WORSE) not in kinds(rows(), uncompiled)

@@ -10,18 +10,18 @@ import jsonschema
 import pytest
 
 from modescope.analysis.compare import exporters
-from modescope.analysis.compare.gate import NOT_COMPARED, ComparedRow, Comparison
+from modescope.analysis.compare.gate import NOT_COMPARED, ComparedRow, StudyComparison
 from tests.helpers.comparisons import REQUEST, compared, of_mode, processes
 from tests.helpers.paths import ROOT
 from tests.helpers.rows import row_with
 from tests.helpers.studies import not_measured
 
 SCHEMA = json.loads((ROOT / "docs/compare.schema.json").read_text())
-REFUSED = Comparison(REQUEST, NOT_COMPARED, "OLD: no <study> | at x")
+REFUSED = StudyComparison(REQUEST, NOT_COMPARED, "OLD: no <study> | at x")
 
 
 @pytest.fixture(scope="module")
-def comparison() -> Comparison:
+def comparison() -> StudyComparison:
     """A slower row with more kernels, a failure with an odd reason, new and missing rows."""
     old = processes(1, torch_version="2.12")
     new = processes(
@@ -37,7 +37,7 @@ def comparison() -> Comparison:
 
 
 @pytest.fixture(scope="module")
-def large(comparison: Comparison) -> Comparison:
+def large(comparison: StudyComparison) -> StudyComparison:
     """A thousand rows, of which every tenth fails."""
     rows: list[ComparedRow] = []
     for number in range(1000):
@@ -47,7 +47,7 @@ def large(comparison: Comparison) -> Comparison:
     return replace(comparison, rows=tuple(rows))
 
 
-def test_json_is_as_the_schema_says(comparison: Comparison, large: Comparison) -> None:
+def test_json_is_as_the_schema_says(comparison: StudyComparison, large: StudyComparison) -> None:
     for one in (comparison, large, REFUSED):
         content = json.loads(exporters.document(one))
         jsonschema.validate(content, SCHEMA)
@@ -56,8 +56,8 @@ def test_json_is_as_the_schema_says(comparison: Comparison, large: Comparison) -
         jsonschema.validate({**content, "status": 7}, SCHEMA)
 
 
-def test_junit_counts_failures_and_skips(comparison: Comparison) -> None:
-    def of_junit(one: Comparison) -> ElementTree.Element:
+def test_junit_counts_failures_and_skips(comparison: StudyComparison) -> None:
+    def of_junit(one: StudyComparison) -> ElementTree.Element:
         return ElementTree.fromstring(exporters.junit(one).encode())
 
     suite = of_junit(comparison).find("testsuite")
@@ -76,7 +76,7 @@ def test_junit_counts_failures_and_skips(comparison: Comparison) -> None:
     assert error.get("message") == REFUSED.sentence
 
 
-def test_markdown_of_a_thousand_rows_fits_into_a_comment(large: Comparison) -> None:
+def test_markdown_of_a_thousand_rows_fits_into_a_comment(large: StudyComparison) -> None:
     text = exporters.markdown(large)
     assert len(text) < 65_536
     rows = [line for line in text.splitlines() if line.startswith("| ") and "mode-" in line]
@@ -85,7 +85,9 @@ def test_markdown_of_a_thousand_rows_fits_into_a_comment(large: Comparison) -> N
     assert text.index("FAILS") < text.index("<details>")
 
 
-def test_annotations_are_few_and_escaped(comparison: Comparison, large: Comparison) -> None:
+def test_annotations_are_few_and_escaped(
+    comparison: StudyComparison, large: StudyComparison
+) -> None:
     lines = exporters.github(large).splitlines()
     assert len(lines) == exporters.ANNOTATIONS
     assert all(line.startswith("::error title=") for line in lines)

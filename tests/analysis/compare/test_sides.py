@@ -7,18 +7,18 @@ from typing import Any
 import pytest
 
 from modescope.analysis.compare import differences
-from modescope.analysis.compare.sides import Side, keep_shared_blocks, pair_rows
+from modescope.analysis.compare.sides import StudySide, keep_shared_blocks, pair_rows
 from modescope.bench.records.errors import UsageError
 from tests.helpers.comparisons import processes, side
 
 
-def of_blocks(label: str, blocks: list[Any], modes: tuple[str, ...] = ("eager",)) -> Side:
+def of_blocks(label: str, blocks: list[Any], modes: tuple[str, ...] = ("eager",)) -> StudySide:
     one = side(label, processes(1, count=len(blocks), modes=modes))
     one.processes["versus_block"] = blocks * len(modes)
     return one
 
 
-def blocks(one: Side) -> list[Any]:
+def blocks(one: StudySide) -> list[Any]:
     return [None if block != block else block for block in one.processes["versus_block"]]
 
 

@@ -13,9 +13,9 @@ import pytest
 from scipy import stats
 
 from modescope.analysis import changes
-from modescope.analysis.changes import Change, LogTimes
+from modescope.analysis.changes import LogChange, LogTimes
 from modescope.analysis.compare import verdicts
-from modescope.analysis.compare.verdicts import Margins
+from modescope.analysis.compare.verdicts import Margins, TimingVerdict
 
 BETWEEN, WITHIN, SHIFT, ROWS = 0.004, 0.0015, 0.003, 40
 LATENCY = 0.021
@@ -92,7 +92,7 @@ def test_intervals_cover_the_true_change(processes: int) -> None:
 
 def works(
     trials: int, processes: int, modes: int, eager: float, mode: float
-) -> tuple[Change, Change, Change]:
+) -> tuple[LogChange, LogChange, LogChange]:
     """The changes of one row of a work whose modes share an eager baseline."""
     source = np.random.default_rng(3)
     shape = (modes, trials, processes)
@@ -129,24 +129,24 @@ def test_a_mode_fails_if_it_lost_to_an_unchanged_eager_and_not_because_eager_gai
     assert (behind & verdicts.eager_kept_its_pace(eager, MARGINS)).mean() > 0.5
 
 
-def exact(value: float, error: float = 0.001) -> Change:
-    return Change(np.asarray(value), np.asarray(error), np.asarray(50.0))
+def exact(value: float, error: float = 0.001) -> LogChange:
+    return LogChange(np.asarray(value), np.asarray(error), np.asarray(50.0))
 
 
 @pytest.mark.parametrize(
     ("against", "eager", "expected"),  # without an eager the latency alone
     [
-        (0.05, None, verdicts.SLOWER),
-        (-0.05, None, verdicts.FASTER),
-        (0.0, None, verdicts.NO_WORSE),
-        (0.0, 0.0, verdicts.NO_WORSE),
-        (0.05, 0.0, verdicts.SLOWER),
-        (0.015, 0.0, verdicts.LOST),
-        (0.05, -0.05, verdicts.EAGER_MAYBE),
-        (-0.05, 0.0, verdicts.FASTER),
-        (-0.05, 0.05, verdicts.NO_WORSE),  # only eager became slower
-        (0.0, 0.05, verdicts.SLOWER),  # with eager
-        (0.009, 0.0, verdicts.UNDECIDED),
+        (0.05, None, TimingVerdict.SLOWER),
+        (-0.05, None, TimingVerdict.FASTER),
+        (0.0, None, TimingVerdict.NO_WORSE),
+        (0.0, 0.0, TimingVerdict.NO_WORSE),
+        (0.05, 0.0, TimingVerdict.SLOWER),
+        (0.015, 0.0, TimingVerdict.LOST),
+        (0.05, -0.05, TimingVerdict.EAGER_MAYBE),
+        (-0.05, 0.0, TimingVerdict.FASTER),
+        (-0.05, 0.05, TimingVerdict.NO_WORSE),  # only eager became slower
+        (0.0, 0.05, TimingVerdict.SLOWER),  # with eager
+        (0.009, 0.0, TimingVerdict.UNDECIDED),
     ],
 )
 def test_verdicts(against: float, eager: float | None, expected: str) -> None:
@@ -175,12 +175,12 @@ def test_the_stated_change_is_shown_in_80_percent_of_comparisons(processes: int)
 
 def test_the_stated_number_of_replicates_shows_2_percent() -> None:
     margin = MARGINS.against_eager
-    one = Change(np.asarray(0.0), np.asarray(0.012 * math.sqrt(2 / 3)), np.asarray(4.0))
+    one = LogChange(np.asarray(0.0), np.asarray(0.012 * math.sqrt(2 / 3)), np.asarray(4.0))
     count = verdicts.replicates_needed(one, margin, 3, 3)
     for given, enough in ((count, True), (count - 1, False)):
         error, freedom = 0.012 * math.sqrt(2 / given), 2.0 * given - 2
-        again = Change(np.asarray(0.0), np.asarray(error), np.asarray(freedom))
+        again = LogChange(np.asarray(0.0), np.asarray(error), np.asarray(freedom))
         assert bool(verdicts.detectable(again, margin) <= math.log(1.02)) is enough
-    hopeless = Change(np.asarray(0.0), np.asarray(1.0), np.asarray(4.0))
+    hopeless = LogChange(np.asarray(0.0), np.asarray(1.0), np.asarray(4.0))
     assert verdicts.replicates_needed(hopeless, margin, 3, 3) is None
     assert verdicts.target(math.log1p(0.05)) == pytest.approx(math.log1p(0.1))

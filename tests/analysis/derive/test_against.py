@@ -18,8 +18,8 @@ from modescope.analysis.derive.against import (
     ratio,
 )
 from modescope.analysis.estimates import point, values
-from modescope.analysis.format.phrases import Row
-from modescope.analysis.rows import value_of
+from modescope.analysis.rows.type import Row
+from modescope.analysis.rows.values import value_of
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.results import Record
 from tests.helpers.derivations import studies_of

@@ -15,7 +15,8 @@ from modescope.analysis.derive import against, over_fp32
 from modescope.analysis.derive.select import ordered
 from modescope.analysis.figures import theme
 from modescope.analysis.format import cells, phrases
-from modescope.analysis.format.phrases import Row
+from modescope.analysis.rows.type import Row
+from modescope.analysis.rows.values import as_rows
 from modescope.bench.records.results import Record
 from modescope.bench.stats import estimates
 from modescope.bench.stats.estimates import Estimate
@@ -89,14 +90,14 @@ def test_a_link_with_the_same_compiler_cache_is_preferred(
     cache: str, over: float, tmp_path: Path
 ) -> None:
     links = [link(), link(speedup=4.0, compile_cache="warm")]
-    rows = phrases.as_rows(rows_of(tmp_path, mode(compile_cache=cache), *links))
+    rows = as_rows(rows_of(tmp_path, mode(compile_cache=cache), *links))
     (value,) = (row["chained_speedup"].value for row in rows if row["mode"] == "compile")
     assert value == pytest.approx(1.4 * over, rel=1e-3)
 
 
 def test_a_smoke_run_is_not_chained(tmp_path: Path) -> None:
     """Neither by a link, nor itself."""
-    rows = phrases.as_rows(rows_of(tmp_path, mode(), link()))
+    rows = as_rows(rows_of(tmp_path, mode(), link()))
     row, linked = sorted(rows, key=lambda each: each["mode"])
     assert against.chain(row, linked)
     smoke, smoke_link = (row_with(each, budget="smoke", budget_rank=0) for each in (row, linked))
@@ -119,16 +120,16 @@ def test_rows_are_sorted_and_drawn_over_the_common_baseline(tmp_path: Path) -> N
     table = ordered(rows_of(tmp_path, bf16, link(), mode(), mode("no_grad", 0.9)))
     named = table["mode"] + " " + table["dtype"]
     assert named.tolist() == ["compile tf32", "compile bf16", "eager tf32", "no_grad tf32"]
-    first = phrases.as_rows(table)[0]
+    first = as_rows(table)[0]
     shown = over_fp32.in_place(first)
     assert phrases.contest(shown) == "tf32 against eager fp32"
     assert (shown["speedup"], shown["verdict"]) == (first["chained_speedup"], "faster")
     assert cells.speedup(shown).endswith(" chained")
     assert not cells.speedup(first).endswith("chained")
-    assert [bool(over_fp32.legend([row])) for row in phrases.as_rows(table)] == [
+    assert [bool(over_fp32.legend([row])) for row in as_rows(table)] == [
         True, False, False, True
     ]  # fmt: skip
-    assert over_fp32.in_place(phrases.as_rows(table)[1]) == phrases.as_rows(table)[1]
+    assert over_fp32.in_place(as_rows(table)[1]) == as_rows(table)[1]
 
 
 def test_against_a_mode_chained_speedups_count_only_between_tf32_and_others(
@@ -138,7 +139,7 @@ def test_against_a_mode_chained_speedups_count_only_between_tf32_and_others(
     rows = rows_of(tmp_path, bf16, link(), mode(), mode("no_grad", 0.7), record("compile"))
 
     def ratios(wanted: str) -> dict[str, tuple[float, bool]]:
-        compared = phrases.as_rows(against.against(rows, wanted))
+        compared = as_rows(against.against(rows, wanted))
         return {
             phrases.variant(row): (row["against_speedup"].value, row["against_is_chained"])
             for row in compared

@@ -15,14 +15,14 @@ from modescope.analysis.derive.flags import (
     GATE,
     LONGER,
     SLOW,
-    Figure,
+    Doubted,
     banner,
     doubtful_figures,
     legend,
 )
 from modescope.analysis.derive.profile import DOUBTS
 from modescope.analysis.format import cells
-from modescope.analysis.format.phrases import Row
+from modescope.analysis.rows.type import Row
 from modescope.bench.case.profiler.profile import CHECKS
 from modescope.bench.records.results import Record
 from modescope.bench.stats.diagnostics import DIAGNOSTICS
@@ -238,7 +238,7 @@ def row(*flags: str, **columns: Any) -> Row:
 
 def test_each_flag_is_a_remark_or_in_the_legend_and_marks_a_figure() -> None:
     for flag, one in FLAGS.items():
-        assert (flag in legend([row(flag)])) is (one.touches != Figure.SPEEDUP), flag
+        assert (flag in legend([row(flag)])) is (one.touches != Doubted.SPEEDUP), flag
         assert cells.approximate("3 µs", row("x", flag), one.touches) == "~3 µs"
     rows = [row("contended", "drift"), row("split_disagrees", "contended"), row()]
     assert "(contended 2 rows, split_disagrees 1 row)" in legend(rows)
@@ -250,7 +250,7 @@ def test_each_flag_is_a_remark_or_in_the_legend_and_marks_a_figure() -> None:
 
 def test_more_than_half_of_the_measured_rows_make_a_banner() -> None:
     for flag, (happened, _) in CONDITIONS.items():
-        assert FLAGS[flag].touches == Figure.LATENCY
+        assert FLAGS[flag].touches == Doubted.LATENCY
         half = [row(flag), row()]
         assert banner(half) == ""
         assert happened in banner([row(flag), *half])

@@ -17,7 +17,7 @@ import scipy.stats
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from modescope.analysis.derive.flags import FLAGS, Figure
+from modescope.analysis.derive.flags import FLAGS, Doubted
 from modescope.bench.stats import diagnostics, estimates
 from modescope.bench.stats.diagnostics import DIAGNOSTICS
 
@@ -28,7 +28,7 @@ ENOUGH = 80  # rows with a flag, to say how often they miss the truth
 ROUNDS, SPEEDUP = 100, 1.05
 BLOCKS = 2 * ROUNDS  # a block of either side in each round, in the order of time
 
-ABOUT_THE_SPEEDUP = [flag for flag in DIAGNOSTICS if FLAGS[flag].touches is Figure.SPEEDUP]
+ABOUT_THE_SPEEDUP = [flag for flag in DIAGNOSTICS if FLAGS[flag].touches is Doubted.SPEEDUP]
 ABOUT_TIMES = [flag for flag in DIAGNOSTICS if flag not in ABOUT_THE_SPEEDUP]
 
 Numbers = NDArray[np.float64]

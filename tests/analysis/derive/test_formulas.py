@@ -11,11 +11,11 @@ import pandas as pd
 import pytest
 
 from modescope.analysis.derive.flags import BEATEN
-from modescope.analysis.derive.registry import METRICS, derive
 from modescope.analysis.derive.select import latest
-from modescope.analysis.format import phrases
-from modescope.analysis.format.phrases import Row
 from modescope.analysis.load import SHOWN, read
+from modescope.analysis.metrics import METRICS, derive
+from modescope.analysis.rows.type import Row
+from modescope.analysis.rows.values import as_rows
 from tests.helpers.derivations import rows_of_each, studies_of, table_of, values_of_each
 from tests.helpers.pass_columns import BOUNDS, GENERATED, memory, profiled
 from tests.helpers.paths import REFERENCE
@@ -80,7 +80,7 @@ def test_on_cuda_a_graph_pays_for_its_capture_though_its_baseline_met_the_librar
 
 
 def test_kept_graphs_pay_after_hundreds_of_calls() -> None:
-    rows = phrases.as_rows(table_of(str(REFERENCE / "nvidia-h100/bf16")))
+    rows = as_rows(table_of(str(REFERENCE / "nvidia-h100/bf16")))
     calls = [row["break_even_calls"] for row in rows if row["mode"] == "cuda-graph"]
     assert len(calls) == 2
     assert all(150 < each < 300 for each in calls)

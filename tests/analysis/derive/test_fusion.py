@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from modescope.analysis.derive.select import values_of
-from modescope.analysis.format.phrases import Row
+from modescope.analysis.rows.type import Row
 from modescope.bench.records.results import Record
 from tests.helpers.derivations import studies_of
 from tests.helpers.studies import cpu_clocks, cuda_clocks, record

@@ -8,8 +8,9 @@ from functools import cache
 import pytest
 
 from modescope.analysis.causes import evidence
-from modescope.analysis.format import phrases
-from modescope.analysis.format.phrases import Row
+from modescope.analysis.rows import predicates
+from modescope.analysis.rows.type import Row
+from modescope.analysis.rows.values import as_rows
 from modescope.bench.records.results import StoredRow
 from tests.helpers.commands import rows_in
 from tests.helpers.derivations import table_of
@@ -24,7 +25,7 @@ def _kept(study: str) -> list[tuple[Row, StoredRow]]:
     """Each derived row of one process, and the stored row with its samples."""
     stored = {row["run_id"]: row for file in (REFERENCE / study / "rows").iterdir()
               for row in rows_in(file)}  # fmt: skip
-    rows = phrases.as_rows(table_of(str(REFERENCE / study)))
+    rows = as_rows(table_of(str(REFERENCE / study)))
     return [(row, stored[row["run_id"]]) for row in rows
             if row["replicates"] == 1 and row["status"] == "ok"]  # fmt: skip
 
@@ -65,11 +66,11 @@ def test_on_a_gpu_saved_work_is_that_of_the_device_and_the_rest_is_the_hosts() -
     rows = [row for row, _ in _kept("nvidia-h100/bf16") if row["model"] == "transformer"]
     (graph,) = [row for row in rows if row["mode"] == "cuda-graph"]
     (slow,) = [row for row in rows if row["mode"] == "compile-cuda-graph"]
-    (eager,) = [row for row in rows if phrases.is_control(row)]
-    assert evidence.change(slow, eager) is None
+    (eager,) = [row for row in rows if predicates.is_control(row)]
+    assert evidence.savings(slow, eager) is None
     assert slow["device_gain"].value == pytest.approx(760.4 / 741.6, abs=0.005)
     assert "kernels" not in slow["cause_text"]
-    saved = evidence.change(graph, eager)
+    saved = evidence.savings(graph, eager)
     assert saved is not None
     total = 1 - 1 / graph["speedup"].value
     assert saved.overhead.value + saved.work.value == pytest.approx(total)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from modescope.analysis.derive.profile import DOUBTS
-from modescope.analysis.format.phrases import Row
+from modescope.analysis.rows.type import Row
 from tests.helpers.derivations import rows_of_each
 from tests.helpers.pass_columns import profiled
 from tests.helpers.studies import blocks, cpu_clocks, cuda_clocks, record

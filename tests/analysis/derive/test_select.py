@@ -18,9 +18,9 @@ from modescope.analysis.derive.select import (
     latest,
     split_table,
 )
-from modescope.analysis.format.phrases import Row
 from modescope.analysis.load import read
-from modescope.analysis.rows import value_of
+from modescope.analysis.rows.type import Row
+from modescope.analysis.rows.values import value_of
 from modescope.bench.records.results import Record, Work
 from tests.helpers.derivations import studies_of
 from tests.helpers.drawings import rows_of

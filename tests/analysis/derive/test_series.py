@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from modescope.analysis.derive.series import Grid, Line, Series, grids, series
+from modescope.analysis.derive.series import Grid, Line, SizeSeries, grids, series
 from modescope.bench.records.results import Findings, Record, row
 from tests.helpers.drawings import rows_of, series_of
 from tests.helpers.findings import with_defaults
@@ -26,7 +26,7 @@ from tests.helpers.studies import (
 )
 
 
-def _line(found: Series, name: str) -> Line:
+def _line(found: SizeSeries, name: str) -> Line:
     (line,) = (line for line in found.lines if line.name == name)
     return line
 

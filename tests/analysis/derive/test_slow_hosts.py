@@ -12,10 +12,12 @@ import pytest
 
 from modescope.analysis.estimates import point
 from modescope.analysis.format import cells, phrases
-from modescope.analysis.format.phrases import Row
-from modescope.analysis.recommend.advice import remarks
 from modescope.analysis.recommend.decide import recommend
 from modescope.analysis.recommend.types import MODE
+from modescope.analysis.recommend.wording import remarks
+from modescope.analysis.rows import predicates
+from modescope.analysis.rows.type import Row
+from modescope.analysis.rows.values import as_rows
 from modescope.bench.records.results import Record
 from modescope.bench.timing import pace
 from modescope.bench.timing.paired import play_pairs
@@ -31,7 +33,7 @@ MAIN = table_of(str(REFERENCE / "nvidia-h100"))
 
 def _row(table: object, model: str, mode: str, dtype: str) -> Row:
     wanted = (model, mode, dtype)
-    (row,) = [row for row in phrases.as_rows(table)  # type: ignore[arg-type]
+    (row,) = [row for row in as_rows(table)  # type: ignore[arg-type]
               if (row["model"], phrases.mode(row), row["dtype"]) == wanted]  # fmt: skip
     return row
 
@@ -59,7 +61,7 @@ def test_enough_rounds_at_full_pace_decide_and_are_counted() -> None:
     row = _row(MAIN, "transformer", "compile", "bf16")
     assert (row["slow_rounds"] + row["rounds"], row["verdict"]) == (53, "faster")
     assert 12 <= row["rounds"] < 20
-    assert "slow_pace" not in phrases.flags(row)
+    assert "slow_pace" not in predicates.flags(row)
     assert row["speedup"].value > 10.5  # of all rounds 10.42, of the slow ones 10.41
     said = f"{row['rounds']:.0f} of 53 rounds: the host was slow in the others"
     assert said in cells.remarks(row)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from modescope.analysis.format import cells, phrases
+from modescope.analysis.rows import predicates
 from tests.helpers.rows import row_with
 
 PRINT = {"place": "net.py:12", "reason": "print"}
@@ -96,7 +97,7 @@ def test_a_row_says_whether_its_results_were_checked(
     columns: dict[str, Any], remark: str, why: str
 ) -> None:
     assert phrases.checked(row_with(CHECKED, **columns)) == remark
-    assert phrases.unchecked(row_with(CHECKED, **columns)) == why
+    assert predicates.unchecked(row_with(CHECKED, **columns)) == why
 
 
 @pytest.mark.parametrize(
@@ -107,7 +108,7 @@ def test_the_larger_limit_counts(
     limit: float | None, max_error: float | None, expected: float | None
 ) -> None:
     row = row_with(CHECKED, error_limit=limit, max_error=max_error)
-    assert phrases.accepted_error(row) == expected
+    assert predicates.accepted_error(row) == expected
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,10 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from modescope.analysis.recommend.advice import clause, remarks
 from modescope.analysis.recommend.constraints import ANYTHING, Wishes
 from modescope.analysis.recommend.decide import recommend
 from modescope.analysis.recommend.types import Recommendation
+from modescope.analysis.recommend.wording import clause, remarks
 from modescope.bench.records.results import Record
 from tests.helpers.derivations import table_of
 from tests.helpers.drawings import rows_of

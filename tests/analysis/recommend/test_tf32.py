@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from modescope.analysis.recommend import types
-from modescope.analysis.recommend.advice import TF32_OFF, Advice, fold
+from modescope.analysis.recommend.advice import Advice, fold
 from modescope.analysis.recommend.decide import recommend
 from modescope.analysis.recommend.types import Recommendation
+from modescope.analysis.recommend.wording import TF32_OFF
 from modescope.bench.records.results import Record
 from tests.helpers.derivations import table_of
 from tests.helpers.recommendations import control

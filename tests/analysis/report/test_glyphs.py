@@ -8,8 +8,8 @@ from importlib import resources
 import pytest
 
 from modescope.analysis.format import style
-from modescope.analysis.format.phrases import Row
 from modescope.analysis.report import render
+from modescope.analysis.rows.type import Row
 from tests.helpers.rows import row_with
 from tests.helpers.studies import MODES
 

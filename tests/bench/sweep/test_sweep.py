@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from modescope.analysis.derive.registry import derived
+from modescope.analysis.metrics import derived
 from modescope.bench import run as running
 from modescope.bench.sweep import isolation, others, prepare, progress_bar, sweep
 from tests.helpers import composing

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NotRequired, TypedDict
 
-from modescope.bench.stats.estimates import Estimate
+from modescope.bench.stats.estimates import Estimate, Verdict
 
 
 class Row(TypedDict):
@@ -247,7 +247,7 @@ class Row(TypedDict):
     latency_paired_s: Estimate | None
     confirming_speedup: Estimate | None
     speedup_same_grad: Estimate | None
-    verdict: str | None
+    verdict: Verdict | None
     link_run_id: str | None
     chained_speedup: Estimate | None
     mde: float | None
@@ -312,7 +312,7 @@ class Row(TypedDict):
     against_mode: NotRequired[str | None]
     against_dtype: NotRequired[str | None]
     against_speedup: NotRequired[Estimate | None]
-    against_verdict: NotRequired[str | None]
+    against_verdict: NotRequired[Verdict | None]
     against_break_even_calls: NotRequired[float | None]
     against_processes: NotRequired[float | None]
     against_is_chained: NotRequired[bool | None]

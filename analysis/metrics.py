@@ -151,7 +151,7 @@ METRICS = (
     Metric("verdict", "neither",
            "faster or slower: the interval of speedup lies beyond ±1 %; equivalent: inside; else"
            " inconclusive, as on CUDA if the host was slow (slow_pace); null without an interval",
-           formulas.verdict, holds="str | None"),
+           formulas.verdict, holds="Verdict | None"),
     Metric("link_run_id", "neither",
            "of a mode in tf32 against a mode in tf32: run_id of the row of that mode in tf32 "
            "against the same mode in fp32, which links both; null without one that can be trusted",

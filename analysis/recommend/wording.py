@@ -1,0 +1,270 @@
+"""Words of a recommendation: the answer as a clause, remarks on it, and how sure it is."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from modescope.analysis.derive.flags import Doubted
+from modescope.analysis.derive.over_fp32 import COMMON, LINKED
+from modescope.analysis.estimates import high, low
+from modescope.analysis.format import numbers, phrases
+from modescope.analysis.recommend import types
+from modescope.analysis.recommend.types import (
+    MODE,
+    Choice,
+    Question,
+    Recommendation,
+    hurdle,
+    name_with_remark,
+)
+from modescope.analysis.rows import predicates
+from modescope.analysis.rows.values import grouped, value_of
+from modescope.bench.stats.estimates import MARGIN, Estimate, hull, is_wide
+
+DOUBTS = {
+    "drift": "its speedup changed from the first rounds to the last",
+    "autocorrelated": "its rounds depend on each other, so the interval should be wider",
+    "bimodal": "its rounds have two levels, and the median represents one",
+    "other_operators": "its calls run other operators than a call with new arguments",
+    "work_grows": "its calls do more work the more were made before",
+    "slow_pace": "the machine was slow",
+}
+"""What a flag says of a mode's speedup, in a clause; a flag not in here is shown by its name."""
+
+
+TF32_OFF = " with tf32 off"
+"""Follows the name of a baseline in fp32 on a GPU where nothing in tf32 was measured."""
+
+
+LINK = (
+    f"Chained: by way of {{mode}} {LINKED}, which is {{link}} as fast as {{mode}} {COMMON}; each "
+    "of the two ratios was timed in rounds of its own process."
+)
+
+
+ROUNDS_FACTORS = (
+    "With tf32, factors of matrix products are rounded to 10 bits, so results differ from fp32's."
+)
+
+
+DISTURBED = "too disturbed to answer: stop other programs, and measure again"
+
+
+def clause(same: Sequence[Recommendation]) -> str:
+    """Writes the answer that all recommendations in `same` share, as a clause without a subject.
+
+    An example is `reduce-overhead, 3.1× [3.0, 3.2] over eager, pays after 4,100 calls (first call
+    7.20 s), error 2.1e-7 (eager 1.9e-7), +180 MiB memory`. Figures that differ are ranges.
+    """
+    return _CLAUSES[same[0].outcome](same)
+
+
+def _mode(same: Sequence[Recommendation]) -> str:
+    chosen, first = modes(same), same[0]
+    baseline = _baseline(first.question)
+    over = f"{_factors([one.speedup for one in chosen])} over {baseline}"
+    over += TF32_OFF if first.tf32_off else ""
+    if chained := [one.chained for one in chosen if one.chained]:
+        over += f", {_factors(chained)} chained over {first.question.baseline_mode} {COMMON}"
+    if first.baseline_fits is False:
+        over += ", which exceeds the memory limit"
+    parts = (chosen[0].name, over, _pays(chosen, first.wishes.calls), _error(chosen, baseline))
+    return ", ".join(filter(None, (*parts, _memory(chosen, baseline))))
+
+
+def _keep_baseline(same: Sequence[Recommendation]) -> str:
+    kinds, calls = {one.kind for answer in same for one in answer.refused}, same[0].wishes.calls
+    if not kinds & {"slower", "no_difference", "unpaid"}:
+        why = "every other usable mode exceeds the memory limit, or may exceed it"
+    elif "unpaid" in kinds and calls is not None:
+        why = f"no mode pays for its first call within {numbers.calls(calls)} calls"
+    else:
+        asked = same[0].question
+        kind = "mode" if asked.dtype == asked.baseline_dtype else f"mode in {asked.dtype}"
+        why = f"no {kind} is faster by more than {numbers.whole_percent(MARGIN)}"
+    return f"{_kept(same[0])}: {why}"
+
+
+def _undecided(same: Sequence[Recommendation]) -> str:
+    calls = same[0].wishes.calls
+    over = "" if calls is None else f" over {numbers.calls(calls)} calls"
+    if any(one.kind == "noise" for answer in same for one in answer.refused):
+        name = _baseline(same[0].question)
+        return f"{_kept(same[0])}: no mode differs from {name} by more than {name} from itself"
+    if same[0].is_disturbed:
+        return f"{_kept(same[0])}: {DISTURBED}"
+    margin = numbers.whole_percent(MARGIN)
+    return f"{_kept(same[0])}: no mode is shown to be faster by more than {margin}{over}"
+
+
+def _between(same: Sequence[Recommendation]) -> str:
+    disputed = same[0].disputed
+    assert disputed is not None
+    assert disputed.again is not None
+    return (
+        f"undecided between processes: {disputed.mode} measured {numbers.ratio(disputed.speedup)} "
+        f"over {_baseline(same[0].question)} in one and {numbers.ratio(disputed.again)} in "
+        "another; replicates=5 shows which is usual"
+    )
+
+
+def _nothing(same: Sequence[Recommendation]) -> str:
+    text = "nothing can be recommended"
+    kinds = Counter(one.kind.replace("_", " ") for answer in same for one in answer.refused)
+    if same[0].question.baseline_mode is None:
+        return f"{text}: these runs were measured without a baseline"
+    if not kinds:
+        return f"{text}: only the baseline was measured"
+    why = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
+    return f"{text} from {numbers.counted(kinds.total(), 'run', 'runs')}: {why}"
+
+
+_CLAUSES: dict[str, Callable[[Sequence[Recommendation]], str]] = {
+    types.MODE: _mode,
+    types.BASELINE: _keep_baseline,
+    types.UNDECIDED: _undecided,
+    types.BETWEEN: _between,
+    types.NOTHING: _nothing,
+}
+
+
+def remarks(answer: Recommendation) -> Iterator[str]:
+    """Yields further sentences on one recommendation: ties, unchecked results, and doubts."""
+    choice, outcome = answer.choice, answer.outcome
+    if choice and answer.tied:
+        ties = (f"{t.row.name} {numbers.ratio(t.row.speedup)} ({t.reason})" for t in answer.tied)
+        yield f"As fast by the intervals: {', '.join(ties)}."
+    if choice and outcome == MODE and (why := predicates.unchecked(choice.row)):
+        yield f"The results of {choice.mode} were not checked: {why}."
+    if choice and (flags := predicates.flags(choice.row, Doubted.SPEEDUP)):
+        doubts = "; ".join(DOUBTS.get(flag, flag) for flag in flags)
+        yield f"Less certain for {choice.mode}: {doubts}."
+    if choice and (limited := phrases.power_limited(choice.row)):
+        yield (
+            f"{choice.mode}: {limited}, so its ratio holds for calls that alternate with those of "
+            f"{_baseline(answer.question)}."
+        )
+    if answer.link:
+        mode = answer.question.baseline_mode
+        yield LINK.format(mode=mode, link=numbers.ratio(answer.link))
+    if outcome == MODE and answer.question.dtype == LINKED:
+        yield ROUNDS_FACTORS
+    if answer.within:
+        kept, text = _kept(answer.within), clause([answer.within])
+        yield f"Against {kept} in {LINKED}: {text.removeprefix(f'{kept}: ')}."
+    for one in answer.refused:
+        if one.kind == "slow_host":
+            yield f"{one.mode}: the host ran at {one.host_slower} times its usual time: undecided."
+    if answer.baseline_unchecked and outcome not in (MODE, types.NOTHING):
+        name = _baseline(answer.question)
+        yield f"The results of {name} were not checked: {answer.baseline_unchecked}."
+
+
+def certainty(answers: Sequence[Recommendation]) -> Iterator[str]:
+    """Yields clauses on what the answers rest on: processes, noise floor, detectable gain."""
+    again = dict.fromkeys(
+        f"a second process measured {one.mode} {one.dtype} at {numbers.ratio(one.again)}"
+        for one in modes(answers)
+        if one.again and one.row["replicates"] == 1
+    )
+    spreads = [one.process_spread for one in answers if one.process_spread is not None]
+    if spreads:
+        most, fewest = numbers.percent(max(spreads)), min(one.processes for one in answers)
+        yield f"speedups differ by up to {most} between processes ({fewest} or more per mode)"
+    else:
+        yield ", ".join(again) or (
+            "one process per mode; others may differ by more than the intervals (replicates=5 "
+            "measures that)"
+        )
+    baselines = [f"{a.question.baseline_mode} {a.question.baseline_dtype}" for a in answers]
+    measured = zip(baselines, (one.floor for one in answers), strict=True)
+    floors = grouped((name, floor) for name, floor in measured if floor)
+    for name, known in floors.items():
+        noisy = " (less than that is noise)" if any(hurdle(f) > 1 + MARGIN for f in known) else ""
+        yield f"{name} against itself measures {_factors(list(dict.fromkeys(known)))}{noisy}"
+    if not floors:
+        yield f"{baselines[0]} was not measured against itself"
+    detectable = [one.detectable for one in answers if one.detectable is not None]
+    if any(one.is_disturbed for one in answers):
+        yield DISTURBED
+    elif detectable:
+        yield f"gains below {numbers.percent(max(detectable))} may be missed"
+
+
+def modes(answers: Iterable[Recommendation]) -> list[Choice]:
+    """Returns the choices of those answers that recommend a mode."""
+    return [one.choice for one in answers if one.choice and one.outcome == MODE]
+
+
+def _baseline(question: Question) -> str:
+    mode, dtype = question.baseline_mode, question.baseline_dtype
+    return f"{mode}" if dtype == question.dtype else f"{mode} {dtype}"
+
+
+def _kept(answer: Recommendation) -> str:
+    return name_with_remark(_baseline(answer.question), answer.baseline_unchecked)
+
+
+def _factors(ratios: Sequence[Estimate]) -> str:
+    if len(ratios) == 1:
+        return numbers.ratio(ratios[0])
+    if any(map(is_wide, ratios)):
+        return numbers.ratio(hull(ratios))
+    values = _range([one.value for one in ratios], lambda value: f"{value:.2f}")
+    return f"{values}× [{min(map(low, ratios)):.2f}, {max(map(high, ratios)):.2f}]"
+
+
+def _pays(chosen: Sequence[Choice], calls: float | None) -> str:
+    first = _range(_known(chosen, "first_call_s"), numbers.duration)
+    if calls is not None:
+        alone, whole = _factors([c.speedup for c in chosen]), _factors([c.gain for c in chosen])
+        over = "the same" if alone == whole else whole
+        return f"{over} over {numbers.calls(calls)} calls with a first call of {first}"
+    after = _known(chosen, "break_even_calls")
+    if len(after) < len(chosen):
+        return "break-even unknown"
+    if max(after) == math.inf:
+        return "never pays" if min(after) == math.inf else "does not pay at every size"
+    if max(after) == 0:
+        return "pays at once"
+    most = "at most " if len(set(after)) > 1 else ""
+    return f"pays after {most}{numbers.calls(max(after))} calls (first call {first})"
+
+
+def _known(chosen: Sequence[Choice], column: str) -> list[float]:
+    return [value for one in chosen if (value := value_of(one.row, column)) is not None]
+
+
+def _error(chosen: Sequence[Choice], baseline: str) -> str:
+    errors, theirs = _known(chosen, "error"), _known(chosen, "baseline_error")
+    if not errors:
+        return ""
+    beside = f" ({baseline} {_range(theirs, numbers.scientific)})" if theirs else ""
+    return f"relative error {_range(errors, numbers.scientific)}{beside}"
+
+
+def _memory(chosen: Sequence[Choice], baseline: str) -> str:
+    extra = [one.extra_bytes for one in chosen if one.extra_bytes is not None]
+    if len(extra) == len(chosen):
+        return f"{_range(extra, _more)} memory" if any(extra) else "no extra memory"
+    peaks = _known(chosen, "peak_bytes")
+    if len(peaks) < len(chosen):
+        return "memory unknown"
+    return f"peak {_range(peaks, numbers.size)} ({baseline}'s was not measured)"
+
+
+def _more(size_bytes: float) -> str:
+    sign = "+" if size_bytes > 0 else "−" if size_bytes < 0 else "±"
+    return f"{sign}{numbers.size(abs(size_bytes))}"
+
+
+def _range(values: Iterable[Any], name: Callable[[Any], str]) -> str:
+    """Formats the range of `values`: `2.8 to 3.4`, or a single text if both ends read the same.
+
+    `name` formats one value. Without values the text is `–`.
+    """
+    ordered = sorted(values)
+    return " to ".join(dict.fromkeys((name(ordered[0]), name(ordered[-1])))) if ordered else "–"

@@ -1,0 +1,1 @@
+"""A row of a study: its type, its values, and what it is known to be."""
