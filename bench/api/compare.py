@@ -35,8 +35,10 @@ from modescope.analysis.recommend.types import Choice, Recommendation
 from modescope.bench.api import saving
 from modescope.bench.records.cases import PICKLE_FOLDER
 from modescope.bench.records.errors import UsageError
+from modescope.bench.resolve import Request
 from modescope.bench.run import confirm, read
 from modescope.bench.sweep import isolation, prepare, progress_bar, sweep
+from modescope.bench.sweep.isolation import Task
 
 COMPOSING_S = 3600.0
 """Time limit in seconds for composing all cases; Hydra takes 0.1 to 0.3 s for each."""
@@ -204,7 +206,7 @@ def _submit(*words: str) -> sweep.Submission:
     """
     # a child, because this process may be an application of Hydra itself
     outcome = isolation.call(
-        "modescope.bench.command_line:collect_in_child", ["-m", *words],
+        Task("modescope.bench.command_line:collect_in_child", list[Request]), ["-m", *words],
         timeout_s=COMPOSING_S,
     )  # fmt: skip
     if outcome.kind == "usage":

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import traceback
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import torch
 
@@ -109,11 +110,12 @@ def _compilers_reason(error: Exception, case: Case) -> str | None:
 def _measure(progress: Progress, case: Case, plan: Plan, run_id: str | None) -> Result:
     device = find(case.device)
     set_up_torch(case, plan)
-    scene, random, findings = _time(progress, case, device, plan)
-    # Baseline and reference are freed here: passes need the candidate alone in the process.
-    scene = replace(scene, run_id=run_id)
-    findings = passes.run(progress, scene, findings)
-    if not random:
+    entered = _enter(progress, _examine(progress, case, device, plan), case, device, plan)
+    scene, findings = _time(progress, entered, case, device, plan)
+    random = isinstance(entered.judge, RandomJudge)
+    del entered  # baseline and reference: passes need the candidate alone in the process
+    findings = passes.run(progress, replace(scene, run_id=run_id), findings)
+    if not random:  # otherwise to be checked on a copy that draws no random numbers
         return Result("ok", None, findings)
     progress("last check", Result("ok", None, findings, ("checked_note",)))
     del scene
@@ -161,19 +163,51 @@ def _name_what_is_left(case: Case, findings: Findings) -> Iterator[None]:
         raise Ended("failed", reason, findings) from error
 
 
-def _needs_gradients(subject: Subject, variant: Variant) -> str | None:
-    context = axes.context("grad", variant)
-    failure = plain_call.find_failure(subject, context()) if context else None
-    return failure and NEEDS_GRADIENTS.format(grad=variant.mode.grad, failure=failure)
+@contextmanager
+def _blame_gradients(subject: Subject, variant: Variant, findings: Findings) -> Iterator[None]:
+    """Turns an error in the block into Ended if it needs gradients, which `variant` lacks."""
+    try:
+        yield
+    except Exception as error:
+        context = axes.context("grad", variant)
+        if is_out_of_memory(error) or context is None:
+            raise
+        failure = plain_call.find_failure(subject, context())
+        if not failure:
+            raise
+        reason = NEEDS_GRADIENTS.format(grad=variant.mode.grad, failure=failure)
+        raise Ended("failed", reason, findings) from error
 
 
-def _time(
-    progress: Progress, case: Case, device: Hardware, plan: Plan
-) -> tuple[passes.Scene, bool, Findings]:
-    """Checks and times the case.
+@dataclass(frozen=True)
+class _Examined:
+    """The model as plain eager showed it, before any mode is tried."""
 
-    Returns what passes examine, whether the candidate draws random numbers, and the findings. A
-    candidate that draws random numbers must later be checked on a copy that draws none.
+    subject: Subject
+    judge: Judge
+    work: steady_work.WorkOfNewCall | None
+    settings: Mapping[str, Any]  # torch's, before the model was built
+    put_back: tuple[str, ...]  # names of those that building the model changed
+    findings: Findings
+
+
+@dataclass(frozen=True)
+class _Entered:
+    """The case's mode and its baseline after their first calls, ready to be timed."""
+
+    candidate: Contender
+    baseline: Contender | None
+    judge: Judge
+    work: steady_work.WorkOfNewCall | None
+    settings: Mapping[str, Any]
+    put_back: tuple[str, ...]  # names of settings that building or first calls changed
+    findings: Findings
+
+
+def _examine(progress: Progress, case: Case, device: Hardware, plan: Plan) -> _Examined:
+    """Builds the model, calls it in plain eager, and finds out how its results can be judged.
+
+    Raises Ended if it fails in eager, or if several copies of it cannot be measured.
     """
     progress("reference")
     phase, settings = phase_of(case.options), torch_settings.read()
@@ -216,26 +250,33 @@ def _time(
     if check.unfit:
         raise Ended("failed", check.unfit, findings)
 
-    varies = bool(subject.order)
     if case.compiles or compiler.is_imported():  # as the model may have done
         compiler.import_it()  # not in the first call, whose time is measured
-        # by default it silently runs eager, which a row of calls that vary says
-        silent = varies or torch._dynamo.config.suppress_errors  # beside which torch refuses it
+        # by default it silently runs eager, which a row of calls that vary says; torch refuses it
+        # beside suppress_errors
+        silent = bool(subject.order) or torch._dynamo.config.suppress_errors
         torch._dynamo.config.fail_on_recompile_limit_hit = not silent
     progress("first call")
-    seen = check.seen
-    subject = replace(subject, random=seen.random)
-    try:
+    subject = replace(subject, random=check.seen.random)
+    with _blame_gradients(subject, case.variant, findings):
         judge = judge_of(check, subject, case, plan, device)
-        own_graphs = mode_effect.read_compiled().since(compiled).graphs  # only eager ran so far
-        own = replace(findings.models_own, own_graphs=own_graphs or None)
-        findings = replace(judge.columns(findings), models_own=own)
-        put_back += torch_settings.put_back(settings)
+    own_graphs = mode_effect.read_compiled().since(compiled).graphs  # only eager ran so far
+    own = replace(findings.models_own, own_graphs=own_graphs or None)
+    findings = replace(judge.columns(findings), models_own=own)
+    put_back += torch_settings.put_back(settings)
+    return _Examined(subject, judge, work, settings, put_back, findings)
+
+
+def _enter(
+    progress: Progress, examined: _Examined, case: Case, device: Hardware, plan: Plan
+) -> _Entered:
+    """Makes the first calls of the case's mode and of its baseline, and checks their results.
+
+    Raises Ended if the case's mode fails or is wrong, or has filled the compiler's cache.
+    """
+    subject, judge, findings = examined.subject, examined.judge, examined.findings
+    with _blame_gradients(subject, case.variant, findings):
         candidate = enter(subject, case.variant, case, device, plan)
-    except Exception as error:
-        if is_out_of_memory(error) or (reason := _needs_gradients(subject, case.variant)) is None:
-            raise
-        raise Ended("failed", reason, findings) from error
     findings = _describe(candidate, findings)
     if plan.fills_cache and findings.compilations.compiler_cache_misses:
         raise Ended(CACHE_FILLED, "the compiler's cache lacked its code", findings)
@@ -243,16 +284,28 @@ def _time(
     findings = judge.judge(candidate.built, findings)
     progress("baseline")
     baseline, findings = _baseline(judge, subject, candidate, case, device, plan, findings)
-    del subject  # from here on only what is timed, and its references, take memory
-
+    settings, put_back = examined.settings, examined.put_back
     put_back += torch_settings.put_back(settings)
+    return _Entered(candidate, baseline, judge, examined.work, settings, put_back, findings)
+
+
+def _time(
+    progress: Progress, entered: _Entered, case: Case, device: Hardware, plan: Plan
+) -> tuple[passes.Scene, Findings]:
+    """Times the case: paired rounds, then all other clocks; and proves that its mode took effect.
+
+    Returns what passes examine, and the findings.
+    """
+    candidate, baseline, findings = entered.candidate, entered.baseline, entered.findings
+    varies = candidate.facts.varies
     with candidate.built.keep_state():  # a module that counts its calls ends as it began
         longer = mixed_calls.extend_cap(plan) if varies else plan
         with _name_what_is_left(case, findings):
             findings, latency_s = paired_timing.run(
                 progress, candidate, baseline, device, longer, findings
             )
-    findings = _add_settings(findings, put_back, torch_settings.put_back(settings))
+    in_calls = torch_settings.put_back(entered.settings)
+    findings = _add_settings(findings, entered.put_back, in_calls)
     if varies:
         progress("sizes")
         with candidate.built.keep_state():
@@ -260,11 +313,11 @@ def _time(
             sizes = mixed_calls.size_latencies(candidate.built, other, device)
             findings = replace(findings, size_latencies=sizes)
     progress("check again")
-    findings = judge.judge(candidate.built, findings)
-    timed = [each for each in (candidate, baseline) if each]
-    if work:
-        findings = steady_work.compare(work, timed, findings)
-    replays = [each for each in timed if each.replays_graphs(device)]
+    findings = entered.judge.judge(candidate.built, findings)
+    timed = [contender for contender in (candidate, baseline) if contender]
+    if entered.work:
+        findings = steady_work.compare(entered.work, timed, findings)
+    replays = [contender for contender in timed if contender.replays_graphs(device)]
     if not replays:
         progress("evidence")
         findings = _prove(candidate, baseline, device, findings)
@@ -272,7 +325,7 @@ def _time(
     notes = passes.notes(passes.applicable(scene))
     unproven = ("in_effect_note",) if replays else ()
     partial_result = Result("ok", None, findings, (*paired_timing.CLOCK_NOTES, *unproven, *notes))
-    progress("clocks", partial_result)  # which is kept if the process dies of an empty batch
+    progress("clocks", partial_result)  # which is kept if timing an empty batch kills the process
     if not plan.latency_alone:
         with candidate.built.keep_state():
             read = partial(
@@ -283,7 +336,7 @@ def _time(
         progress("evidence", Result("ok", None, findings, (*unproven, *notes)))
         prove = partial(_prove, candidate, baseline, device)
         findings = passes.guard("evidence", unproven, prove, findings)
-    return scene, isinstance(judge, RandomJudge), findings
+    return scene, findings
 
 
 def _kept_dtypes(subject: Subject) -> list[str]:

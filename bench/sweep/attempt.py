@@ -18,7 +18,7 @@ from modescope.bench.records.environment import Scheduling, scheduling
 from modescope.bench.records.results import Findings, Record, Result, StoredRow
 from modescope.bench.summary import summary
 from modescope.bench.sweep import isolation
-from modescope.bench.sweep.isolation import ChildOutcome
+from modescope.bench.sweep.isolation import ChildOutcome, Task
 from modescope.bench.sweep.prepare import Job
 
 OnPhase = Callable[[str], None]
@@ -117,7 +117,7 @@ def _result(job: Job, run_id: str, on_phase: OnPhase) -> Result:
     log = job.plan.study_folder / "logs" / f"{run_id}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     outcome = _outcome(job, run_id, log, on_phase)
-    result: Result | None = outcome.value
+    result = outcome.value
     if result is None:
         status = "failed" if outcome.kind == "usage" else outcome.kind
         return Result(status, outcome.reason, Findings())
@@ -127,7 +127,7 @@ def _result(job: Job, run_id: str, on_phase: OnPhase) -> Result:
     return replace(result, findings=results.add_note(result.findings, result.lost, outcome.reason))
 
 
-def _outcome(job: Job, run_id: str, log: Path, on_phase: OnPhase) -> ChildOutcome:
+def _outcome(job: Job, run_id: str, log: Path, on_phase: OnPhase) -> ChildOutcome[Result]:
     """Measures the case in a process of its own; returns how that ended.
 
     Before it, the processes that prepare the compiler's caches run, unless `plan.latency_alone`
@@ -145,7 +145,7 @@ def _outcome(job: Job, run_id: str, log: Path, on_phase: OnPhase) -> ChildOutcom
             on_phase=on_phase,
         )
         for function in () if job.plan.latency_alone else cache.before:
-            outcome = call(function, *arguments)
-            if getattr(outcome.value, "status", None) != results.CACHE_FILLED:
+            outcome = call(Task(function, Result), *arguments)
+            if outcome.value is None or outcome.value.status != results.CACHE_FILLED:
                 return outcome
-        return call("modescope.bench.case.runner:run", *arguments)
+        return call(Task("modescope.bench.case.runner:run", Result), *arguments)

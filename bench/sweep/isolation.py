@@ -25,7 +25,7 @@ from multiprocessing import connection, forkserver, get_context, resource_tracke
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import modescope
 from modescope.bench.records.errors import UsageError, one_line
@@ -52,8 +52,22 @@ SERVER: Any = forkserver.ensure_running.__self__  # type: ignore[attr-defined]
 """Python's handle of this process's forkserver. A process has one forkserver at a time."""
 
 
+T = TypeVar("T")
+
+
 @dataclass(frozen=True)
-class ChildOutcome:
+class Task(Generic[T]):
+    """A function that a child process imports by its name, and the type of what it returns.
+
+    It gets a `Progress`, by which it may report phases, and then the arguments of the call.
+    """
+
+    function: str  # "module:name"
+    returns: type[T]
+
+
+@dataclass(frozen=True)
+class ChildOutcome(Generic[T]):
     """How the call of a function in a child process ended, and its result.
 
     A call that did not return has as its `value` what the child last passed as `keep` to its
@@ -61,35 +75,37 @@ class ChildOutcome:
     """
 
     kind: str  # returned | usage | failed | oom | timeout | crashed
-    value: Any = None  # what the function returned, or the last `keep` that it reported
+    value: T | None = None  # what the function returned, or the last `keep` that it reported
     reason: str | None = None
 
 
 def call(
-    function: str,
+    task: Task[T],
     *arguments: Any,
     timeout_s: float,
     log: Path | None = None,
     variables: dict[str, str] | None = None,
     on_phase: Callable[[str], None] = lambda phase: None,
-) -> ChildOutcome:
-    """Calls `function` ("module:name") in a fresh process; waits, and returns how it ended.
+) -> ChildOutcome[T]:
+    """Calls the function of `task` in a fresh process; waits, and returns how it ended.
 
-    After `timeout_s` seconds the process is killed. Raises nothing that the function raises. The
-    function gets a `Progress`, by which it may report phases, and then `arguments`. `on_phase` is
-    called with the name of each phase. The output of the child goes to `log`; None discards it.
-    `variables` are set in its environment before anything else runs.
+    After `timeout_s` seconds the process is killed. Raises nothing that the function raises.
+    `on_phase` is called with the name of each phase. The output of the child goes to `log`; None
+    discards it. `variables` are set in its environment before anything else runs.
     """
     _start(PRELOAD)
     context = get_context("forkserver")
     ours, theirs = context.Pipe()
     environment = {**_changed_variables(), **(variables or {})}
-    child = context.Process(target=_child, args=(theirs, function, arguments, log, environment))
+    child = context.Process(
+        target=_child, args=(theirs, task.function, arguments, log, environment)
+    )
     kills_before = _oom_kills()
     with _hide_main():
         child.start()
     theirs.close()
-    kept, where, deadline = None, "", time.monotonic() + timeout_s
+    kept: T | None = None
+    where, deadline = "", time.monotonic() + timeout_s
     try:
         while ready := connection.wait(
             [ours, child.sentinel], max(0.0, deadline - time.monotonic())
@@ -190,8 +206,8 @@ def _receive(pipe: Any) -> tuple[str, Any, Any] | None:
 
 
 def _describe_death(
-    child: BaseProcess, kills_before: str | None, kept: object, where: str, log: Path | None
-) -> ChildOutcome:
+    child: BaseProcess, kills_before: str | None, kept: T | None, where: str, log: Path | None
+) -> ChildOutcome[T]:
     child.join()
     code = child.exitcode or 0
     if code == -signal.SIGKILL and _oom_kills() != kills_before:

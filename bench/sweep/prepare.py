@@ -16,6 +16,7 @@ from modescope.bench.resolve import Request, resolve
 from modescope.bench.settings import PHASE_SETTINGS
 from modescope.bench.sweep import isolation
 from modescope.bench.sweep.fingerprint import VISIBLE, changes_torch, environment_id, variables
+from modescope.bench.sweep.isolation import Task
 
 PROBE_TIMEOUT_S = 300
 
@@ -115,9 +116,9 @@ def host(device: str) -> Host:
     """Returns facts of a device and its machine; raises UsageError if there is no such device."""
     if device not in _hosts:
         outcome = isolation.call(
-            "modescope.bench.sweep.host:read", device, timeout_s=PROBE_TIMEOUT_S
+            Task("modescope.bench.sweep.host:read", Host), device, timeout_s=PROBE_TIMEOUT_S
         )
-        if outcome.kind != "returned":
+        if outcome.value is None:
             raise UsageError(outcome.reason or f"device={device} cannot be used")
         _hosts[device] = outcome.value
         if device == "auto":
@@ -163,7 +164,7 @@ def _sources(cases: Sequence[tuple[Case, Plan]]) -> dict[tuple[Model, str], str 
     sources = {}
     for model, shapes in tried.items():
         outcome = isolation.call(
-            "modescope.bench.sweep.host:try_model",
+            Task("modescope.bench.sweep.host:try_model", str),
             *(*model, [*shapes]),
             timeout_s=limit_s * len(shapes),
         )

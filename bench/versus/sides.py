@@ -31,7 +31,7 @@ from modescope.bench.records.rows import ROWS, read
 from modescope.bench.resolve import Request
 from modescope.bench.sweep import isolation
 from modescope.bench.sweep.attempt import Place, attempt, describe_end, remove_abandoned_files
-from modescope.bench.sweep.isolation import ignore_interrupts
+from modescope.bench.sweep.isolation import Task, ignore_interrupts
 from modescope.bench.sweep.prepare import Job, prepare
 from modescope.bench.sweep.resume import find_earlier
 from modescope.bench.versus.states import CodeState
@@ -153,9 +153,11 @@ def _check_sources(state: CodeState, jobs: Sequence[Job]) -> None:
     cases = {(job.case.model.target, getattr(job.case.options, "loss", "")) for job in jobs}
     for targets in sorted(cases):
         outcome = isolation.call(
-            "modescope.bench.versus.sides:imported_files", targets, timeout_s=jobs[0].plan.timeout_s
+            Task("modescope.bench.versus.sides:imported_files", list[str]),
+            targets,
+            timeout_s=jobs[0].plan.timeout_s,
         )
-        if outcome.kind != "returned":
+        if outcome.value is None:
             raise UsageError(outcome.reason or f"{targets[0]} cannot be imported")
         paths = {Path(file).resolve() for file in outcome.value}
         hidden = state.hidden or state.source

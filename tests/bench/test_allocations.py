@@ -71,7 +71,9 @@ def test_watches_cannot_be_nested() -> None:
 def test_only_the_report_is_printed(tmp_path: Path) -> None:
     log = tmp_path / "log"
     asked = isolation.call(
-        "tests.helpers.child_functions:watches_allocations", timeout_s=60, log=log
+        isolation.Task("tests.helpers.child_functions:watches_allocations", object),
+        timeout_s=60,
+        log=log,
     )
     assert asked.kind == "returned"
     assert log.read_text() == "a block: 1 allocation of 40 B on cpu, 40 B freed, 40 B at most\n"

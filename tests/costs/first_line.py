@@ -15,7 +15,9 @@ from modescope.bench.sweep import isolation
 def main(children: int) -> None:
     for _ in range(1 + children):  # the first waits for the forkserver to import torch
         asked = time.monotonic()
-        outcome = isolation.call("tests.helpers.child_functions:moment", timeout_s=300)
+        outcome = isolation.call(
+            isolation.Task("tests.helpers.child_functions:moment", float), timeout_s=300
+        )
         print(outcome.value - asked)
 
 

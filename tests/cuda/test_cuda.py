@@ -16,7 +16,7 @@ from modescope.bench.case import dispatch, runner
 from modescope.bench.devices import nvml
 from modescope.bench.devices.devices import Hardware
 from modescope.bench.records.cases import Case, Mode, Model, Variant
-from modescope.bench.records.results import Findings
+from modescope.bench.records.results import Findings, Result
 from modescope.bench.stats.diagnostics import CLOCK_FALL
 from modescope.bench.steps import backends, modes
 from modescope.bench.steps.building import build
@@ -308,6 +308,9 @@ def test_a_child_uses_the_gpu_and_leaves_no_process(mode: str, tmp_path: Path) -
         "TRITON_CACHE_DIR": str(tmp_path / "triton"),
     }
     run = "modescope.bench.case.runner:run"
-    outcome = isolation.call(run, asked, smoke(), timeout_s=120, variables=variables)
+    outcome = isolation.call(
+        isolation.Task(run, Result), asked, smoke(), timeout_s=120, variables=variables
+    )
+    assert outcome.value is not None, outcome
     assert outcome.value.status == "ok", outcome
     assert soon(lambda: not alive(sign), 5.0)

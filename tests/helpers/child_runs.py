@@ -7,6 +7,7 @@ from pathlib import Path
 from modescope.bench.records.cases import Case, Plan
 from modescope.bench.records.results import Findings, Result
 from modescope.bench.sweep import isolation
+from modescope.bench.sweep.isolation import Task
 
 
 def findings_in_child(asked: Case, plan: Plan, caches: Path | None = None) -> Findings:
@@ -19,10 +20,14 @@ def findings_in_child(asked: Case, plan: Plan, caches: Path | None = None) -> Fi
         "TRITON_CACHE_DIR": str(caches / "triton"),
     }  # fmt: skip
     outcome = isolation.call(
-        "modescope.bench.case.runner:run", asked, plan, timeout_s=300, variables=variables
+        Task("modescope.bench.case.runner:run", Result),
+        asked,
+        plan,
+        timeout_s=300,
+        variables=variables,
     )
     assert outcome.kind == "returned", outcome.reason
     result = outcome.value
-    assert isinstance(result, Result)
+    assert result is not None
     assert (result.status, result.reason) == ("ok", None)
     return result.findings

@@ -13,7 +13,7 @@ from modescope.bench.records.cases import Case, Model, Plan
 from modescope.bench.records.columns import Checks, Rounds
 from modescope.bench.records.environment import DeviceFacts, Environment, Host
 from modescope.bench.records.results import Findings, Result
-from modescope.bench.sweep.isolation import ChildOutcome
+from modescope.bench.sweep.isolation import ChildOutcome, Task
 from tests.helpers.made_up_records import CPU, part
 
 
@@ -29,7 +29,7 @@ class World:
     slower: dict[str, float] = field(default_factory=dict)  # factors of a mode's times
     measured: list[tuple[Case, Plan]] = field(default_factory=list)
 
-    def call(self, function: str, *arguments: Any, **options: Any) -> ChildOutcome:
+    def call(self, task: Task[Any], *arguments: Any, **options: Any) -> ChildOutcome[Any]:
         """Stands in for `isolation.call`."""
         answers: dict[str, Callable[..., object]] = {
             "modescope.bench.sweep.host:read": self._host,
@@ -38,7 +38,7 @@ class World:
             "modescope.bench.case.runner:fill": self._measured,
             "modescope.bench.versus.sides:imported_files": self._imported,
         }
-        return ChildOutcome("returned", answers[function](*arguments))
+        return ChildOutcome("returned", answers[task.function](*arguments))
 
     def _host(self, device: str) -> Host:
         environment = part(

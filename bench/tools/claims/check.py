@@ -16,6 +16,7 @@ from modescope.bench.records.caches import CACHES
 from modescope.bench.records.errors import Progress
 from modescope.bench.stats.estimates import Estimate
 from modescope.bench.sweep import isolation
+from modescope.bench.sweep.isolation import ChildOutcome, T, Task
 from modescope.bench.tools.claims import (
     autograd,
     compiled_speed,
@@ -101,17 +102,15 @@ def check(claim: Claim, device: str, log: Path) -> tuple[ClaimRow, list[NumberRo
     if where is None:
         missing = "no GPU: torch finds no CUDA device here"
         return _row(claim, undecided(missing, {}), SKIPPED, missing), []
-    outcome = _call("observe", claim, log, where)
+    outcome = _call(Task(f"{__name__}:observe", Answer), claim, log, where)
     seconds = time.monotonic() - begin
-    snippet = _call("run_snippet", claim, log)
+    snippet = _call(Task(f"{__name__}:run_snippet", str), claim, log)
     status, reason = OK, None
     for ended, name in ((snippet, "the snippet: "), (outcome, "")):
         if ended.kind != "returned":
             status = ended.kind.replace("usage", "failed")
             reason = f"{name}{ended.reason}; see {log}"
-    answer = outcome.value
-    if not isinstance(answer, Answer):
-        answer = undecided(outcome.reason or outcome.kind, {})
+    answer = outcome.value or undecided(outcome.reason or outcome.kind, {})
     row = _row(claim, answer, status, reason, where, snippet.value, seconds)
     return row, number_rows(claim.id, answer.numbers)
 
@@ -121,12 +120,11 @@ def _row(claim: Claim, answer: Answer, *run: Any) -> ClaimRow:
     return ClaimRow(claim.id, claim.statement, *said, *run)
 
 
-def _call(function: str, claim: Claim, log: Path, *more: Any) -> isolation.ChildOutcome:
+def _call(task: Task[T], claim: Claim, log: Path, *more: Any) -> ChildOutcome[T]:
     cache = CACHES["cold" if "inductor" in claim.needs else "warm"]
     with cache.variables() as variables:
-        name = f"{__name__}:{function}"
         return isolation.call(
-            name, claim.id, *more, timeout_s=LIMIT_S, log=log, variables=variables
+            task, claim.id, *more, timeout_s=LIMIT_S, log=log, variables=variables
         )
 
 

@@ -142,11 +142,13 @@ def test_all_passes_of_two_layers_in_inference_mode(plan: Plan) -> None:
     assert kept["clocks"].lost == ("pipelined_note", "device_note", "dispatch_note", *notes)
     assert kept["memory"].lost == notes
     assert kept["profile"].lost == ("profile_note",)
-    assert kept["clocks"].findings.dispatch_rounds_s is None
-    assert kept["memory"].findings.dispatch_rounds_s is not None
-    assert kept["ceilings"].findings.flops is not None
-    assert kept["profile"].findings.ceiling_flops_per_s is not None, "before a profiler is started"
-    assert kept["profile"].findings.kernels is None
+    assert kept["clocks"].findings.clocks.dispatch_rounds_s is None
+    assert kept["memory"].findings.clocks.dispatch_rounds_s is not None
+    assert kept["ceilings"].findings.work.flops is not None
+    assert kept["profile"].findings.ceilings.ceiling_flops_per_s is not None, (
+        "before a profiler is started"
+    )
+    assert kept["profile"].findings.profile.kernels is None
 
 
 # Profiler

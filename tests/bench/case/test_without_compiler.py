@@ -35,7 +35,8 @@ print(result.status, result.reason, *sorted(compiler & {{*sys.modules}}))
 CHILD = """
 from modescope.bench.sweep import isolation
 isolation.start(compiler=False)
-print(isolation.call("tests.helpers.child_functions:imports", "torch._dynamo", timeout_s=60).value)
+task = isolation.Task("tests.helpers.child_functions:imports", bool)
+print(isolation.call(task, "torch._dynamo", timeout_s=60).value)
 """
 
 MEASURE = """

@@ -13,12 +13,12 @@ from modescope.bench.records.caches import CACHES, Cache
 from modescope.bench.records.results import CACHE_FILLED, Findings, Result
 from modescope.bench.settings import LIMITS
 from modescope.bench.sweep import attempt, isolation, prepare
-from modescope.bench.sweep.isolation import ChildOutcome
+from modescope.bench.sweep.isolation import ChildOutcome, Task
 from tests.helpers.commands import Ask, rows
 from tests.helpers.worlds import World
 
 
-def ended(value: object) -> ChildOutcome:
+def ended(value: object) -> ChildOutcome[Any]:
     return ChildOutcome("returned", value)
 
 
@@ -50,7 +50,7 @@ MADE_UP = Cache(
 )
 def test_the_processes_of_an_attempt(
     ask_quickly: Ask, monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
-    cache: str, processes: list[tuple[str, ChildOutcome]], status: str,
+    cache: str, processes: list[tuple[str, ChildOutcome[Any]]], status: str,
 ) -> None:  # fmt: skip
     monkeypatch.setattr(prepare, "_hosts", {})
     monkeypatch.setattr(isolation, "call", World().call)
@@ -61,8 +61,8 @@ def test_the_processes_of_an_attempt(
     left, called = [outcome for _, outcome in processes], []
     variables: list[set[str]] = []
 
-    def call(function: str, *arguments: Any, **options: Any) -> ChildOutcome:
-        called.append(function)
+    def call(task: Task[Any], *arguments: Any, **options: Any) -> ChildOutcome[Any]:
+        called.append(task.function)
         assert arguments[:2] == (job.case, job.plan)
         variables.append({*options["variables"]})
         return left.pop(0)
@@ -85,8 +85,8 @@ def test_a_confirmation_prepares_no_cache(
     (job,) = prepare.prepare(ask_quickly("mode=compile", f"results_dir={tmp_path}"))
     called: list[str] = []
 
-    def call(function: str, *arguments: Any, **options: Any) -> ChildOutcome:
-        called.append(function)
+    def call(task: Task[Any], *arguments: Any, **options: Any) -> ChildOutcome[Any]:
+        called.append(task.function)
         return MEASURED
 
     monkeypatch.setattr(isolation, "call", call)

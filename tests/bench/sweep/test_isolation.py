@@ -15,15 +15,18 @@ from typing import Any
 import pytest
 
 from modescope.bench.sweep import isolation
-from modescope.bench.sweep.isolation import ChildOutcome
+from modescope.bench.sweep.isolation import ChildOutcome, Task
 from tests.helpers import child_functions
 from tests.helpers.paths import ROOT
 from tests.helpers.processes import alive, marker, soon
 
 
-def call(name: str, *arguments: Any, timeout_s: float = 30, **options: Any) -> ChildOutcome:
+def call(name: str, *arguments: Any, timeout_s: float = 30, **options: Any) -> ChildOutcome[Any]:
     return isolation.call(
-        f"tests.helpers.child_functions:{name}", *arguments, timeout_s=timeout_s, **options
+        Task(f"tests.helpers.child_functions:{name}", object),
+        *arguments,
+        timeout_s=timeout_s,
+        **options,
     )
 
 
@@ -66,7 +69,9 @@ LATE = ", during second"
         ),
     ],
 )
-def test_every_ending_of_a_child_has_its_outcome(words: list[Any], outcome: ChildOutcome) -> None:
+def test_every_ending_of_a_child_has_its_outcome(
+    words: list[Any], outcome: ChildOutcome[Any]
+) -> None:
     """With what it had reported by then. The parent awaits it without CPU time."""
     used_s = time.process_time()
     assert call(*words, timeout_s=1 if outcome.kind == "timeout" else 30) == outcome
@@ -128,8 +133,8 @@ from modescope.bench.sweep import isolation
 isolation.PRELOAD.clear()
 
 def call(name, *arguments, **options):
-    function = f"tests.helpers.child_functions:{name}"
-    return isolation.call(function, *arguments, timeout_s=60, **options).value
+    task = isolation.Task(f"tests.helpers.child_functions:{name}", object)
+    return isolation.call(task, *arguments, timeout_s=60, **options).value
 
 def server():
     return forkserver._forkserver._forkserver_pid

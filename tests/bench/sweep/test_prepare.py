@@ -9,7 +9,7 @@ import pytest
 
 from modescope.bench.records.errors import UsageError
 from modescope.bench.sweep import isolation, prepare
-from modescope.bench.sweep.isolation import ChildOutcome
+from modescope.bench.sweep.isolation import ChildOutcome, Task
 from tests.helpers.commands import Ask
 from tests.helpers.worlds import World
 
@@ -23,15 +23,15 @@ def asked() -> Asked:
 
 
 @pytest.fixture(autouse=True)
-def answers(monkeypatch: pytest.MonkeyPatch, asked: Asked) -> Iterator[list[ChildOutcome]]:
+def answers(monkeypatch: pytest.MonkeyPatch, asked: Asked) -> Iterator[list[ChildOutcome[Any]]]:
     """The last of them answers questions about models; the host answers for itself."""
     found, world = [ChildOutcome("returned", "source")], World()
 
-    def call(function: str, *arguments: Any, **options: Any) -> ChildOutcome:
+    def call(task: Task[Any], *arguments: Any, **options: Any) -> ChildOutcome[Any]:
         asked.append(arguments)
-        if function.endswith("host:try_model"):
+        if task.function.endswith("host:try_model"):
             return found[-1]
-        return world.call(function, *arguments, **options)
+        return world.call(task, *arguments, **options)
 
     monkeypatch.setattr(isolation, "call", call)
     prepare._hosts.clear()
@@ -52,7 +52,7 @@ def test_the_host_has_one_child_and_each_model_one_for_all_its_shapes(
 
 
 def test_a_mistake_counts_unless_another_machine_measures_its_case(
-    ask_quickly: Ask, asked: Asked, answers: list[ChildOutcome]
+    ask_quickly: Ask, asked: Asked, answers: list[ChildOutcome[Any]]
 ) -> None:
     requests = ask_quickly("model=mlp", "mode=eager", "threads=1,99")
     with pytest.raises(UsageError, match="threads=99: this process may use 2 cores"):
@@ -65,7 +65,7 @@ def test_a_mistake_counts_unless_another_machine_measures_its_case(
 
 
 def test_a_model_that_crashes_while_it_is_built_is_left_to_its_cases_own_runs(
-    ask_quickly: Ask, answers: list[ChildOutcome]
+    ask_quickly: Ask, answers: list[ChildOutcome[Any]]
 ) -> None:
     answers.append(ChildOutcome("crashed"))
     jobs = prepare.prepare(ask_quickly("model=mlp", "mode=eager", "shape.batch=1,2"))

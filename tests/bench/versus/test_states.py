@@ -15,7 +15,7 @@ import pytest
 from modescope.bench.records.cases import Inference, Training
 from modescope.bench.records.errors import UsageError
 from modescope.bench.sweep import isolation
-from modescope.bench.sweep.isolation import ChildOutcome
+from modescope.bench.sweep.isolation import ChildOutcome, Task
 from modescope.bench.versus import sides
 from modescope.bench.versus.states import PROBE, CodeState, state
 from tests.helpers.paths import ROOT
@@ -122,7 +122,7 @@ def test_some_code_of_each_case_must_be_of_the_state(
     """The model's, or that of the user's loss."""
     asked: list[tuple[str, ...]] = []
 
-    def call(function: str, targets: tuple[str, ...], **options: Any) -> ChildOutcome:
+    def call(task: Task[Any], targets: tuple[str, ...], **options: Any) -> ChildOutcome[Any]:
         asked.append(targets)
         return ChildOutcome("returned", imports.split() if targets[1] else ["/mine/net.py"])
 

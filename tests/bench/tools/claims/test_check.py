@@ -12,7 +12,7 @@ import pytest
 
 from modescope.bench.stats.estimates import Estimate
 from modescope.bench.sweep import isolation
-from modescope.bench.sweep.isolation import ChildOutcome
+from modescope.bench.sweep.isolation import ChildOutcome, Task
 from modescope.bench.tools.claims.check import CLAIMS, NumberRow, check, choose_device, number_rows
 from modescope.bench.tools.claims.claim import (
     HOLDS,
@@ -78,16 +78,16 @@ OFFSET = NumberRow(EXERCISE.id, "offset", 4.0, None, None, "4")
     ],
 )  # fmt: skip
 def test_what_comes_back_is_a_row(
-    observed: ChildOutcome, snippet: ChildOutcome, row: tuple[str | None, ...],
+    observed: ChildOutcome[Any], snippet: ChildOutcome, row: tuple[str | None, ...],
     numbers: list[NumberRow],
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     """And what compiles finds empty caches."""
     caches: list[dict[str, list[Path]]] = []
 
-    def call(function: str, *_: str, variables: dict[str, str], **__: Any) -> ChildOutcome:
+    def call(task: Task[Any], *_: str, variables: dict[str, str], **__: Any) -> ChildOutcome[Any]:
         caches.append({name: [*Path(path).glob("*")] for name, path in variables.items()})
-        return {"observe": observed, "run_snippet": snippet}[function.partition(":")[2]]
+        return {"observe": observed, "run_snippet": snippet}[task.function.partition(":")[2]]
 
     monkeypatch.setattr(isolation, "call", call)
     claim = replace(EXERCISE, needs="cpu inductor")

@@ -14,6 +14,7 @@ import torch
 
 from modescope.bench import claims
 from modescope.bench.sweep import isolation
+from modescope.bench.sweep.isolation import Task
 from modescope.bench.tools.claims.check import CLAIMS, SKIPPED, ClaimRow, NumberRow
 from modescope.bench.tools.claims.claim import REFUTED, UNDECIDED
 from tests.helpers.paths import REFERENCE
@@ -59,7 +60,7 @@ def test_a_run_says_and_prints_what_the_published_page_does(tmp_path: Path) -> N
 @pytest.mark.parametrize("id", TIMED)
 def test_a_timed_snippet_says_what_does_not_differ_from_run_to_run(id: str) -> None:
     snippet = "modescope.bench.tools.claims.check:run_snippet"
-    lines = isolation.call(snippet, id, timeout_s=120).value.splitlines()
+    lines = (isolation.call(Task(snippet, str), id, timeout_s=120).value or "").splitlines()
     assert lines
     assert all(line.endswith(("True", "False")) for line in lines)
 
