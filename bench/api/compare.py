@@ -21,6 +21,7 @@ from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from hydra.core.override_parser.types import Quote, QuotedString
 
 from modescope.analysis import table, why
 from modescope.analysis.causes import finding
+from modescope.analysis.derive.registry import flat
 from modescope.analysis.derive.select import ordered
 from modescope.analysis.recommend.types import Choice, Recommendation
 from modescope.bench.api import saving
@@ -52,10 +54,14 @@ class Comparison:
     """What `compare` measured, and which mode to use. Prints as `python -m analysis.table` does."""
 
     study: Path
-    frame: pd.DataFrame
-    """A row per mode and precision, fastest first, with the columns of results/README.md."""
+    _rows: pd.DataFrame  # derived, fastest first, with each estimate in one column
     answers: tuple[Recommendation, ...]
     """Which mode to use, for each precision and size; the baseline's precision first."""
+
+    @cached_property
+    def frame(self) -> pd.DataFrame:
+        """A row per mode and precision, fastest first, with the columns of results/README.md."""
+        return flat(self._rows)
 
     @property
     def best(self) -> Choice | None:
@@ -73,12 +79,12 @@ class Comparison:
     @property
     def verdict(self) -> str:
         """A text that says which mode to use for each precision, with remarks."""
-        return table.advice(self.frame)
+        return table.advice(self._rows)
 
     @property
     def why(self) -> str:
         """What `python -m analysis.why` prints: why each mode is as fast as it is."""
-        return why.text(self.frame, finding.findings_by_run(self.frame))
+        return why.text(self._rows, finding.findings_by_run(self._rows))
 
     def report(self) -> Path:
         """Writes the study's report, and returns its path."""
@@ -89,7 +95,7 @@ class Comparison:
     def __repr__(self) -> str:
         here = Path.cwd()
         study = self.study.relative_to(here) if self.study.is_relative_to(here) else self.study
-        return f"{table.answer(self.frame, study)}\n\nstudy: {study}"
+        return f"{table.answer(self._rows, study)}\n\nstudy: {study}"
 
     def _repr_html_(self) -> str:
         style = "white-space: pre; overflow-x: auto"  # a notebook would wrap the table's lines

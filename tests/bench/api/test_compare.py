@@ -102,7 +102,8 @@ def assert_answered(found: modescope.Comparison) -> None:
     (answer,) = found.answers
     assert found.best == answer.choice
     assert found.code == (answer.choice.code if answer.choice else "")
-    assert found.verdict == advice(found.frame)
+    assert found.verdict == advice(found._rows)
+    assert {"speedup_ci_low", "latency_ci_high_s"} <= {*found.frame}
     assert all(f"\n{mode} fp32 · " in found.why for mode in MODES)
     text, page = repr(found), found._repr_html_()
     assert found.verdict in text
