@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from modescope.bench.modes import backends
 from modescope.bench.records.cases import OPTIMIZERS, Case, Variant
 from modescope.bench.records.environment import TF32_CAPABILITY, DeviceFacts
-from modescope.bench.steps import backends
 
 Rule = tuple[Callable[[Variant, Any, DeviceFacts], bool], str]
 """A condition for refusing a case (of the variant, the options of its phase, and the device), and

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 from omegaconf import MISSING, DictConfig, OmegaConf
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
 
+from modescope.bench.modes import axes, backends
 from modescope.bench.records.caches import CACHES
 from modescope.bench.records.cases import (
     IMPLEMENTATIONS,
@@ -23,7 +24,6 @@ from modescope.bench.records.cases import (
 )
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.paths import CONF
-from modescope.bench.steps import axes, backends
 
 MOST = 2**31 - 1
 """Largest number that any setting takes: torch, the system and Parquet files can all hold it."""
@@ -46,7 +46,7 @@ OPEN = ("shape", "model.kwargs", "model.inputs", "mode.options")
 
 @dataclass(frozen=True)
 class PhaseSettings:
-    """What the settings need to know of a phase (inference, train); `bench.steps.phases` runs it.
+    """What the settings need to know of a phase (inference, train); `bench.modes.phases` runs it.
 
     `options` is the class that holds the options of the phase in a case.
     """

@@ -23,7 +23,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 ROOMS = (
-    *("bench/timing", "bench/stats", "bench/steps", "bench/case"),
+    *("bench/timing", "bench/stats", "bench/model", "bench/modes"),
+    *("bench/evidence", "bench/passes", "bench/checking", "bench/case"),
     *("analysis/derive", "analysis/causes", "analysis/recommend", "analysis/compare"),
 )
 WIDER = ("tests/seams", "tests/golden")

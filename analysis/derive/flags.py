@@ -46,7 +46,7 @@ processes, so each is compared with the device time of its own baseline, which i
 """
 
 GAP_S = 1e-6
-"""By how much a graph shortens the pause between two kernels (`bench.case.profiler.profile`)."""
+"""By how much a graph shortens the pause between two kernels (`bench.passes.profiler.profile`)."""
 
 SLOW = "slow_pace"
 

@@ -13,6 +13,8 @@ from typing import Any
 
 from modescope.analysis.format import phrases
 from modescope.analysis.rows.type import Row
+from modescope.bench.modes.axes import AXES
+from modescope.bench.modes.backends import arguments, compiling
 from modescope.bench.records.cases import (
     IMPLEMENTATIONS,
     OPTIMIZERS,
@@ -21,8 +23,6 @@ from modescope.bench.records.cases import (
     Variant,
     canonical_json,
 )
-from modescope.bench.steps.axes import AXES
-from modescope.bench.steps.backends import arguments, compiling
 
 WRAPPER = """\
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import (

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 from modescope.analysis.rows.type import Row
+from modescope.bench.modes.backends import captures_graphs
 from modescope.bench.stats.estimates import Estimate
-from modescope.bench.steps.backends import captures_graphs
 from modescope.bench.summary import is_smoke as is_smoke
 from modescope.bench.summary import on_cuda as on_cuda
 

@@ -31,8 +31,8 @@ from hydra.core.override_parser.types import Quote, QuotedString
 
 from modescope.analysis import table, why
 from modescope.analysis.causes import finding
-from modescope.analysis.derive.registry import flat
 from modescope.analysis.derive.select import ordered
+from modescope.analysis.metrics import flat
 from modescope.analysis.recommend.types import Choice, Recommendation
 from modescope.bench.api import saving
 from modescope.bench.records.cases import PICKLE_FOLDER

@@ -22,12 +22,12 @@ import torch
 
 from modescope.bench.devices.cuda import use_device
 from modescope.bench.devices.devices import Hardware, Step
+from modescope.bench.evidence import mode_effect
+from modescope.bench.model import compiler, trees
+from modescope.bench.model.outputs import find_unfinished
 from modescope.bench.records.cases import Budget
 from modescope.bench.records.errors import UsageError
 from modescope.bench.stats import estimates
-from modescope.bench.steps import compiler, trees
-from modescope.bench.steps.evidence import mode_effect
-from modescope.bench.steps.outputs import find_unfinished
 from modescope.bench.text import seconds as duration
 from modescope.bench.timing import comparison, memory_layout, timers
 from modescope.bench.timing.comparison import FIRST_CALLS, flags

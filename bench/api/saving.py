@@ -22,11 +22,11 @@ from typing import Any
 import cloudpickle
 import torch
 
+from modescope.bench.model import geometry, trees, witness
+from modescope.bench.model.pickled_model import names_of_main
 from modescope.bench.records.cases import INPUTS, MODEL, PICKLE_FOLDER, PICKLE_SUFFIX
 from modescope.bench.records.errors import UsageError, one_line
 from modescope.bench.records.files import atomic_write
-from modescope.bench.steps import geometry, trees, witness
-from modescope.bench.steps.pickled_model import names_of_main
 
 ID_DIGITS = 16
 

@@ -16,16 +16,16 @@ from statistics import median
 
 import torch
 
-from modescope.bench.case import operator_comparison
-from modescope.bench.case.operator_comparison import OperatorComparison, Operators
 from modescope.bench.devices.devices import Hardware, Step, prepare_call
+from modescope.bench.model.module_state import keep_state
+from modescope.bench.model.subject import Subject
+from modescope.bench.modes import backends, modes
+from modescope.bench.modes.phases import ONE_CALL
+from modescope.bench.passes import operator_comparison
+from modescope.bench.passes.operator_comparison import OperatorComparison, Operators
 from modescope.bench.records.cases import Budget, Model, Variant
 from modescope.bench.records.errors import one_line
 from modescope.bench.records.paths import ROOT, is_installed
-from modescope.bench.steps import backends, modes
-from modescope.bench.steps.module_state import keep_state
-from modescope.bench.steps.phases import ONE_CALL
-from modescope.bench.steps.subject import Subject
 from modescope.bench.timing import memory_layout
 from modescope.bench.timing.rounds import Clock, Side, settling_calls
 from modescope.bench.timing.timers import calls_for, host, reading_cost

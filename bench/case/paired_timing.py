@@ -13,17 +13,17 @@ from pathlib import Path
 from statistics import median
 
 from modescope.bench.case import dispatch
-from modescope.bench.case.first_call import Contender
 from modescope.bench.devices import devices
 from modescope.bench.devices.devices import Hardware
+from modescope.bench.evidence import mode_effect
+from modescope.bench.evidence.first_call import Contender
+from modescope.bench.model import compiler
+from modescope.bench.modes.phases import phase_of
 from modescope.bench.records.cases import Case, Plan
 from modescope.bench.records.errors import Progress
 from modescope.bench.records.results import Ended, Findings, add_flag
 from modescope.bench.stats import diagnostics
 from modescope.bench.stats.estimates import MIN_ROUNDS
-from modescope.bench.steps import compiler
-from modescope.bench.steps.evidence import mode_effect
-from modescope.bench.steps.phases import phase_of
 from modescope.bench.timing import alone, clock_rounds, comparison, memory_layout, pace
 from modescope.bench.timing.memory_layout import Redraw
 from modescope.bench.timing.rounds import Clock

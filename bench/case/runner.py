@@ -12,12 +12,32 @@ from typing import Any
 
 import torch
 
-from modescope.bench.case import mixed_calls, paired_timing, passes, steady_work
-from modescope.bench.case.first_call import Contender, enter
-from modescope.bench.case.random_judge import Judge, RandomJudge, check_without_randomness, judge_of
+from modescope.bench.case import paired_timing
+from modescope.bench.checking import steady_work
+from modescope.bench.checking.prepare import check_of
+from modescope.bench.checking.random_judge import (
+    Judge,
+    RandomJudge,
+    check_without_randomness,
+    judge_of,
+)
 from modescope.bench.devices.allocators import is_out_of_memory
 from modescope.bench.devices.cuda import find
 from modescope.bench.devices.devices import Hardware
+from modescope.bench.evidence import mixed_calls, mode_effect
+from modescope.bench.evidence.first_call import Contender, enter
+from modescope.bench.model import (
+    compiler,
+    copies,
+    module_state,
+    plain_call,
+    torch_settings,
+    witness,
+)
+from modescope.bench.model.subject import Subject
+from modescope.bench.modes import axes, backends, fp32_products
+from modescope.bench.modes.phases import phase_of
+from modescope.bench.passes import passes
 from modescope.bench.records.cases import Case, Plan, Variant
 from modescope.bench.records.columns import Calibration, Checks
 from modescope.bench.records.errors import Progress, UsageError, one_line, with_place
@@ -28,20 +48,6 @@ from modescope.bench.records.results import (
     Result,
     add_flag,
 )
-from modescope.bench.steps import (
-    axes,
-    backends,
-    compiler,
-    copies,
-    fp32_products,
-    module_state,
-    plain_call,
-    torch_settings,
-    witness,
-)
-from modescope.bench.steps.evidence import mode_effect
-from modescope.bench.steps.phases import phase_of
-from modescope.bench.steps.subject import Subject
 from modescope.bench.timing.timers import synchronize_cost
 
 NEEDS_GRADIENTS = (
@@ -102,7 +108,7 @@ def fill(progress: Progress, case: Case, plan: Plan, run_id: str | None = None) 
 def _compilers_reason(error: Exception, case: Case) -> str | None:
     if not compiler.is_imported():
         return None
-    from modescope.bench.steps.evidence import graph_break_watch
+    from modescope.bench.evidence import graph_break_watch
 
     return graph_break_watch.failure_reason(error, case.model)
 
@@ -239,7 +245,7 @@ def _examine(progress: Progress, case: Case, device: Hardware, plan: Plan) -> _E
         if reached.place:
             raise Ended("failed", REACHED.format(place=reached.place), findings)
         del drawn, examined, reached
-        check = phase.check(subject, device, plan.seed)
+        check = check_of(phase, subject, device, plan.seed)
     if work and not work.operators and check.seen.depends:
         raise Ended("failed", steady_work.REMEMBERED, findings)
     findings = replace(

@@ -22,11 +22,11 @@ class Mode:
     name: str
     grad: str  # enabled | no_grad | inference_mode
     autocast: bool = False
-    compile: str = "none"  # none | a mode of a backend (bench.steps.backends)
+    compile: str = "none"  # none | a mode of a backend (bench.modes.backends)
     graph: bool = False  # captured by hand in a CUDA graph
     dynamic: bool | None = None  # symbolic sizes; None: only for sizes that change between calls
     options: str = "{}"  # of the compiler (Inductor), canonical JSON; they add to those of its mode
-    axes: tuple[tuple[str, str], ...] = ()  # further ones that are set (bench.steps.axes)
+    axes: tuple[tuple[str, str], ...] = ()  # further ones that are set (bench.modes.axes)
 
     @property
     def compiles(self) -> bool:
@@ -375,8 +375,8 @@ class Loss:
 
 
 LOSSES = {
-    "mse": Loss("modescope.bench.steps.training.losses:mse", compares=True),
-    "output": Loss("modescope.bench.steps.training.losses:returned_loss", compares=False),
+    "mse": Loss("modescope.bench.modes.losses:mse", compares=True),
+    "output": Loss("modescope.bench.modes.losses:returned_loss", compares=False),
 }
 
 
@@ -411,7 +411,7 @@ def eager_is_sane(error: float, dtype: str) -> bool:
 PICKLE_FOLDER, PICKLE_SUFFIX = "model", ".pt"
 """Folder of a study with its pickled models, and the suffix of such a file: `Net.<hash>.pt`."""
 
-PICKLED_TARGET = "modescope.bench.steps.pickled_model:load"
+PICKLED_TARGET = "modescope.bench.model.pickled_model:load"
 """Target of every pickled model: it loads the file."""
 
 MODEL, INPUTS = "model", "inputs"

@@ -16,7 +16,8 @@ from modescope.bench.records.environment import FINGERPRINT, Environment
 from modescope.bench.records.paths import ROOT
 
 MEASURING = (
-    *("case", "devices", "stats", "steps", "timing", "sweep/isolation.py"),
+    *("devices", "stats", "timing", "model", "modes", "evidence", "passes", "checking", "case"),
+    "sweep/isolation.py",
     *("records/cases.py", "records/caches.py", "records/input_descriptions.py", "records/cpu.py"),
 )
 """Folders and files of bench/ with code that runs while a case is measured."""

@@ -23,14 +23,14 @@ import torch
 from modescope.bench.devices import processor
 from modescope.bench.devices.cuda import find
 from modescope.bench.devices.devices import Hardware
+from modescope.bench.model import witness
+from modescope.bench.model.building import build
+from modescope.bench.model.plain_call import try_call
+from modescope.bench.modes.phases import phase_of
 from modescope.bench.records.cases import Model, PhaseOptions, short_hash
 from modescope.bench.records.environment import Environment, Host
 from modescope.bench.records.errors import Progress, UsageError
 from modescope.bench.records.paths import ROOT, is_installed
-from modescope.bench.steps import witness
-from modescope.bench.steps.building import build
-from modescope.bench.steps.phases import phase_of
-from modescope.bench.steps.plain_call import try_call
 from modescope.bench.sweep.fingerprint import source_id
 
 

@@ -35,9 +35,9 @@ STARTED = "MODESCOPE_FORKSERVER"
 JSON: what to import, and the original values of the variables that were changed to start it."""
 
 COMPILER = (
-    "modescope.bench.steps.compiler:import_without_cuda",
-    "modescope.bench.steps.evidence.compilation",
-    "modescope.bench.steps.evidence.graph_break_watch",
+    "modescope.bench.model.compiler:import_without_cuda",
+    "modescope.bench.evidence.compilation",
+    "modescope.bench.evidence.graph_break_watch",
 )
 """Modules, and a function that imports some: torch's compiler and the code that watches it. They
 take seconds to import."""

@@ -176,7 +176,7 @@ def imported_files(progress: Progress, targets: Sequence[str]) -> list[str]:
     A target is "module:function"; a text without a colon is ignored. Files of modescope, Python and
     installed packages are not the user's.
     """
-    find = pkgutil.resolve_name("modescope.bench.steps.building:find")  # which imports torch
+    find = pkgutil.resolve_name("modescope.bench.model.building:find")  # which imports torch
     before = set(sys.modules)
     for target in targets:
         if ":" in target:

@@ -15,12 +15,12 @@ from torch import Tensor
 from modescope.bench.case import dispatch, runner
 from modescope.bench.devices import nvml
 from modescope.bench.devices.devices import Hardware
+from modescope.bench.model.building import build
+from modescope.bench.modes import backends, modes
+from modescope.bench.modes.phases import ONE_CALL
 from modescope.bench.records.cases import Case, Mode, Model, Variant
 from modescope.bench.records.results import Findings, Result
 from modescope.bench.stats.diagnostics import CLOCK_FALL
-from modescope.bench.steps import backends, modes
-from modescope.bench.steps.building import build
-from modescope.bench.steps.phases import ONE_CALL
 from modescope.bench.sweep import host, isolation
 from modescope.bench.timing import timers
 from tests.helpers.child_runs import findings_in_child

@@ -11,13 +11,13 @@ import pytest
 import torch
 from torch import nn
 
-from modescope.bench.case import ceilings, counting, memory
 from modescope.bench.devices.cuda_allocator import CudaAllocator
 from modescope.bench.devices.devices import Hardware
+from modescope.bench.model.subject import Built, Inputs, Subject
+from modescope.bench.modes import fp32_products, modes
+from modescope.bench.modes.phases import ONE_CALL
+from modescope.bench.passes import ceilings, counting, memory
 from modescope.bench.stats.roofline import floor
-from modescope.bench.steps import fp32_products, modes
-from modescope.bench.steps.phases import ONE_CALL
-from modescope.bench.steps.subject import Built, Inputs, Subject
 from modescope.bench.timing import timers
 from tests.helpers.probe_models import variant
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from modescope.bench.case import runner
-from modescope.bench.case.profiler import facts
+from modescope.bench.passes.profiler import facts
 from modescope.bench.records.cases import Case, Model, Plan, Variant
 from modescope.bench.records.results import Findings
 from tests.helpers.probe_models import case, preset, silent, smoke

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 import torch
 
-from modescope.bench.case.profiler import profile
-from modescope.bench.case.profiler.capture import Profile, capture
 from modescope.bench.devices.devices import Hardware, Step
+from modescope.bench.evidence import compilation
+from modescope.bench.model.building import build
+from modescope.bench.modes import modes
+from modescope.bench.modes.phases import ONE_CALL
+from modescope.bench.passes.profiler import profile
+from modescope.bench.passes.profiler.capture import Profile, capture
 from modescope.bench.records.cases import Model, Variant
-from modescope.bench.steps import modes
-from modescope.bench.steps.building import build
-from modescope.bench.steps.evidence import compilation
-from modescope.bench.steps.phases import ONE_CALL
 from modescope.bench.timing import timers
 from tests.helpers.probe_models import preset, variant
 

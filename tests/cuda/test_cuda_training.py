@@ -11,14 +11,14 @@ import pytest
 import torch
 from torch import nn
 
-from modescope.bench.case import memory, passes
+from modescope.bench.checking import training_check
 from modescope.bench.devices.devices import Hardware
+from modescope.bench.modes import backends, modes
+from modescope.bench.modes.phases import TrainingPhase
+from modescope.bench.modes.trainer import RECOMPUTING, trainer_of
+from modescope.bench.passes import memory, passes
 from modescope.bench.records.cases import Case, Mode, Variant
 from modescope.bench.records.results import Findings
-from modescope.bench.steps import backends, modes
-from modescope.bench.steps.phases import TrainingPhase
-from modescope.bench.steps.training import training_check
-from modescope.bench.steps.training.trainer import RECOMPUTING, trainer_of
 from tests.helpers.captured_training import (
     ASKED,
     LR,

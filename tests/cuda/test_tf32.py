@@ -11,9 +11,9 @@ from torch import Tensor, nn
 
 from modescope.bench.case import runner
 from modescope.bench.devices.devices import Hardware
+from modescope.bench.modes import fp32_products
 from modescope.bench.records.cases import Model, Training, Variant
 from modescope.bench.records.environment import TF32_CAPABILITY
-from modescope.bench.steps import fp32_products
 from tests.helpers.findings import rounds_of
 from tests.helpers.probe_models import EAGER, case, silent, smoke
 

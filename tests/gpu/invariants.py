@@ -20,10 +20,10 @@ import pandas as pd
 
 from modescope.analysis.format.columns import measured
 from modescope.analysis.rows.values import as_rows
+from modescope.bench.modes import backends
 from modescope.bench.records import rows
 from modescope.bench.records.cases import Mode, Training
 from modescope.bench.records.results import StoredRow
-from modescope.bench.steps import backends
 from tests.gpu.cards import peaks_of
 from tests.gpu.pretending import pretends
 from tests.gpu.running import EXIT_SKIPPED

@@ -20,8 +20,8 @@ from modescope.analysis.recommend.decide import recommend
 from modescope.analysis.rows import predicates
 from modescope.analysis.rows.type import Row
 from modescope.analysis.rows.values import as_rows, required
+from modescope.bench.modes import backends
 from modescope.bench.records.cases import BUILT_IN, Mode
-from modescope.bench.steps import backends
 from tests.gpu.invariants import spoken, studies_in
 from tests.gpu.pretending import pretends
 from tests.gpu.running import EXIT_SKIPPED

@@ -12,12 +12,12 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 from modescope.bench.devices.devices import Hardware
+from modescope.bench.model.subject import Built, Inputs, Subject
+from modescope.bench.modes import modes
+from modescope.bench.modes.losses import trainable
+from modescope.bench.modes.phases import TrainingPhase
+from modescope.bench.modes.trainer import trainer_of
 from modescope.bench.records.cases import Training, Variant
-from modescope.bench.steps import modes
-from modescope.bench.steps.phases import TrainingPhase
-from modescope.bench.steps.subject import Built, Inputs, Subject
-from modescope.bench.steps.training.losses import trainable
-from modescope.bench.steps.training.trainer import trainer_of
 from tests.helpers.probe_models import variant
 
 BATCH, WIDTH, HIDDEN, OUT = 8, 16, 64, 4

@@ -11,16 +11,17 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from modescope.bench.case import exact_judge, random_judge
+from modescope.bench.checking import exact_judge, random_judge
+from modescope.bench.checking.prepare import check_of
+from modescope.bench.checking.randomness import SWITCHES
 from modescope.bench.devices.devices import Cpu
+from modescope.bench.model.building import build
+from modescope.bench.model.subject import Built
+from modescope.bench.modes import modes
+from modescope.bench.modes.phases import phase_of
+from modescope.bench.modes.trainer import trainer_of
 from modescope.bench.records.cases import Case, Inference, Model, PhaseOptions, Training
 from modescope.bench.records.results import Ended, Findings, Result
-from modescope.bench.steps import modes
-from modescope.bench.steps.building import build
-from modescope.bench.steps.phases import phase_of
-from modescope.bench.steps.randomness import SWITCHES
-from modescope.bench.steps.subject import Built
-from modescope.bench.steps.training.trainer import trainer_of
 from tests.helpers import probe_models, published
 
 
@@ -193,7 +194,7 @@ def verdict(
     plan, device, phase = replace(probe_models.smoke(), seed=seed), Cpu(), phase_of(case.options)
     torch.manual_seed(seed)
     subject = phase.prepare(build(case.model, case.shape), seed)
-    check = phase.check(subject, device, seed)
+    check = check_of(phase, subject, device, seed)
     assert check.unfit is None
     subject = replace(subject, random=check.seen.random)
     judge = random_judge.judge_of(check, subject, case, plan, device)

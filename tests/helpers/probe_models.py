@@ -14,6 +14,7 @@ from omegaconf import OmegaConf
 from torch import Tensor, nn
 from torch.nn.functional import batch_norm
 
+from modescope.bench.evidence.mode_effect import Observed
 from modescope.bench.records.cases import (
     Budget,
     Case,
@@ -23,7 +24,6 @@ from modescope.bench.records.cases import (
     Variant,
     canonical_json,
 )
-from modescope.bench.steps.evidence.mode_effect import Observed
 from tests.helpers.paths import CONF
 
 WIDTH = 4

@@ -9,15 +9,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from modescope.bench.checking import training_check
+from modescope.bench.checking.checks import Deviation
+from modescope.bench.checking.prepare import check_of
 from modescope.bench.devices.devices import Cpu, Step
+from modescope.bench.model.subject import Built, Inputs, Subject
+from modescope.bench.modes import modes
+from modescope.bench.modes.losses import trainable
+from modescope.bench.modes.phases import TrainingPhase
+from modescope.bench.modes.trainer import RECOMPUTING, Trainer, trainer_of
 from modescope.bench.records.cases import Case, Training, Variant
-from modescope.bench.steps import modes
-from modescope.bench.steps.checks import Deviation
-from modescope.bench.steps.phases import TrainingPhase
-from modescope.bench.steps.subject import Built, Inputs, Subject
-from modescope.bench.steps.training import training_check
-from modescope.bench.steps.training.losses import trainable
-from modescope.bench.steps.training.trainer import RECOMPUTING, Trainer, trainer_of
 from modescope.models import mlp, transformer
 from tests.helpers import probe_models
 from tests.helpers.probe_models import variant
@@ -104,7 +105,9 @@ def built(of: Subject, asked: Variant = EAGER, device: Cpu | None = None, **opti
 
 
 def check_of(of: Subject, **options: Any) -> training_check.TrainingCheck:
-    return TrainingPhase(Training(**options)).check(of, Cpu(), seed=0)
+    check = check_of(TrainingPhase(Training(**options)), of, Cpu(), seed=0)
+    assert isinstance(check, training_check.TrainingCheck)
+    return check
 
 
 def examined(build: Build, asked: Variant = EAGER, **options: Any) -> Deviation:

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
+from modescope.bench.checking import training_check
+from modescope.bench.checking.checks import Deviation
+from modescope.bench.checking.output_check import OutputCheck
+from modescope.bench.checking.training_check import TrainingCheck
 from modescope.bench.devices.devices import Step
+from modescope.bench.model.subject import Built
+from modescope.bench.modes import modes
 from modescope.bench.records.columns import Rounds
-from modescope.bench.steps import modes
-from modescope.bench.steps.checks import Deviation
-from modescope.bench.steps.output_check import OutputCheck
-from modescope.bench.steps.subject import Built
-from modescope.bench.steps.training import training_check
-from modescope.bench.steps.training.training_check import TrainingCheck
 from modescope.bench.timing import comparison, paired
 from modescope.bench.timing.comparison import WarmUp
 

@@ -16,7 +16,15 @@ from tests.helpers.paths import ROOT
 
 ROOMS = (
     *("bench.records", "bench.stats", "bench.summary", "bench.text"),
-    *("bench.devices", "bench.allocations", "bench.timing", "bench.steps", "bench.case"),
+    *("bench.devices", "bench.allocations", "bench.timing"),
+    *(
+        "bench.model",
+        "bench.modes",
+        "bench.evidence",
+        "bench.passes",
+        "bench.checking",
+        "bench.case",
+    ),
     *("bench.settings", "bench.calls", "bench.refusals", "bench.resolve", "bench.command_line"),
     *("bench.sweep", "bench.cluster", "bench.tools"),
     *("analysis.rows", "analysis.estimates", "analysis.format", "analysis.changes"),
@@ -30,7 +38,7 @@ ROOMS = (
 """Lowest first: a module imports its own room and those before it. Files of a room import each
 other freely, without a circle. A new file needs no entry; a new room does."""
 
-SHARED = (*ROOMS[:4], "bench.steps.axes", "bench.steps.backends")
+SHARED = (*ROOMS[:4], "bench.modes.axes", "bench.modes.backends")
 """What of bench analysis may import: rooms, and the tables of what modes are made of."""
 
 WITHOUT_TORCH = {

@@ -19,9 +19,9 @@ from typing import Any, NoReturn
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from modescope.bench.case.profiler.traces import STEP
 from modescope.bench.devices.allocators import Allocations, Watched
 from modescope.bench.devices.devices import Step
+from modescope.bench.passes.profiler.traces import STEP
 from modescope.bench.records.columns import Setup
 from modescope.bench.records.environment import DeviceFacts
 from modescope.bench.timing.contention import Counters
@@ -256,7 +256,7 @@ class Meter(TorchDispatchMode):
 
 
 def metered(measure: Callable[..., Any]) -> Callable[..., Any]:
-    """`bench.case.ceilings.measure`, whose operators take the meter's time."""
+    """`bench.passes.ceilings.measure`, whose operators take the meter's time."""
 
     def measured(device: Any, dtype: str) -> Any:
         with Meter(device):

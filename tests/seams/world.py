@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from modescope.bench.case import ceilings, runner
-from modescope.bench.case.profiler import capture
+from modescope.bench.case import runner
+from modescope.bench.passes import ceilings
+from modescope.bench.passes.profiler import capture
 from modescope.bench.records.cases import Budget, Case, Mode, Model, Plan, Variant, canonical_json
 from modescope.bench.records.environment import Environment, Scheduling
 from modescope.bench.sweep import attempt, isolation

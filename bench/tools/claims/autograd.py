@@ -12,10 +12,10 @@ from torch import Tensor
 from torch.nn import Parameter, functional
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from modescope.bench.case.memory import CASTS, saved_activation_bytes, weights_bytes
 from modescope.bench.devices.devices import Hardware
+from modescope.bench.model.subject import Inputs, Subject
+from modescope.bench.passes.memory import CASTS, saved_activation_bytes, weights_bytes
 from modescope.bench.stats.estimates import Estimate
-from modescope.bench.steps.subject import Inputs, Subject
 from modescope.bench.tools.claims.claim import (
     Answer,
     claim,
@@ -93,8 +93,8 @@ def saved_dominate(device: Hardware) -> Answer:
     Each storage counts once. Parameters and inputs do not count.
 
     import torch
-    from modescope.bench.case.memory import saved_activation_bytes, weights_bytes
-    from modescope.bench.steps.subject import Inputs, Subject
+    from modescope.bench.passes.memory import saved_activation_bytes, weights_bytes
+    from modescope.bench.model.subject import Inputs, Subject
     layer = torch.nn.TransformerEncoderLayer(128, 2, 512, dropout=0.0, batch_first=True)
     for shape in ((1, 128, 128), (8, 64, 128), (8, 512, 128)):
         subject = Subject(layer, Inputs((torch.ones(shape),), {}))

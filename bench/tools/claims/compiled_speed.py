@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from torch._inductor.utils import fresh_cache
 
 from modescope.bench.devices.devices import Hardware, Step
+from modescope.bench.model import compiler
 from modescope.bench.stats.estimates import Verdict, verdict
-from modescope.bench.steps import compiler
 from modescope.bench.timing.timers import latency
 from modescope.bench.tools.claims.claim import (
     Answer,

@@ -12,12 +12,12 @@ from torch._inductor import config as inductor
 from torch.nn import functional
 
 from modescope.bench.allocations import watch_allocations
-from modescope.bench.case.profiler.capture import capture
-from modescope.bench.case.profiler.facts import StepFacts
 from modescope.bench.devices.devices import Hardware, Step
+from modescope.bench.evidence import watching
+from modescope.bench.model import compiler
+from modescope.bench.passes.profiler.capture import capture
+from modescope.bench.passes.profiler.facts import StepFacts
 from modescope.bench.stats.estimates import Estimate
-from modescope.bench.steps import compiler
-from modescope.bench.steps.evidence import watching
 from modescope.bench.timing import memory_layout
 from modescope.bench.timing.comparison import compare
 from modescope.bench.tools.selfcheck.races import adaptive_budget

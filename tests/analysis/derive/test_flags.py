@@ -23,7 +23,7 @@ from modescope.analysis.derive.flags import (
 from modescope.analysis.derive.profile import DOUBTS
 from modescope.analysis.format import cells
 from modescope.analysis.rows.type import Row
-from modescope.bench.case.profiler.profile import CHECKS
+from modescope.bench.passes.profiler.profile import CHECKS
 from modescope.bench.records.results import Record
 from modescope.bench.stats.diagnostics import DIAGNOSTICS
 from modescope.bench.stats.estimates import Estimate

@@ -10,9 +10,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from modescope.bench.evidence import mode_effect
+from modescope.bench.model import torch_settings
 from modescope.bench.records.cases import Training, Variant
-from modescope.bench.steps import torch_settings
-from modescope.bench.steps.evidence import mode_effect
 from tests.helpers.emulated_graphs import emulated
 from tests.helpers.probe_models import WIDTH, Inside, Tells, inside, preset, variant
 from tests.helpers.programs import lines, named, run

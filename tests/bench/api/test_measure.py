@@ -17,7 +17,7 @@ import modescope
 from modescope.bench.api import measure as api
 from modescope.bench.api.measure import Measured
 from modescope.bench.devices.devices import Step
-from modescope.bench.steps.evidence import mode_effect
+from modescope.bench.evidence import mode_effect
 from tests.helpers.simulated import SimulatedDevice, decaying, normal_noise, step
 
 

@@ -11,9 +11,9 @@ import torch
 from torch import nn
 
 from modescope.bench.api import saving
+from modescope.bench.model.building import build
 from modescope.bench.records.cases import PICKLED_TARGET, Model, Pickled
 from modescope.bench.records.errors import UsageError
-from modescope.bench.steps.building import build
 
 
 def saved(model: Any, inputs: Any, study: Path, name: str = "net") -> Model:

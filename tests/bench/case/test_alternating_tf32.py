@@ -10,10 +10,10 @@ import torch
 
 from modescope.bench.case import runner
 from modescope.bench.devices.devices import Prepared, bare_call
+from modescope.bench.evidence import mode_effect
+from modescope.bench.modes import fp32_products
 from modescope.bench.records.cases import Case, Model, Training, Variant
 from modescope.bench.records.results import Findings
-from modescope.bench.steps import fp32_products
-from modescope.bench.steps.evidence import mode_effect
 from tests.helpers import unusual_models
 from tests.helpers.findings import rounds_of
 from tests.helpers.probe_models import (

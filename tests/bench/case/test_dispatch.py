@@ -13,13 +13,13 @@ import torch
 from torch import Tensor, nn
 
 from modescope.bench.case import dispatch as empty
-from modescope.bench.case.operator_comparison import Operators
 from modescope.bench.devices.devices import Cpu
+from modescope.bench.evidence import mode_effect
+from modescope.bench.model.subject import Inputs, Subject
+from modescope.bench.modes import modes
+from modescope.bench.modes.phases import ONE_CALL
+from modescope.bench.passes.operator_comparison import Operators
 from modescope.bench.records.cases import Model, Variant
-from modescope.bench.steps import modes
-from modescope.bench.steps.evidence import mode_effect
-from modescope.bench.steps.phases import ONE_CALL
-from modescope.bench.steps.subject import Inputs, Subject
 from modescope.bench.timing import memory_layout, rounds
 from modescope.bench.timing.timers import Timing
 from tests.helpers.probe_models import WIDTH, Counts, Normalises, preset, smoke, variant

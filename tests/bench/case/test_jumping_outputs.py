@@ -9,15 +9,16 @@ from typing import Any
 import pytest
 import torch
 
-from modescope.bench.case import exact_judge
-from modescope.bench.case.exact_judge import ExactJudge
+from modescope.bench.checking import exact_judge
+from modescope.bench.checking.exact_judge import ExactJudge
+from modescope.bench.checking.prepare import check_of
 from modescope.bench.devices.devices import Cpu
+from modescope.bench.model.building import build
+from modescope.bench.model.subject import Built
+from modescope.bench.modes import modes
+from modescope.bench.modes.phases import ONE_CALL
 from modescope.bench.records.cases import Variant
 from modescope.bench.records.results import Findings, Result
-from modescope.bench.steps import modes
-from modescope.bench.steps.building import build
-from modescope.bench.steps.phases import ONE_CALL
-from modescope.bench.steps.subject import Built
 from tests.helpers import planted, probe_models
 from tests.helpers.planted import PLANTED, Family
 from tests.helpers.probe_models import variant
@@ -165,7 +166,7 @@ def test_a_baseline_is_explained_by_rounding_at_its_own_precision(
     torch.manual_seed(0)
     model = replace(probe_models.model(probe_models.linear), target=family("boxes").target)
     subject = build(model, {})
-    check = ONE_CALL.check(subject, Cpu(), 0)
+    check = check_of(ONE_CALL, subject, Cpu(), 0)
     case = probe_models.case(model, of_case)
     judge = exact_judge.judge(check, subject, case, probe_models.smoke(), Cpu())
     assert isinstance(judge, ExactJudge)

@@ -11,8 +11,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from modescope.bench.model.subject import Built
 from modescope.bench.records.results import Result
-from modescope.bench.steps.subject import Built
 from tests.helpers.planted import (
     DROPPING,
     EDGE,

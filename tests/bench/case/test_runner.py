@@ -17,15 +17,16 @@ import pytest
 import torch
 from torch import Tensor
 
-from modescope.bench.case import first_call, runner, steady_work
-from modescope.bench.case.first_call import Contender
+from modescope.bench.case import runner
+from modescope.bench.checking import steady_work
 from modescope.bench.devices.devices import Cpu, Step
+from modescope.bench.evidence import first_call, mode_effect
+from modescope.bench.evidence.first_call import Contender
+from modescope.bench.model.subject import Built
+from modescope.bench.modes.backends import BACKENDS, Backend
 from modescope.bench.records.cases import Case, Variant
 from modescope.bench.records.errors import Progress, UsageError
 from modescope.bench.records.results import CACHE_FILLED, Result, row
-from modescope.bench.steps.backends import BACKENDS, Backend
-from modescope.bench.steps.evidence import mode_effect
-from modescope.bench.steps.subject import Built
 from modescope.bench.timing import comparison, paired
 from modescope.bench.timing.comparison import WarmUp
 from tests.helpers import probe_models

@@ -10,17 +10,19 @@ from typing import Any
 import pytest
 import torch
 
-from modescope.bench.case import paired_timing, passes, random_judge, runner
-from modescope.bench.case.first_call import enter, meet_libraries
+from modescope.bench.case import paired_timing, runner
+from modescope.bench.checking import random_judge
 from modescope.bench.devices.devices import Cpu
+from modescope.bench.evidence.first_call import enter, meet_libraries
+from modescope.bench.evidence.mode_effect import read_compiled
+from modescope.bench.modes import phases as training_phase
+from modescope.bench.modes import trainer
+from modescope.bench.modes.phases import TrainingPhase, phase_of
+from modescope.bench.modes.trainer import trainer_of
+from modescope.bench.passes import passes
 from modescope.bench.records.cases import Case, Mode, Variant
 from modescope.bench.records.errors import Progress
 from modescope.bench.records.results import Result
-from modescope.bench.steps import phases as training_phase
-from modescope.bench.steps.evidence.mode_effect import read_compiled
-from modescope.bench.steps.phases import TrainingPhase, phase_of
-from modescope.bench.steps.training import trainer
-from modescope.bench.steps.training.trainer import trainer_of
 from tests.helpers import trained_models
 from tests.helpers.findings import rounds_of
 from tests.helpers.probe_models import random, silent, smoke, variant

@@ -48,8 +48,8 @@ print("torch._inductor.graph" in sys.modules)
 
 COMPILES = """
 import torch
-from modescope.bench.case.operator_comparison import Operators
-from modescope.bench.steps.evidence import mode_effect
+from modescope.bench.passes.operator_comparison import Operators
+from modescope.bench.evidence import mode_effect
 def compiled(x):
     return torch.compile(torch.sin, backend="eager")(x)
 with Operators():

@@ -18,7 +18,7 @@ from tests.helpers.paths import ROOT
 
 COUNTS = {
     "bench/timing/timers.py": True,
-    "bench/case/profiler/capture.py": True,
+    "bench/passes/profiler/capture.py": True,
     "bench/records/cpu.py": True,
     "bench/records/columns.py": False,
     "bench/sweep/isolation.py": True,

@@ -239,7 +239,7 @@ def test_children_have_variables_that_were_changed_and_a_new_forkserver_where_th
 
 IMPORTS_BESIDE_GPUS = """
 import torch
-from modescope.bench.steps import compiler
+from modescope.bench.model import compiler
 asked = []
 torch._C._cuda_getDeviceCount = lambda: asked.append(os.getpid()) or 3  # starts CUDA
 compiler.import_it = lambda: print(torch.cuda.is_available(), torch._C._cuda_getDeviceCount())

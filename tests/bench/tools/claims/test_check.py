@@ -78,7 +78,7 @@ OFFSET = NumberRow(EXERCISE.id, "offset", 4.0, None, None, "4")
     ],
 )  # fmt: skip
 def test_what_comes_back_is_a_row(
-    observed: ChildOutcome[Any], snippet: ChildOutcome, row: tuple[str | None, ...],
+    observed: ChildOutcome[Any], snippet: ChildOutcome[Any], row: tuple[str | None, ...],
     numbers: list[NumberRow],
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip

@@ -1,0 +1,1 @@
+"""Is the result right? References, outputs, rounding, randomness, updates of training."""

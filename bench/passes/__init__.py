@@ -1,0 +1,1 @@
+"""Passes after timing: memory, counts of work, ceilings, the profiler."""

@@ -1,1 +1,0 @@
-"""Builds the step that is timed, from an execution mode and a phase, and checks its results."""
