@@ -14,7 +14,7 @@ import torch
 
 from modescope.bench.case import paired_timing
 from modescope.bench.checking import steady_work
-from modescope.bench.checking.prepare import check_of
+from modescope.bench.checking.prepare import check_for
 from modescope.bench.checking.random_judge import (
     Judge,
     RandomJudge,
@@ -245,7 +245,7 @@ def _examine(progress: Progress, case: Case, device: Hardware, plan: Plan) -> _E
         if reached.place:
             raise Ended("failed", REACHED.format(place=reached.place), findings)
         del drawn, examined, reached
-        check = check_of(phase, subject, device, plan.seed)
+        check = check_for(phase, subject, device, plan.seed)
     if work and not work.operators and check.seen.depends:
         raise Ended("failed", steady_work.REMEMBERED, findings)
     findings = replace(

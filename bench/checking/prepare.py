@@ -15,18 +15,18 @@ from modescope.bench.records.cases import OPTIMIZERS, Training
 
 
 @singledispatch
-def check_of(phase: Phase, subject: Subject, device: Hardware, seed: int) -> Check:
+def check_for(phase: Phase, subject: Subject, device: Hardware, seed: int) -> Check:
     """Returns the check of `phase` on inputs drawn from `seed`, for which it runs the reference."""
     return prepare_check(subject, device, seed)
 
 
-@check_of.register
+@check_for.register
 def _of_mixed(phase: MixedPhase, subject: Subject, device: Hardware, seed: int) -> Check:
     """Returns a check of outputs at each size."""
     return prepare_mixed_check(subject, device, seed)
 
 
-@check_of.register
+@check_for.register
 def _of_training(
     phase: TrainingPhase, subject: Subject, device: Hardware, seed: int
 ) -> TrainingCheck:

@@ -10,7 +10,7 @@ import torch
 from modescope.bench.checking import exact_judge, randomness
 from modescope.bench.checking.checks import Check
 from modescope.bench.checking.exact_judge import ExactJudge
-from modescope.bench.checking.prepare import check_of
+from modescope.bench.checking.prepare import check_for
 from modescope.bench.checking.randomness import SWITCHES
 from modescope.bench.devices.devices import Hardware
 from modescope.bench.evidence.first_call import enter
@@ -151,7 +151,7 @@ def _check_quiet_copy(case: Case, plan: Plan, device: Hardware, findings: Findin
     for name, turn_off in SWITCHES.items():
         subject = subject.change(turn_off)
         off.append(name)
-        check = check_of(phase, subject, device, plan.seed)
+        check = check_for(phase, subject, device, plan.seed)
         if not (check.seen.random or check.unfit):
             break
     else:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from modescope.bench.checking import exact_judge, random_judge
-from modescope.bench.checking.prepare import check_of
+from modescope.bench.checking.prepare import check_for
 from modescope.bench.checking.randomness import SWITCHES
 from modescope.bench.devices.devices import Cpu
 from modescope.bench.model.building import build
@@ -194,7 +194,7 @@ def verdict(
     plan, device, phase = replace(probe_models.smoke(), seed=seed), Cpu(), phase_of(case.options)
     torch.manual_seed(seed)
     subject = phase.prepare(build(case.model, case.shape), seed)
-    check = check_of(phase, subject, device, seed)
+    check = check_for(phase, subject, device, seed)
     assert check.unfit is None
     subject = replace(subject, random=check.seen.random)
     judge = random_judge.judge_of(check, subject, case, plan, device)

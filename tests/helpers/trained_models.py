@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from modescope.bench.checking import training_check
 from modescope.bench.checking.checks import Deviation
-from modescope.bench.checking.prepare import check_of
+from modescope.bench.checking.prepare import check_for
 from modescope.bench.devices.devices import Cpu, Step
 from modescope.bench.model.subject import Built, Inputs, Subject
 from modescope.bench.modes import modes
@@ -105,7 +105,7 @@ def built(of: Subject, asked: Variant = EAGER, device: Cpu | None = None, **opti
 
 
 def check_of(of: Subject, **options: Any) -> training_check.TrainingCheck:
-    check = check_of(TrainingPhase(Training(**options)), of, Cpu(), seed=0)
+    check = check_for(TrainingPhase(Training(**options)), of, Cpu(), seed=0)
     assert isinstance(check, training_check.TrainingCheck)
     return check
 

@@ -11,7 +11,7 @@ import torch
 
 from modescope.bench.checking import exact_judge
 from modescope.bench.checking.exact_judge import ExactJudge
-from modescope.bench.checking.prepare import check_of
+from modescope.bench.checking.prepare import check_for
 from modescope.bench.devices.devices import Cpu
 from modescope.bench.model.building import build
 from modescope.bench.model.subject import Built
@@ -166,7 +166,7 @@ def test_a_baseline_is_explained_by_rounding_at_its_own_precision(
     torch.manual_seed(0)
     model = replace(probe_models.model(probe_models.linear), target=family("boxes").target)
     subject = build(model, {})
-    check = check_of(ONE_CALL, subject, Cpu(), 0)
+    check = check_for(ONE_CALL, subject, Cpu(), 0)
     case = probe_models.case(model, of_case)
     judge = exact_judge.judge(check, subject, case, probe_models.smoke(), Cpu())
     assert isinstance(judge, ExactJudge)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from modescope.bench.case import runner
 from modescope.bench.checking import training_check
-from modescope.bench.checking.prepare import check_of
+from modescope.bench.checking.prepare import check_for
 from modescope.bench.model.subject import Inputs
 from modescope.bench.modes import modes
 from modescope.bench.modes.phases import TrainingPhase
@@ -130,7 +130,7 @@ def test_replays_of_nothing_or_of_an_old_batch_do_not_pass_the_training_check(
 ) -> None:
     how, asked = training(optimizer, capture=capture), in_graphs(variant())
     subject = subject_of(two_layers(), device)
-    check = check_of(TrainingPhase(how), subject, device, seed=0)
+    check = check_for(TrainingPhase(how), subject, device, seed=0)
     assert check.unfit is None
     made = built(asked, how, device)
     before = values(made)
