@@ -8,7 +8,7 @@ from typing import Any
 
 from modescope.bench.records.cases import OPTIMIZERS, Case, Variant
 from modescope.bench.records.environment import TF32_CAPABILITY, DeviceFacts
-from modescope.bench.steps import backends
+from modescope.bench.steps import backends, regions
 
 Rule = tuple[Callable[[Variant, Any, DeviceFacts], bool], str]
 """A condition for refusing a case (of the variant, the options of its phase, and the device), and
@@ -45,6 +45,13 @@ RULES: tuple[Rule, ...] = (
         ),
         "mode.compile={mode.compile} does not take mode.options; leave them out, or use "
         "{of}mode=compile",
+    ),
+    (
+        lambda variant, options, device: (
+            regions.are_asked(variant.mode) and not backends.find(variant.mode).of_blocks
+        ),
+        "mode.compile={mode.compile} does not take mode.regions; leave it out, or use "
+        "{of}mode=regional",
     ),
     (
         lambda variant, options, device: (

@@ -95,6 +95,7 @@ def code(row: Row) -> str:
     captured = training.captures_step(mode) if trains else mode.graph
     graphed = mode.graph and not captured
     scaled = trains and training.scales(variant)
+    blocks = json.loads(row.get("region_names") or "[]")
     contexts = ", ".join(
         filter(None, (axis.context(variant, device) for axis in reversed(AXES.values())))
     )
@@ -114,7 +115,7 @@ def code(row: Row) -> str:
         "for name, child in [*model.named_children()]:  # of a ModuleList: its members\n"
         "    setattr(model, name, checkpoint_wrapper(child))": training.checkpoint == "children",
         "model = checkpoint_wrapper(model)": training.checkpoint == "model",
-        f"model = {compiling(mode, bool(row['fullgraph']))}": mode.compiles,
+        compiling(mode, bool(row["fullgraph"]), blocks): mode.compiles,
         f"model.forward = {autocast}(model.forward)": graphed and autocast,
         "model = torch.cuda.make_graphed_callables("
         f"model, tuple({values}), allow_unused_input=True)": graphed,

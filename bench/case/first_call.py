@@ -10,8 +10,8 @@ from modescope.bench.case import mixed_calls
 from modescope.bench.devices.devices import Hardware
 from modescope.bench.records.caches import CACHES
 from modescope.bench.records.cases import Case, Plan, Variant
-from modescope.bench.records.columns import FirstPass
-from modescope.bench.steps import backends, modes
+from modescope.bench.records.columns import FirstPass, Regions
+from modescope.bench.steps import backends, modes, regions
 from modescope.bench.steps.evidence import mode_effect, watching
 from modescope.bench.steps.evidence.mode_effect import Facts, GraphBreaks
 from modescope.bench.steps.evidence.watching import CallEvidence
@@ -93,6 +93,10 @@ def enter(
         first_pass = mixed_calls.add_eager_calls(first_pass, built)
     seen = watch.evidence
     built.adjust_start()
+    blocks = Regions()
+    if regions.are_asked(variant.mode):
+        with built.keep_state():
+            blocks = regions.observe(own.module, built.live)
     facts = Facts(
         variant,
         fullgraph=fullgraph,
@@ -105,10 +109,11 @@ def enter(
         built_dtypes=mode_effect.weight_dtypes(subject.module),
         has_fp32=any(each.dtype is torch.float32 for each in subject.tensors()),
         breaks=_usable(seen, variant),
+        regions=blocks,
     )
     if variant.mode.compiles:
         facts = _add_silent_changes(facts, seen)
-    groups = (seen.code, seen.compilations, seen.setup, first_pass)
+    groups = (seen.code, seen.compilations, seen.setup, first_pass, blocks)
     return Contender(built, first_call_s, facts, seen.warnings, groups)
 
 

@@ -35,6 +35,7 @@ from modescope.bench.steps import (
     fp32_products,
     module_state,
     plain_call,
+    regions,
     torch_settings,
     witness,
 )
@@ -182,6 +183,9 @@ def _time(
     precision = torch.get_float32_matmul_precision()
     drawn = plain_call.build_drawn(case, device)
     subject = drawn.subject
+    asked = [each for each in (case.variant, case.baseline) if each]
+    if any(regions.are_asked(each.mode) for each in asked) and not regions.find(subject.module):
+        raise Ended("skipped", regions.NO_BLOCKS, Findings())
     put_back, compiled = subject.put_back, mode_effect.read_compiled()
     was_set = ", ".join(put_back)  # which the model may need
     after = f", after what its builder set was put back ({was_set})" if put_back else ""

@@ -132,6 +132,15 @@ class Checks:
 
 
 @dataclass(frozen=True)
+class Regions:
+    """Blocks that are compiled one by one (mode.regions=blocks); null if the whole model is."""
+
+    regions: int | None = nullable("repeated blocks of the model")
+    regions_called: int | None = nullable("those that a call runs as compiled code")
+    region_names: str | None = nullable("their names in the model, JSON")
+
+
+@dataclass(frozen=True)
 class Compilations:
     """What torch recorded of the compilations of the first call; null if there was none."""
 

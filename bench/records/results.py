@@ -165,6 +165,7 @@ class Findings(  # the last base class has the first columns
     columns.SizeLatencies,
     columns.FirstPass,
     columns.ModelsOwn,
+    columns.Regions,
     columns.Checks,
 ):
     """All measured columns, and the flags that were raised while measuring."""
