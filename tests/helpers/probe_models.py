@@ -23,6 +23,8 @@ from modescope.bench.records.cases import (
     Variant,
     canonical_json,
 )
+from modescope.bench.settings import ModeSettings
+from modescope.bench.steps import axes
 from modescope.bench.steps.evidence.mode_effect import Observed
 from tests.helpers.paths import CONF
 
@@ -377,10 +379,8 @@ def silent(phase: str, keep: object = None) -> None:
 
 def preset(name: str) -> Mode:
     """The mode of conf/mode/<name>.yaml, as resolved for inference."""
-    axes = _yaml("mode", name)
-    natural = axes["grad"] == "natural"
-    grad = "inference_mode" if natural else axes["grad"]
-    return Mode(**{**axes, "grad": grad})
+    made = ModeSettings(**_yaml("mode", name)).mode()
+    return replace(made, grad="inference_mode") if made.grad == "natural" else made
 
 
 def smoke(seed: int = 0) -> Plan:
@@ -411,9 +411,9 @@ def model(build: Callable[..., Built], fullgraph: bool = True, **arguments: Any)
     return Model(f"custom:{target}", target, canonical_json(arguments), fullgraph)
 
 
-def variant(dtype: str = "fp32", **axes: Any) -> Variant:
-    """A variant at `dtype` whose mode is eager but for the given axes."""
-    return Variant(replace(EAGER, name="asked", **axes), dtype)
+def variant(dtype: str = "fp32", **changes: Any) -> Variant:
+    """A variant at `dtype` whose mode is eager but for the `changes`."""
+    return Variant(replace(EAGER, name="asked", **changes), dtype)
 
 
 BASELINE = Variant(EAGER, "fp32")
@@ -522,4 +522,5 @@ def tabulates() -> Built:
 
 def observed(grad: str, autocast: str, weight_dtype: str, products: str | None = None) -> Observed:
     """What a call of the module saw."""
-    return Observed({"grad": grad, "autocast": autocast}, weight_dtype, products)
+    further = {name: values[0] for name, values in axes.settings().items()}
+    return Observed({**further, "grad": grad, "autocast": autocast}, weight_dtype, products)

