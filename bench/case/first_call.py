@@ -10,7 +10,7 @@ from modescope.bench.case import mixed_calls
 from modescope.bench.devices.devices import Hardware
 from modescope.bench.records.caches import CACHES
 from modescope.bench.records.cases import Case, Plan, Variant
-from modescope.bench.records.columns import FirstPass, Regions
+from modescope.bench.records.columns import FirstPass, GeneratedCode, Regions
 from modescope.bench.steps import backends, modes, regions
 from modescope.bench.steps.evidence import mode_effect, watching
 from modescope.bench.steps.evidence.mode_effect import Facts, GraphBreaks
@@ -113,7 +113,10 @@ def enter(
     )
     if variant.mode.compiles:
         facts = _add_silent_changes(facts, seen)
-    groups = (seen.code, seen.compilations, seen.setup, first_pass, blocks)
+    code = seen.code
+    if blocks.regions:  # shared code is generated once and called several times
+        code = GeneratedCode(fallback_kernels=code.fallback_kernels)
+    groups = (code, seen.compilations, seen.setup, first_pass, blocks)
     return Contender(built, first_call_s, facts, seen.warnings, groups)
 
 

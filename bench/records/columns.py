@@ -342,7 +342,10 @@ class StepParts:
 
 @dataclass(frozen=True)
 class GeneratedCode:
-    """Code that the compiler generated in the case's first call; null if it compiled nothing."""
+    """Code that the compiler generated in the case's first call; null if it compiled nothing.
+
+    Numbers are null, too, where blocks share code (mode.regions=blocks).
+    """
 
     generated_kernels: int | None = nullable("calls of generated kernels in a call of the case")
     extern_calls: int | None = nullable("calls from generated code to operators and libraries")

@@ -520,7 +520,9 @@ def tabulates() -> Built:
     return Tabulates(), (torch.randn(2, WIDTH),)
 
 
-def observed(grad: str, autocast: str, weight_dtype: str, products: str | None = None) -> Observed:
-    """What a call of the module saw."""
-    further = {name: values[0] for name, values in axes.settings().items()}
+def observed(
+    grad: str, autocast: str, weight_dtype: str, products: str | None = None, **seen: str
+) -> Observed:
+    """What a call of the module saw; `seen`: the further axes that were not at their defaults."""
+    further = {name: values[0] for name, values in axes.settings().items()} | seen
     return Observed({**further, "grad": grad, "autocast": autocast}, weight_dtype, products)
