@@ -407,7 +407,7 @@ def _yaml(group: str, name: str) -> dict[str, Any]:
 
 
 def model(build: Callable[..., Built], fullgraph: bool = True, **arguments: Any) -> Model:
-    target = f"{__name__}:{build.__name__}"
+    target = f"{build.__module__}:{build.__name__}"
     return Model(f"custom:{target}", target, canonical_json(arguments), fullgraph)
 
 
