@@ -151,9 +151,7 @@ ONE_WRONG = {
     "the model was compiled instead of its blocks": facts(
         REGIONAL, observed=observed("enabled", "none", "float32"), regions=OF_BLOCKS
     ),
-    "calls none of its 8 blocks": facts(
-        REGIONAL, compiled=NOTHING, regions=Regions(8, 0, "[]")
-    ),
+    "calls none of its 8 blocks": facts(REGIONAL, compiled=NOTHING, regions=Regions(8, 0, "[]")),
     "8 blocks have 8 graphs": facts(
         REGIONAL, compiled=replace(COMPILED, graphs=8), regions=OF_BLOCKS
     ),
@@ -189,6 +187,8 @@ def test_what_to_know_about_a_mode_in_effect() -> None:
     tuned_before = mode_effect.effect(facts(TUNED, compiled=COMPILED, cold=False))
     assert tuned_before.in_effect
     assert "nothing was tuned in this run" in str(tuned_before.in_effect_note)
+    some = mode_effect.effect(IN_EFFECT["some blocks are called"])
+    assert some == ModeEffect(True, mode_effect.SOME_BLOCKS.format(Regions(8, 3)), 0)
 
 
 def test_switches_are_named_beside_doubts_and_remarks() -> None:
