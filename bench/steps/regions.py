@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import textwrap
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 from unittest import mock
@@ -64,7 +64,7 @@ def find(module: torch.nn.Module) -> dict[str, torch.nn.Module]:
 
 
 def _search(
-    module: torch.nn.Module, prefix: str, kind: Callable[[torch.nn.Module], Hashable]
+    module: torch.nn.Module, prefix: str, kind: Callable[[torch.nn.Module], Any]
 ) -> Iterator[tuple[str, torch.nn.Module]]:
     children = {f"{prefix}{name}": child for name, child in module.named_children()}
     kinds = {name: kind(child) for name, child in children.items()}
@@ -77,11 +77,11 @@ def _search(
             yield from _search(child, f"{name}.", kind)
 
 
-def _kind(module: torch.nn.Module) -> Hashable:
+def _kind(module: torch.nn.Module) -> Any:
     return original(module) if _has_layers(module) and not _is_container(module) else None
 
 
-def _form(module: torch.nn.Module) -> Hashable:
+def _form(module: torch.nn.Module) -> Any:
     import torch
 
     if not (_has_layers(module) and isinstance(module, torch.nn.Sequential)):

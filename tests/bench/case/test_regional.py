@@ -71,7 +71,8 @@ def test_equal_blocks_are_compiled_once_and_measured(asked: Variant, graphs: int
     assert (found.recompiles, found.generated_kernels, found.bytes_accessed) == (0, None, None)
     assert found.flops == 2 * DEPTH * 2 * 16 * 16, "all blocks are counted"
     assert found.dispatch_rounds_s is not None or asked is AMP
-    assert (found.memory_note, found.guards_s is None) == (None, False)
+    assert found.memory_note is None or asked is AMP
+    assert found.guards_s is not None
 
 
 @pytest.mark.full
