@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from modescope.bench.modes import backends
+from modescope.bench.modes import backends, regions
 from modescope.bench.records.cases import OPTIMIZERS, Case, Variant
 from modescope.bench.records.environment import TF32_CAPABILITY, DeviceFacts
 
@@ -45,6 +45,13 @@ RULES: tuple[Rule, ...] = (
         ),
         "mode.compile={mode.compile} does not take mode.options; leave them out, or use "
         "{of}mode=compile",
+    ),
+    (
+        lambda variant, options, device: (
+            regions.are_asked(variant.mode) and not backends.find(variant.mode).of_blocks
+        ),
+        "mode.compile={mode.compile} does not take mode.regions; leave it out, or use "
+        "{of}mode=regional",
     ),
     (
         lambda variant, options, device: (

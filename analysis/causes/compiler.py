@@ -81,7 +81,7 @@ def recompiles(context: Context) -> Evidence | None:
     """
     row, reasons = context.row, evidence.texts(context.row, "recompile_reasons")
     timed = row["recompiles"] or 0
-    if row["calls"] and not timed:  # new sizes compile, as `size_compiles` says
+    if (row["calls"] or row["regions"]) and not timed:  # new sizes, and blocks that differ, compile
         return None
     if not is_compiled(row) or not (timed or reasons):
         return None

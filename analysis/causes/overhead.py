@@ -5,6 +5,8 @@ A rule returns evidence if what its docstring says holds for the row of the cont
 
 from __future__ import annotations
 
+import json
+
 from modescope.analysis.causes import evidence, remedies
 from modescope.analysis.causes.outcome import (
     LEAST_OF_A_LOSS,
@@ -173,6 +175,32 @@ def bound_by_overhead(context: Context) -> Evidence | None:
 
 def guards(context: Context) -> Evidence | None:
     """Cache lookup and Python around compiled code take a twentieth of a profiled call or more."""
+    return None if context.row["regions_called"] else _guards(context)
+
+
+def regional_guards(context: Context) -> Evidence | None:
+    """Blocks that are compiled one by one spend as much as `guards` names on lookup and Python."""
+    row, found = context.row, _guards(context)
+    if not row["regions_called"] or found is None:
+        return None
+    whole = next((one for one in context.siblings if _is_whole(one, row)), None)
+    beside = ""
+    if whole is not None and row["dispatch_s"] is not None and whole["dispatch_s"] is not None:
+        both = evidence.durations(row["dispatch_s"].value, whole["dispatch_s"].value)
+        beside = f"; without work a call takes {both[0]}, with {phrases.mode(whole)} {both[1]}"
+    texts = {**found.texts, "blocks": f"{row['regions_called']:.0f}", "beside": beside}
+    return Evidence(found.share, texts)
+
+
+def _is_whole(other: Row, row: Row) -> bool:
+    same = ("grad", "dtype", "autocast", "compile_mode", "graph", "compile_options")
+    of_other, of_row = (json.loads(one["axes"] or "{}") for one in (other, row))
+    return of_other == {k: v for k, v in of_row.items() if k != "regions"} and (
+        values_of(other, same) == values_of(row, same)
+    )
+
+
+def _guards(context: Context) -> Evidence | None:
     row, call = context.row, profile.compiled_call(context.row)
     if call is None or not is_compared(row) or call.overhead_share < LEAST_GUARDS:
         return None
@@ -311,5 +339,11 @@ CAUSES = (
         "profiled call of {span}, together {share}.",
         "Compile fewer, larger regions, or drop guards that cannot fail "
         "(options={{'guard_filter_fn': torch.compiler.skip_guard_on_inbuilt_nn_modules_unsafe}}).",
+    ),
+    Cause(
+        Kind.PART, regional_guards,
+        "each of {blocks} blocks looks up its own compiled code: guards take {lookup} and Python "
+        "around the code {wrapper} of a profiled call of {span}, together {share}{beside}.",
+        "Compile the whole model (mode=compile), or fewer, larger blocks.",
     ),
 )  # fmt: skip

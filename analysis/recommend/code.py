@@ -99,6 +99,7 @@ def code(row: Row) -> str:
     captured = training.captures_step(mode) if trains else mode.graph
     graphed = mode.graph and not captured
     scaled = trains and training.scales(variant)
+    blocks = json.loads(row.get("region_names") or "[]")
     contexts = ", ".join(
         filter(None, (axis.context(variant, device) for axis in reversed(AXES.values())))
     )
@@ -119,7 +120,7 @@ def code(row: Row) -> str:
         (training.checkpoint != "none", WRAPPER),
         (training.checkpoint == "children", CHECKPOINT_CHILDREN),
         (training.checkpoint == "model", "model = checkpoint_wrapper(model)"),
-        (mode.compiles, f"model = {compiling(mode, bool(row['fullgraph']))}"),
+        (mode.compiles, compiling(mode, bool(row["fullgraph"]), blocks)),
         (graphed and autocast, f"model.forward = {autocast}(model.forward)"),
         (
             graphed,

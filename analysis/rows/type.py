@@ -135,6 +135,9 @@ class Row(TypedDict):
     torch_warnings: str | None
     autotuned: float | None
     graph_launches: float | None
+    regions: float | None
+    regions_called: float | None
+    region_names: str | None
     settings_put_back: str | None
     settings_in_calls: str | None
     own_graphs: float | None

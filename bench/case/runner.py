@@ -35,7 +35,7 @@ from modescope.bench.model import (
     witness,
 )
 from modescope.bench.model.subject import Subject
-from modescope.bench.modes import axes, backends, fp32_products
+from modescope.bench.modes import axes, backends, fp32_products, regions
 from modescope.bench.modes.phases import phase_of
 from modescope.bench.passes import passes
 from modescope.bench.records.cases import Case, Plan, Variant
@@ -222,6 +222,9 @@ def _examine(progress: Progress, case: Case, device: Hardware, plan: Plan) -> _E
     precision = torch.get_float32_matmul_precision()
     drawn = plain_call.build_drawn(case, device)
     subject = drawn.subject
+    asked = [each for each in (case.variant, case.baseline) if each]
+    if any(regions.are_asked(each.mode) for each in asked) and not regions.find(subject.module):
+        raise Ended("skipped", regions.NO_BLOCKS, Findings())
     put_back, compiled = subject.put_back, mode_effect.read_compiled()
     was_set = ", ".join(put_back)  # which the model may need
     after = f", after what its builder set was put back ({was_set})" if put_back else ""
@@ -373,6 +376,7 @@ def _describe(candidate: Contender, findings: Findings) -> Findings:
     return replace(
         findings,
         checks=facts.breaks.add_to(checks) if facts.breaks else checks,
+        regions=facts.regions,
         code=seen.code,
         compilations=seen.compilations,
         setup=seen.setup,

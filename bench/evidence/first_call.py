@@ -12,12 +12,12 @@ from modescope.bench.evidence.mode_effect import Facts, GraphBreaks
 from modescope.bench.evidence.watching import CallEvidence
 from modescope.bench.model.module_state import keep_state
 from modescope.bench.model.subject import Built, Subject
-from modescope.bench.modes import backends, modes
+from modescope.bench.modes import backends, modes, regions
 from modescope.bench.modes.phase import Phase
 from modescope.bench.modes.phases import phase_of
 from modescope.bench.records.caches import CACHES
 from modescope.bench.records.cases import Case, Plan, Variant
-from modescope.bench.records.columns import FirstPass
+from modescope.bench.records.columns import FirstPass, GeneratedCode, Regions
 from modescope.bench.timing import timers
 
 OWN_CODE = "the model's forward, which is not compiled any more"
@@ -92,6 +92,10 @@ def enter(
         first_pass = mixed_calls.add_eager_calls(first_pass, built)
     seen = watch.evidence
     built.adjust_start()
+    blocks = Regions()
+    if regions.are_asked(variant.mode):
+        with built.keep_state():
+            blocks = regions.observe(own.module, built.live)
     facts = Facts(
         variant,
         fullgraph=fullgraph,
@@ -104,9 +108,12 @@ def enter(
         built_dtypes=mode_effect.weight_dtypes(subject.module),
         has_fp32=any(each.dtype is torch.float32 for each in subject.tensors()),
         breaks=_usable(seen, variant),
+        regions=blocks,
     )
     if variant.mode.compiles:
         facts = _add_silent_changes(facts, seen)
+    if blocks.regions:  # shared code is generated once and called several times
+        seen = replace(seen, code=GeneratedCode(fallback_kernels=seen.code.fallback_kernels))
     return Contender(built, first_call_s, facts, seen, first_pass)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from types import FrameType
 from typing import Any
 from unittest import mock
@@ -14,11 +14,11 @@ import torch
 from modescope.bench.devices.devices import Hardware, Step
 from modescope.bench.model import compiler
 from modescope.bench.model.subject import Built
-from modescope.bench.modes import axes, backends, fp32_products
+from modescope.bench.modes import axes, backends, fp32_products, regions
 from modescope.bench.modes.backends import Compiled
 from modescope.bench.modes.modes import weight_dtype
 from modescope.bench.records.cases import Mode, Variant, canonical_json
-from modescope.bench.records.columns import Checks
+from modescope.bench.records.columns import Checks, Regions
 
 GRAPH_LAUNCHES = ("cudaGraphLaunch", "cuGraphLaunch")
 
@@ -30,6 +30,8 @@ AUTOTUNE_COUNTERS = (
 """Inductor's counters of benchmarked choices, and of templates that were chosen."""
 
 TUNED_BEFORE = "nothing was tuned in this run: it was tuned before, or there is nothing to choose"
+
+SOME_BLOCKS = "only {0.regions_called} of {0.regions} blocks are called as modules and so compiled"
 
 DOUBTS: tuple[tuple[Callable[[Facts], bool], str], ...] = (
     (
@@ -172,15 +174,18 @@ def observe(built: Built, variant: Variant, device: Hardware) -> Observed:
 
 
 def runs_own_code(built: Built) -> bool:
-    """Whether `built.live` runs the Python code of the module's forward instead of compiled code.
+    """Whether `built.live` runs the Python code of the module's, or a block's, compiled forward.
 
     Torch does so for new sizes once it has reached its limit of compilations.
     """
-    own = getattr(type(built.subject.module).forward, "__code__", None)
+    module = built.subject.module
+    parts = regions.compiled(module) or [module]
+    own = {getattr(regions.original(part).forward, "__code__", None) for part in parts}
     seen: list[bool] = []
 
     def watch(frame: FrameType, event: str, argument: object) -> None:
-        if frame.f_code is own:
+        code = frame.f_code
+        if code in own and any(frame.f_locals.get(code.co_varnames[0]) is part for part in parts):
             seen.append(True)
 
     before = sys.getprofile()
@@ -249,6 +254,7 @@ class Facts:
     built_dtypes: frozenset[str] = frozenset({"float32"})  # of the weights, as they were built
     has_fp32: bool = True  # whether a weight, buffer or input was fp32, as it was built
     varies: bool = False  # calls have different sizes, each of which may be compiled
+    regions: Regions = field(default_factory=Regions)  # blocks that are compiled one by one
 
     @property
     def mode(self) -> Mode:
@@ -310,6 +316,8 @@ def _remarks(facts: Facts) -> list[str]:
         return [_describe_pieces(facts.breaks)]
     if backends.autotunes(facts.mode) and facts.compiled.autotuned == 0:
         return [TUNED_BEFORE]
+    if (facts.regions.regions_called or 0) < (facts.regions.regions or 0):
+        return [SOME_BLOCKS.format(facts.regions)]
     return []
 
 

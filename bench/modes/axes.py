@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from modescope.bench.modes import regions
 from modescope.bench.records.cases import Variant
 
 if TYPE_CHECKING:
@@ -107,6 +108,11 @@ AXES = {
         enter=_enter_grad,
         context=_grad_code,
         doubt="the model ran under {seen} instead of {asked}",
+    ),
+    "regions": Axis(  # a backend does it (`backends.Backend.of_blocks`)
+        regions.read,
+        values=regions.VALUES,
+        doubt="the {seen} was compiled instead of its {asked}",
     ),
 }
 """Each call enters the contexts in this order, the last one first."""

@@ -8,11 +8,14 @@ without torch, so functions import torch inside.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from modescope.bench.modes import regions
 from modescope.bench.records.cases import Mode
 
 if TYPE_CHECKING:
@@ -91,6 +94,9 @@ class Backend:
     autotuning: tuple[str, ...] = ()  # the modes that benchmark kernels against each other
     dynamic: bool = True  # whether it takes mode.dynamic
     options: bool = False  # whether it takes mode.options
+    of_blocks: Callable[[Mode, bool], str] | None = None
+    """Returns the arguments of torch.compile after the first one, for each block of a model; None:
+    it takes no mode.regions."""
     counted: bool = False  # whether `Compiled` counts what it makes, so that 0 graphs are nothing
     doubts: tuple[Doubt, ...] = ()
 
@@ -105,19 +111,24 @@ def _inductor(
     given = dict(mode.compile_options)
     if options := given.pop("options", None):  # torch takes either a mode or options
         own = torch._inductor.list_mode_options(mode.compile, mode.dynamic)
-        return torch.compile(module, options=own | options, fullgraph=whole, **given)
-    return torch.compile(module, mode=mode.compile, fullgraph=whole, **given)
+        given["options"] = own | options
+    else:
+        given["mode"] = mode.compile
+    compile_it = partial(torch.compile, fullgraph=whole, **given)
+    if regions.are_asked(mode):
+        return regions.compile_blocks(module, compile_it)
+    return compile_it(module)
 
 
-def _inductor_code(mode: Mode, fullgraph: bool) -> str:
-    """The call that compiles the model, with the arguments that differ from torch's defaults."""
+def _inductor_arguments(mode: Mode, fullgraph: bool) -> str:
+    """The arguments of torch.compile after the first one that differ from torch's defaults."""
     given: dict[str, Any] = {} if mode.compile == "default" else {"mode": mode.compile}
     given |= ({"fullgraph": True} if fullgraph else {}) | mode.compile_options
     if "options" in given and given.pop("mode", None):  # torch takes either a mode or options
         named = f'torch._inductor.list_mode_options("{mode.compile}")'
         added = ", ".join(f"{name!r}: {each!r}" for name, each in given.pop("options").items())
-        return f"torch.compile(model{arguments(given)}, options={named} | {{{added}}})"
-    return f"torch.compile(model{arguments(given)})"
+        return f"{arguments(given)}, options={named} | {{{added}}}"
+    return arguments(given)
 
 
 def arguments(named: Mapping[str, Any]) -> str:
@@ -135,7 +146,8 @@ BACKENDS = {
     ),
     "inductor": Backend(
         _inductor,
-        code=_inductor_code,
+        code=lambda mode, fullgraph: f"torch.compile(model{_inductor_arguments(mode, fullgraph)})",
+        of_blocks=_inductor_arguments,
         options=True,
         counted=True,
         modes=("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"),
@@ -145,14 +157,31 @@ BACKENDS = {
         },
         autotuning=("max-autotune", "max-autotune-no-cudagraphs"),
         doubts=(
-            (lambda f: f.compiled.graphs == 0, "torch.compile compiled nothing"),
+            (
+                lambda f: f.regions.regions_called == 0,
+                "the model calls none of its {f.regions.regions} blocks as a module, only parts of "
+                "them, so nothing is compiled",
+            ),
+            (
+                lambda f: f.compiled.graphs == 0 and f.regions.regions_called != 0,
+                "torch.compile compiled nothing",
+            ),
+            (
+                lambda f: (
+                    f.compiled.graphs >= (f.regions.regions_called or math.inf) and not f.varies
+                ),
+                "{f.regions.regions_called} blocks have {f.compiled.graphs} graphs, so they share "
+                "none",
+            ),
             (
                 lambda f: f.compiled.graphs > 0 and f.other_backend,
                 "torch.compile compiled with another backend than Inductor",
             ),
             (lambda f: f.left_to_eager is not None, "in eager ran {f.left_to_eager}"),
             (
-                lambda f: f.fullgraph and f.compiled.graphs > 1 and not f.varies,
+                lambda f: (
+                    f.fullgraph and f.compiled.graphs > 1 and not (f.varies or f.regions.regions)
+                ),
                 "torch.compile made {f.compiled.graphs} graphs instead of one",
             ),
             (
@@ -188,15 +217,19 @@ def find(mode: Mode) -> Backend:
     return next(each for each in BACKENDS.values() if mode.compile in each.modes)
 
 
-def compiling(mode: Mode, fullgraph: bool) -> str:
-    """Returns the expression that compiles `model` in a user's program, as `mode` does.
+def compiling(mode: Mode, fullgraph: bool, blocks: Sequence[str] = ()) -> str:
+    """Returns the lines that compile `model` in a user's program, as `mode` does.
 
-    `fullgraph`: whether graph breaks are errors. For a row of a backend that is not in this table,
-    the user has to fill in a function `build`.
+    `fullgraph`: whether graph breaks are errors. `blocks`: names of the blocks that are compiled
+    instead of the model. For a row of a backend that is not in this table, the user has to fill in
+    a function `build`.
     """
     if mode.compile in modes():
-        return find(mode).code(mode, fullgraph)
-    return f"build(model)  # as compile: {mode.compile} in bench/modes/backends.py"
+        backend = find(mode)
+        if blocks and backend.of_blocks:
+            return regions.code(blocks, backend.of_blocks(mode, fullgraph))
+        return f"model = {backend.code(mode, fullgraph)}"
+    return f"model = build(model)  # as compile: {mode.compile} in bench/modes/backends.py"
 
 
 def captures(mode: Mode) -> bool:

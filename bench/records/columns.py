@@ -132,6 +132,15 @@ class Checks:
 
 
 @dataclass(frozen=True)
+class Regions:
+    """Blocks that are compiled one by one (mode.regions=blocks); null if the whole model is."""
+
+    regions: int | None = nullable("repeated blocks of the model")
+    regions_called: int | None = nullable("those that a call runs as compiled code")
+    region_names: str | None = nullable("their names in the model, JSON")
+
+
+@dataclass(frozen=True)
 class Compilations:
     """What torch recorded of the compilations of the first call; null if there was none."""
 
@@ -333,7 +342,10 @@ class StepParts:
 
 @dataclass(frozen=True)
 class GeneratedCode:
-    """Code that the compiler generated in the case's first call; null if it compiled nothing."""
+    """Code that the compiler generated in the case's first call; null if it compiled nothing.
+
+    Numbers are null, too, where blocks share code (mode.regions=blocks).
+    """
 
     generated_kernels: int | None = nullable("calls of generated kernels in a call of the case")
     extern_calls: int | None = nullable("calls from generated code to operators and libraries")

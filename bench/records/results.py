@@ -152,6 +152,7 @@ class Findings:
     """All measured columns, and the flags that were raised while measuring."""
 
     checks: groups.Checks = field(default_factory=groups.Checks)
+    regions: groups.Regions = field(default_factory=groups.Regions)
     models_own: groups.ModelsOwn = field(default_factory=groups.ModelsOwn)
     first_pass: groups.FirstPass = field(default_factory=groups.FirstPass)
     size_latencies: groups.SizeLatencies = field(default_factory=groups.SizeLatencies)

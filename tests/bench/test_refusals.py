@@ -19,6 +19,8 @@ REDUCED = replace(TWO_GRAPHS, name="reduce-overhead", graph=False)
 
 DYNAMIC = replace(COMPILE, name="compile[dynamic=true]", dynamic=True)
 
+BLOCKS = (("regions", "blocks"),)
+
 TABLE = [
     # mode, dtype, device, part of the remedy
     (EAGER, "fp16", CPU, None),
@@ -29,6 +31,8 @@ TABLE = [
     (AMP, "tf32", H100, "dtype=bf16"),
     (REDUCED, "fp32", CPU, None),  # runs, and its record notes that there are no graphs
     (replace(DYNAMIC, compile="none"), "fp32", CPU, "leave out mode.dynamic"),
+    (replace(COMPILE, axes=BLOCKS), "fp32", CPU, None),
+    (replace(EAGER, axes=BLOCKS), "fp32", CPU, "mode=regional"),
     (GRAPH, "fp32", CPU, "mode=compile"),
     (COMPILED_GRAPH, "bf16", H100, None),
     (TWO_GRAPHS, "fp32", H100, "leave out mode.graph"),

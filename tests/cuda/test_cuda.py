@@ -125,7 +125,7 @@ def test_every_mode_is_in_effect(name: str, tmp_path: Path) -> None:
     dtype = "bf16" if mode.autocast else "fp32"
     asked = replace(
         case(SMALL_MLP, Variant(mode, dtype), device="cuda"),
-        shape_json='{"batch":64,"depth":2,"width":512}',
+        shape_json='{"batch":64,"depth":4,"width":512}',  # blocks that repeat
     )
     found = findings_in_child(asked, smoke(), tmp_path)
     check_launches(found, mode)

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn.functional import batch_norm
 
 from modescope.bench.evidence.mode_effect import Observed
+from modescope.bench.modes import axes
 from modescope.bench.records.cases import (
     Budget,
     Case,
@@ -24,6 +25,7 @@ from modescope.bench.records.cases import (
     Variant,
     canonical_json,
 )
+from modescope.bench.settings import ModeSettings
 from tests.helpers.paths import CONF
 
 WIDTH = 4
@@ -377,10 +379,8 @@ def silent(phase: str, keep: object = None) -> None:
 
 def preset(name: str) -> Mode:
     """The mode of conf/mode/<name>.yaml, as resolved for inference."""
-    axes = _yaml("mode", name)
-    natural = axes["grad"] == "natural"
-    grad = "inference_mode" if natural else axes["grad"]
-    return Mode(**{**axes, "grad": grad})
+    made = ModeSettings(**_yaml("mode", name)).mode()
+    return replace(made, grad="inference_mode") if made.grad == "natural" else made
 
 
 def smoke(seed: int = 0) -> Plan:
@@ -407,13 +407,13 @@ def _yaml(group: str, name: str) -> dict[str, Any]:
 
 
 def model(build: Callable[..., Built], fullgraph: bool = True, **arguments: Any) -> Model:
-    target = f"{__name__}:{build.__name__}"
+    target = f"{build.__module__}:{build.__name__}"
     return Model(f"custom:{target}", target, canonical_json(arguments), fullgraph)
 
 
-def variant(dtype: str = "fp32", **axes: Any) -> Variant:
-    """A variant at `dtype` whose mode is eager but for the given axes."""
-    return Variant(replace(EAGER, name="asked", **axes), dtype)
+def variant(dtype: str = "fp32", **changes: Any) -> Variant:
+    """A variant at `dtype` whose mode is eager but for the `changes`."""
+    return Variant(replace(EAGER, name="asked", **changes), dtype)
 
 
 BASELINE = Variant(EAGER, "fp32")
@@ -520,6 +520,9 @@ def tabulates() -> Built:
     return Tabulates(), (torch.randn(2, WIDTH),)
 
 
-def observed(grad: str, autocast: str, weight_dtype: str, products: str | None = None) -> Observed:
-    """What a call of the module saw."""
-    return Observed({"grad": grad, "autocast": autocast}, weight_dtype, products)
+def observed(
+    grad: str, autocast: str, weight_dtype: str, products: str | None = None, **seen: str
+) -> Observed:
+    """What a call of the module saw; `seen`: the further axes that were not at their defaults."""
+    further = {name: values[0] for name, values in axes.settings().items()} | seen
+    return Observed({**further, "grad": grad, "autocast": autocast}, weight_dtype, products)

@@ -28,11 +28,14 @@ def lines(
     device: str = "cpu",
     named_inputs: bool | None = None,
     dtypes_kept: str | None = None,
+    region_names: str | None = None,
 ) -> str:
     """The code that is recommended for a row with this variant."""
     asked_case = case(model(linear), asked, device=device)
     work = work_of(replace(asked_case, options=training or Inference()), smoke())
-    found = {"named_inputs": named_inputs, "dtypes_kept": dtypes_kept}
+    found = {
+        "named_inputs": named_inputs, "dtypes_kept": dtypes_kept, "region_names": region_names
+    }  # fmt: skip
     return code(row_with(asdict(work), **found))
 
 

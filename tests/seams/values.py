@@ -135,7 +135,8 @@ GRAPH: Columns = {
     # The limit is 3 x eager's error + a tenth of the tolerance. The world's models call an operator
     # that their steps on the simulated device do not.
     "in_effect": True, "matmul_precision": "highest", "seen_grad": "no_grad",
-    "seen_autocast": "none", "seen_weight_dtype": "bfloat16", "checked": "exact",
+    "seen_autocast": "none", "seen_weight_dtype": "bfloat16", "seen_axes": '{"regions":"model"}',
+    "checked": "exact",
     "checked_inputs": "fresh", "checked_against": "float64", "error": 3 * 2**-6,
     "error_place": "output [0]", "unchecked_outputs": Text(r"^\[1\] \(int64"),
     "eager_error": 2**-6, "error_limit": 3 * 2**-6 + 2e-3, "baseline_error": 2**-14,

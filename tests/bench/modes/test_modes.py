@@ -26,7 +26,7 @@ from tests.helpers.probe_models import (
     variant,
 )
 
-ON_CPU = [name for name in PRESETS if not preset(name).graph]
+ON_CPU = [name for name in PRESETS if not (preset(name).graph or preset(name).axes)]
 NAMES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 
 

@@ -111,4 +111,19 @@ WORLDS = {
         },
         still={"a twentieth of a call": last(guards_s=5e-6, compiled_wrapper_s=5.1e-6)},
     ),
+    "regional_guards": World(
+        [
+            record("compile", speedup=0.9, **cpu_clocks(100e-6, 50e-6)),
+            record("compile[regions=blocks]", speedup=0.8, axes='{"regions":"blocks"}', regions=8,
+                   regions_called=8, guards_s=30e-6, compiled_wrapper_s=20e-6,
+                   **cpu_clocks(200e-6, 80e-6), **profiled(200e-6, ("aten::addmm", 1, 50e-6))),
+        ],
+        ["each of 8 blocks", "30.0 µs", "25 %", "80.0 µs", "50.0 µs"],
+        share=0.25,
+        silent={
+            "less than a twentieth of a call": last(guards_s=5e-6, compiled_wrapper_s=4.9e-6),
+            "the whole model is compiled": last(regions=None, regions_called=None),
+        },
+        still={"the whole model was not measured": alone},
+    ),
 }  # fmt: skip
