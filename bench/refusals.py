@@ -8,7 +8,7 @@ from typing import Any
 
 from modescope.bench.records.cases import OPTIMIZERS, Case, Variant
 from modescope.bench.records.environment import TF32_CAPABILITY, DeviceFacts
-from modescope.bench.steps import backends
+from modescope.bench.steps import axes, backends
 
 Rule = tuple[Callable[[Variant, Any, DeviceFacts], bool], str]
 """A condition for refusing a case (of the variant, the options of its phase, and the device), and
@@ -154,6 +154,16 @@ def refusal(case: Case, device: DeviceFacts) -> str | None:
     why = next((why for holds, why in WHY_NOT_MIXED if case.alternates and holds(case)), None)
     dtype, baseline = case.variant.dtype, case.baseline.dtype
     return why and MIXED_TF32.format(baseline=baseline, dtype=dtype, why=why)
+
+
+def unfit_for(case: Case, unfit: Mapping[str, str]) -> str | None:
+    """Says why an axis that `case` or its baseline sets changes nothing in its model, or None.
+
+    `unfit` has the reasons by axis.
+    """
+    variants = [each for each in (case.variant, case.baseline) if each]
+    reasons = (why for name, why in unfit.items() if any(axes.is_set(name, v) for v in variants))
+    return next(reasons, None)
 
 
 def _reason(

@@ -110,6 +110,11 @@ def code(row: Row) -> str:
         f"model.{'train' if trains else 'eval'}()": True,
         _cast(dtype, named, bool(row["dtypes_kept"])): dtype is not None and not autocast,
         **{line: True for axis in AXES.values() for line in axis.code(variant, device)},
+        **{
+            _replace_inputs(axis.input_code(variant, device), named): True
+            for axis in AXES.values()
+            if axis.input_code(variant, device)
+        },
         WRAPPER: training.checkpoint != "none",
         "for name, child in [*model.named_children()]:  # of a ModuleList: its members\n"
         "    setattr(model, name, checkpoint_wrapper(child))": training.checkpoint == "children",
@@ -139,7 +144,7 @@ def code(row: Row) -> str:
     return "\n".join([*before, "\n\ndef step():", body, capture])
 
 
-def _cast(dtype: str | None, named: bool | None, keeps: bool) -> str:
+def _cast(dtype: str | None, named: bool, keeps: bool) -> str:
     """The lines that cast weights and inputs; with `keeps`, only those that are in fp32."""
     model = f"model.to({dtype})"
     if keeps:
@@ -149,10 +154,14 @@ def _cast(dtype: str | None, named: bool | None, keeps: bool) -> str:
             f"        x.data = x.data.to({dtype})"
         )
     is_cast = "x.dtype == torch.float32" if keeps else "x.is_floating_point()"
-    cast = f"x.to({dtype}) if {is_cast} else x"
+    return f"{model}\n{_replace_inputs(f'x.to({dtype}) if {is_cast} else x', named)}"
+
+
+def _replace_inputs(by: str, named: bool) -> str:
+    """The line that replaces each input `x` by an expression."""
     if named:
-        return f"{model}\ninputs = {{name: {cast} for name, x in inputs.items()}}"
-    return f"{model}\ninputs = [{cast} for x in inputs]"
+        return f"inputs = {{name: {by} for name, x in inputs.items()}}"
+    return f"inputs = [{by} for x in inputs]"
 
 
 def _optimizer(training: Training, mode: Mode) -> str:

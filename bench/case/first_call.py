@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
 
 import torch
@@ -11,7 +12,7 @@ from modescope.bench.devices.devices import Hardware
 from modescope.bench.records.caches import CACHES
 from modescope.bench.records.cases import Case, Plan, Variant
 from modescope.bench.records.columns import FirstPass
-from modescope.bench.steps import backends, modes
+from modescope.bench.steps import axes, backends, modes
 from modescope.bench.steps.evidence import mode_effect, watching
 from modescope.bench.steps.evidence.mode_effect import Facts, GraphBreaks
 from modescope.bench.steps.evidence.watching import CallEvidence
@@ -74,9 +75,10 @@ def enter(
     _ = own.given  # copied here: only the copies that a graph reads are part of the first call
     records_later = backends.captures(variant.mode) and device.type == "cuda"
     memory = device.allocator if plan.memory else None
+    reads_code = plan.profile or bool(axes.witnessed(variant))
     with (
         keep_state(own.module),
-        watching.watch(variant.mode.compiles, code=plan.profile, memory=memory) as watch,
+        watching.watch(variant.mode.compiles, reads_code, memory=memory) as watch,
     ):
         device.synchronize()
         start = device.clock()
@@ -101,7 +103,9 @@ def enter(
         compiled=seen.compiled,
         cold=CACHES[plan.compile_cache].starts_empty,
         symbolic_sizes=seen.symbolic_sizes,
-        observed=mode_effect.observe(built, variant, device),
+        observed=mode_effect.observe(
+            built, variant, device, json.loads(seen.code.fallback_kernels or "[]")
+        ),
         built_dtypes=mode_effect.weight_dtypes(subject.module),
         has_fp32=any(each.dtype is torch.float32 for each in subject.tensors()),
         breaks=_usable(seen, variant),

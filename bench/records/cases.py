@@ -41,7 +41,7 @@ class Mode:
 
     def eager_mode(self, grad: str | None = None) -> Mode:
         """Returns this mode neither compiled nor captured, with `grad` unless that is None."""
-        return Mode(self.name, grad or self.grad, self.autocast)
+        return Mode(self.name, grad or self.grad, self.autocast, axes=self.axes)
 
 
 PLAIN_EAGER = {"autocast": False, "compile_mode": "none", "graph": False, "axes": None}

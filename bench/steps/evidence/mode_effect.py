@@ -12,8 +12,9 @@ from unittest import mock
 import torch
 
 from modescope.bench.devices.devices import Hardware, Step
-from modescope.bench.records.cases import Mode, Variant, canonical_json
-from modescope.bench.steps import axes, backends, compiler, fp32_products
+from modescope.bench.records.cases import Inference, Mode, Variant, canonical_json
+from modescope.bench.steps import axes, backends, compiler, fp32_products, modes
+from modescope.bench.steps.axes import Called
 from modescope.bench.steps.backends import Compiled
 from modescope.bench.steps.modes import weight_dtype
 from modescope.bench.steps.subject import Built
@@ -96,14 +97,14 @@ class Observed:
     if that is unknown, and for a variant not in tf32 whose process has no other one in tf32.
     """
 
-    axes: Mapping[str, str]  # the value by axis (`bench.steps.axes`)
+    axes: dict[str, str]  # the value by axis (`bench.steps.axes`)
     weight_dtype: str  # all floating ones, such as "bfloat16, float64"; "none" without weights
     products: str | None = None
 
     @property
     def columns(self) -> dict[str, Any]:
         """This as a dict of columns (`bench.records.columns.Checks`)."""
-        others = {name: self.axes[name] for name in axes.settings()}
+        others = {name: self.axes[name] for name in axes.settings() if name in self.axes}
         return {
             "seen_grad": self.axes["grad"],
             "seen_autocast": self.axes["autocast"],
@@ -141,15 +142,19 @@ def recompile_reasons() -> Callable[[], list[str]]:
     return lambda: compilation.recompile_reasons(since())
 
 
-def observe(built: Built, variant: Variant, device: Hardware) -> Observed:
+def observe(
+    built: Built, variant: Variant, device: Hardware, generated: Iterable[str] = ()
+) -> Observed:
     """Calls `built.live` once; returns torch's state at the moment when it calls the module.
 
-    `variant` is that of `built`.
+    `variant` is that of `built`, and `generated` are the names of torch's operators in the code that
+    was generated for it. An axis with a witness that is set gets a second call.
 
     The state is read just before compiled code, if any, is entered. If the timed step is a replay,
     `live` is the call that was captured. Restores what the call changes.
     """
     observed: list[Observed] = []
+    given: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
     reads_products = built.subject.alternates or variant.dtype == "tf32"
     kind = type(built.target)
     call = kind.__call__
@@ -158,6 +163,7 @@ def observe(built: Built, variant: Variant, device: Hardware) -> Observed:
         if module is not built.target:
             return call(module, *args, **kwargs)
         observed.append(_state(built.subject.module, device.type))
+        given.append((args, kwargs))
         result = call(module, *args, **kwargs)
         if reads_products:
             observed[0] = replace(observed[0], products=fp32_products.used())
@@ -166,7 +172,34 @@ def observe(built: Built, variant: Variant, device: Hardware) -> Observed:
     # not a hook, which a ScriptModule refuses
     with mock.patch.object(kind, "__call__", watched), built.keep_state():
         built.live()
-    return observed[0]
+    if not axes.witnessed(variant):
+        return observed[0]
+    called = _called(built, variant, device, *given[0], frozenset(generated))
+    return replace(observed[0], axes=observed[0].axes | axes.witness(variant, called))
+
+
+def _called(
+    built: Built,
+    variant: Variant,
+    device: Hardware,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    generated: frozenset[str],
+) -> Called:
+    eager = replace(variant, mode=variant.mode.eager_mode())
+    with built.keep_state():
+        ran = in_eager = _operators(built.live)
+        if variant.mode != eager.mode:
+            plain = modes.build(built.subject, eager, False, device, modes.Phase(Inference()))
+            in_eager = _operators(plain.live)
+    return Called(built.subject.module, args, kwargs, ran | generated, in_eager)
+
+
+def _operators(step: Step) -> frozenset[str]:
+    """Calls `step` under the profiler; returns the names of what it recorded on the host."""
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        step()
+    return frozenset(str(event.name) for event in profile.events() or [])
 
 
 def runs_own_code(built: Built) -> bool:
