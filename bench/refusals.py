@@ -175,7 +175,7 @@ def _reason(
                 device=device.name, dtype=variant.dtype, mode=variant.mode, options=case.options,
                 of=of,
             )  # fmt: skip
-    return None
+    return axes.refusal(variant, device)
 
 
 def same_kernels(case: Case, device: DeviceFacts, sweep: Mapping[str, str]) -> str | None:

@@ -14,7 +14,7 @@ from modescope.bench.devices.devices import Hardware
 from modescope.bench.records.cases import EPS, Case, Plan, Variant
 from modescope.bench.records.errors import one_line
 from modescope.bench.records.results import Ended, Findings
-from modescope.bench.steps import plain_call, randomness
+from modescope.bench.steps import axes, plain_call, randomness
 from modescope.bench.steps.checks import Check
 from modescope.bench.steps.phases import phase_of
 from modescope.bench.steps.randomness import SWITCHES
@@ -142,6 +142,8 @@ def check_without_randomness(
 def _check_quiet_copy(case: Case, plan: Plan, device: Hardware, findings: Findings) -> Findings:
     phase = phase_of(case.options)
     torch.manual_seed(plan.seed)
+    usual = replace(case.variant, mode=replace(case.variant.mode, axes=()))
+    axes.switch(axes.switches(case), usual)  # for what is compared with, before the mode is built
     drawn = plain_call.build_drawn(case, device)
     subject = phase.prepare(drawn.subject, plan.seed)
     subject = plain_call.find_changes(subject, drawn.to_call, phase.trains).subject

@@ -69,6 +69,22 @@ def prepare_like(step: Step, like: Step) -> Step:
     return replace(like, call=step) if isinstance(like, Prepared) else step
 
 
+def prepare_first(step: Step, prepare: Step) -> Prepared:
+    """Returns `step` with one more untimed preparation, after any that it has.
+
+    `prepare` must take next to nothing and give the device no work.
+    """
+    if not isinstance(step, Prepared):
+        return Prepared(prepare, step, in_a_row=True)
+    first = step.prepare
+
+    def both() -> None:
+        first()
+        prepare()
+
+    return replace(step, prepare=both)
+
+
 class Mark(Protocol):
     """A point in the device's queue of work."""
 

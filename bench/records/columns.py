@@ -48,6 +48,10 @@ class Checks:
     seen_grad: str | None = nullable("grad state in which the model was called")
     seen_autocast: str | None = nullable("dtype of autocast at that call, or none")
     seen_weight_dtype: str | None = nullable("dtypes of the weights at that call")
+    seen_attention: str | None = nullable(
+        "operators of attention that ran in a call where mode.attention is set, JSON; empty where "
+        "the compiler made others of math"
+    )
     seen_axes: str | None = nullable("values of the mode's further axes at that call, JSON")
     named_inputs: bool | None = nullable("true where the model takes its inputs by name")
     changed_arguments: str | None = nullable(

@@ -13,13 +13,16 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from modescope.bench.records.cases import Variant
-from modescope.bench.steps import layout
+from modescope.bench.records.cases import Case, Variant
+from modescope.bench.steps import attention, layout
 
 if TYPE_CHECKING:
     import torch
 
+    from modescope.bench.records.environment import DeviceFacts
     from modescope.bench.steps.subject import Subject
+
+NONE = "none"
 
 Context = Callable[[], AbstractContextManager[Any]]
 
@@ -66,6 +69,13 @@ class Axis:
     witness: Callable[[Called], str] | None = None
     """Instead of `read`: returns the value that a further call shows. That call is made only for a
     variant that asks for another value than the first."""
+    unseen: str = ""
+    """Says that a value `none` was in effect, where a witness may return that."""
+    switch: Callable[[Variant], object] | None = None
+    """Sets what the process does for a variant. Where case or baseline sets the axis, it runs
+    before each call of both, untimed."""
+    refuse: Callable[[Variant, DeviceFacts], str | None] = lambda variant, device: None
+    """Says what a device lacks for the axis; None if nothing is known to be missing."""
     unfit: Callable[[torch.nn.Module], str | None] | None = None
     """Says why the axis changes nothing in a model, as it was built; None if it may."""
 
@@ -117,11 +127,26 @@ def _autocast_code(variant: Variant, device_type: str) -> str:
     return f'torch.autocast("{device_type}", torch.{_autocast_dtype(variant)})'
 
 
+def _attention(variant: Variant) -> str:
+    return asked("attention", variant)
+
+
 def _asks_channels_last(variant: Variant) -> bool:
     return asked("layout", variant) == layout.CHANNELS_LAST
 
 
 AXES = {
+    "attention": Axis(
+        values=(attention.DEFAULT, *attention.SWITCHES),
+        switch=lambda variant: attention.use(_attention(variant)),
+        witness=lambda called: attention.read(called.operators, called.in_eager),
+        doubt="attention ran as {seen} instead of {asked}",
+        unseen="the model calls no scaled_dot_product_attention, which attention={asked} is about",
+        refuse=lambda variant, device: attention.refusal(_attention(variant), device),
+        code=lambda variant, device_type: attention.code(
+            _attention(variant), variant.mode.compiles
+        ),
+    ),
     "autocast": Axis(
         _read_autocast,
         asked=lambda variant: _autocast_dtype(variant) if variant.mode.autocast else "none",
@@ -211,10 +236,44 @@ def unfit(module: torch.nn.Module) -> dict[str, str]:
     return {name: reason for name, reason in reasons.items() if reason}
 
 
+def switches(case: Case) -> tuple[str, ...]:
+    """Returns the axes whose `switch` runs before each call of `case` and of its baseline."""
+    variants = [each for each in (case.variant, case.baseline) if each]
+    return tuple(
+        name
+        for name, axis in AXES.items()
+        if axis.switch and any(is_set(name, each) for each in variants)
+    )
+
+
+def switch(names: tuple[str, ...], variant: Variant) -> None:
+    """Sets for `variant` what the process does on the axes `names`, which have a `switch`."""
+    for name in names:
+        if act := AXES[name].switch:
+            act(variant)
+
+
+def describe(names: tuple[str, ...], variant: Variant) -> str:
+    """Returns what `variant` asks for on the axes `names`: `attention=math`."""
+    return " ".join(f"{name}={asked(name, variant)}" for name in names)
+
+
+def refusal(variant: Variant, device: DeviceFacts) -> str | None:
+    """Says what `device` lacks for an axis of `variant`; None if nothing is known."""
+    reasons = (axis.refuse(variant, device) for axis in AXES.values())
+    return next(filter(None, reasons), None)
+
+
 def doubts(variant: Variant, seen: Mapping[str, str]) -> list[str]:
     """Returns a sentence for each axis on which `variant` asked for something else than `seen`."""
     return [
-        AXES[name].doubt.format(name=name, seen=seen[name], asked=wanted)
+        _doubt(name, seen[name], wanted)
         for name in AXES
         if name in seen and seen[name] != (wanted := asked(name, variant))
     ]
+
+
+def _doubt(name: str, seen: str, wanted: str) -> str:
+    axis = AXES[name]
+    text = axis.unseen if axis.unseen and seen == NONE else axis.doubt
+    return text.format(name=name, seen=seen, asked=wanted)

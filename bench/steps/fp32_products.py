@@ -9,12 +9,11 @@ the precision built in, as a captured graph has its kernels.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 
 import torch
 
-from modescope.bench.devices.devices import Prepared, Step
+from modescope.bench.devices.devices import Prepared, Step, prepare_first
 
 MATMUL_PRECISION = {"tf32": "high"}
 """`torch.set_float32_matmul_precision` per dtype; "highest" for all others."""
@@ -54,12 +53,4 @@ def switched(step: Step, dtype: str) -> Prepared:
 
     It takes 0.2 us of the host (torch 2.13), so prepared calls may follow each other.
     """
-    if not isinstance(step, Prepared):
-        return Prepared(partial(use, dtype), step, in_a_row=True)
-    first = step.prepare
-
-    def prepare() -> None:
-        first()
-        use(dtype)
-
-    return replace(step, prepare=prepare)
+    return prepare_first(step, partial(use, dtype))

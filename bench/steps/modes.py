@@ -5,11 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar
 
 import torch
+import torch.compiler.config
 
-from modescope.bench.devices.devices import Hardware, Series, Step, bare_call, prepare_like
+from modescope.bench.devices.devices import (
+    Hardware,
+    Series,
+    Step,
+    bare_call,
+    prepare_first,
+    prepare_like,
+)
 from modescope.bench.records import files
 from modescope.bench.records.cases import Mode, PhaseOptions, Variant
 from modescope.bench.records.errors import UsageError
@@ -119,6 +128,10 @@ def build(
     what that changed. Its graph has inputs of its own, into which each step copies first.
     Compilation happens in the first call.
     """
+    if subject.switches:  # what is captured here runs without its preparation
+        axes.switch(subject.switches, variant)
+        # torch's cache of compiled code does not know what these switches change
+        torch.compiler.config.cache_key_tag = axes.describe(subject.switches, variant)
     first = next(iter(subject.parts.values()), subject)
     context = BuildContext(device.type, fullgraph, files.make_folder)
     made = backends.find(variant.mode).build(subject.module, first.given, variant.mode, context)
@@ -138,6 +151,8 @@ def build(
         forward = prepare_like(_enter_contexts(called, variant, device.type), call)
         if own.alternates:
             forward = fp32_products.switched(forward, variant.dtype)
+        if own.switches:
+            forward = prepare_first(forward, partial(axes.switch, own.switches, variant))
         live, step, state = phase.steps(own.module, forward, variant, device, start)
         return Built(own, target, live, arguments.fill_first(step, own), state, graphed)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from types import FrameType
 from typing import Any
@@ -13,7 +13,7 @@ import torch
 
 from modescope.bench.devices.devices import Hardware, Step
 from modescope.bench.records.cases import Inference, Mode, Variant, canonical_json
-from modescope.bench.steps import axes, backends, compiler, fp32_products, modes
+from modescope.bench.steps import attention, axes, backends, compiler, fp32_products, modes
 from modescope.bench.steps.axes import Called
 from modescope.bench.steps.backends import Compiled
 from modescope.bench.steps.modes import weight_dtype
@@ -100,6 +100,7 @@ class Observed:
     axes: dict[str, str]  # the value by axis (`bench.steps.axes`)
     weight_dtype: str  # all floating ones, such as "bfloat16, float64"; "none" without weights
     products: str | None = None
+    attention: tuple[str, ...] | None = None  # operators of it that ran; None if unknown
 
     @property
     def columns(self) -> dict[str, Any]:
@@ -109,6 +110,7 @@ class Observed:
             "seen_grad": self.axes["grad"],
             "seen_autocast": self.axes["autocast"],
             "seen_weight_dtype": self.weight_dtype,
+            "seen_attention": None if self.attention is None else canonical_json(self.attention),
             "seen_axes": canonical_json(others) if others else None,
         }
 
@@ -147,8 +149,8 @@ def observe(
 ) -> Observed:
     """Calls `built.live` once; returns torch's state at the moment when it calls the module.
 
-    `variant` is that of `built`, and `generated` are the names of torch's operators in the code that
-    was generated for it. An axis with a witness that is set gets a second call.
+    `variant` is that of `built`, and `generated` are the names of torch's operators in the code
+    that was generated for it. An axis with a witness that is set gets a second call.
 
     The state is read just before compiled code, if any, is entered. If the timed step is a replay,
     `live` is the call that was captured. Restores what the call changes.
@@ -175,7 +177,9 @@ def observe(
     if not axes.witnessed(variant):
         return observed[0]
     called = _called(built, variant, device, *given[0], frozenset(generated))
-    return replace(observed[0], axes=observed[0].axes | axes.witness(variant, called))
+    found = axes.witness(variant, called)
+    ran = tuple(attention.names(called.operators)) if "attention" in found else None
+    return replace(observed[0], axes=observed[0].axes | found, attention=ran)
 
 
 def _called(
@@ -197,9 +201,10 @@ def _called(
 
 def _operators(step: Step) -> frozenset[str]:
     """Calls `step` under the profiler; returns the names of what it recorded on the host."""
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+    # not torch.profiler, which imports the compiler
+    with torch.autograd.profiler.profile(use_cpu=True) as profile:
         step()
-    return frozenset(str(event.name) for event in profile.events() or [])
+    return frozenset(str(event.name) for event in profile.function_events or [])
 
 
 def runs_own_code(built: Built) -> bool:
