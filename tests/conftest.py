@@ -143,10 +143,12 @@ def settings_restored_after_module() -> Iterator[None]:
 def _restored() -> Iterator[None]:
     import torch
 
-    from modescope.bench.steps import attention
+    from modescope.bench.steps import attention, fp32_products
 
     before = _settings()
     yield
+    if torch.backends.mkldnn.conv.fp32_precision != "none":  # with which torch cannot tell others
+        fp32_products.use("fp32")
     if _settings() == before:
         return
     torch.set_num_threads(before["threads"])

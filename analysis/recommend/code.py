@@ -105,6 +105,8 @@ def code(row: Row) -> str:
         f"# inputs: a {'dict' if named else 'tuple'} of the arguments of model": True,
         f"torch.set_num_threads({row['threads']})  # as measured": device == "cpu",
         'torch.set_float32_matmul_precision("high")': row["dtype"] == "tf32",
+        'torch.backends.mkldnn.matmul.fp32_precision = "bf16"\n'
+        'torch.backends.mkldnn.conv.fp32_precision = "bf16"': row["dtype"] == "bf32",
         "torch._functorch.config.activation_memory_budget = "
         f"{training.activation_memory_budget}": training.activation_memory_budget is not None,
         f"model.{'train' if trains else 'eval'}()": True,
@@ -126,6 +128,7 @@ def code(row: Row) -> str:
         f"# `inputs` have {phrases.padding(row)}": phrases.padding(row),
         "# capture what follows once for each size of `inputs`": captured and row["calls"],
         f"optimizer = torch.optim.{_optimizer(training, mode)}": trains,
+        "optimizer.step = torch.compile(optimizer.step)": training.compile_optimizer,
         f'scaler = torch.amp.GradScaler("{device}")': scaled,
         OF_STEPS: captured and trains,
         f"# where the graph reads its inputs\nheld = {_HELD[named]}": captured,

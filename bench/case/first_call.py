@@ -69,16 +69,17 @@ def enter(
     """
     phase, fullgraph = phase_of(case.options), case.model.fullgraph
     if device.type == "cuda":
-        meet_libraries(subject, variant, device, phase)
+        meet_libraries(subject, variant, device, phase_of(case.options.of_baseline()))
     own = modes.prepare(subject, variant, phase)
     first = phase.start(own.module)
     _ = own.given  # copied here: only the copies that a graph reads are part of the first call
     records_later = backends.captures(variant.mode) and device.type == "cuda"
     memory = device.allocator if plan.memory else None
+    compiles = variant.mode.compiles or case.options.compiles
     reads_code = plan.profile or bool(axes.witnessed(variant))
     with (
         keep_state(own.module),
-        watching.watch(variant.mode.compiles, reads_code, memory=memory) as watch,
+        watching.watch(compiles, reads_code, memory=memory) as watch,
     ):
         device.synchronize()
         start = device.clock()
@@ -106,6 +107,9 @@ def enter(
         observed=mode_effect.observe(
             built, variant, device, json.loads(seen.code.fallback_kernels or "[]")
         ),
+        compiles_optimizer=case.options.compiles,
+        optimizer_graphs=seen.optimizer_graphs,
+        rounds_products=mode_effect.rounds_products(built, variant),
         built_dtypes=mode_effect.weight_dtypes(subject.module),
         has_fp32=any(each.dtype is torch.float32 for each in subject.tensors()),
         breaks=_usable(seen, variant),

@@ -177,9 +177,9 @@ def _time(
     """
     progress("reference")
     phase, settings = phase_of(case.options), torch_settings.read()
+    precision = settings["matmul precision"]
     if case.alternates:  # the steps change these themselves
         settings |= dict.fromkeys(fp32_products.SETTINGS)
-    precision = torch.get_float32_matmul_precision()
     drawn = plain_call.build_drawn(case, device)
     subject = drawn.subject
     put_back, compiled = subject.put_back, mode_effect.read_compiled()
@@ -204,7 +204,8 @@ def _time(
         if reached.place:
             raise Ended("failed", REACHED.format(place=reached.place), findings)
         del drawn, examined, reached
-        check = phase.check(subject, device, plan.seed)
+        with fp32_products.exact():  # or the model in float64 would seem to be another one
+            check = phase.check(subject, device, plan.seed)
     if work and not work.operators and check.seen.depends:
         raise Ended("failed", steady_work.REMEMBERED, findings)
     findings = replace(
@@ -331,7 +332,8 @@ def _baseline(
         return None, findings
     try:
         subject = replace(subject, order=subject.order_of_baseline)
-        baseline = enter(subject, variant, case, device, plan)
+        of_baseline = replace(case, options=case.options.of_baseline())
+        baseline = enter(subject, variant, of_baseline, device, plan)
     except Exception as error:
         if isinstance(error, (Ended, UsageError)) or is_out_of_memory(error):
             raise

@@ -169,9 +169,10 @@ class Cpu(Hardware):
     allocator: Allocator = CpuAllocator()
 
     def facts(self) -> DeviceFacts:
-        """Returns the host's memory, and the CPU's name if the system gives one."""
+        """Returns the host's memory, and the CPU's name and instructions, if known."""
         name, memory_bytes = processor.name() or "unknown CPU", processor.host_memory_bytes()
-        return DeviceFacts("cpu", name, memory_bytes=memory_bytes)
+        known = processor.instructions()
+        return DeviceFacts("cpu", name, memory_bytes=memory_bytes, instructions=known)
 
     def generator_states(self) -> list[torch.Tensor]:
         """The state of the host's random generator."""

@@ -145,15 +145,15 @@ BACKENDS = {
         },
         autotuning=("max-autotune", "max-autotune-no-cudagraphs"),
         doubts=(
-            (lambda f: f.compiled.graphs == 0, "torch.compile compiled nothing"),
+            (lambda f: f.graphs == 0, "torch.compile compiled nothing"),
             (
-                lambda f: f.compiled.graphs > 0 and f.other_backend,
+                lambda f: f.graphs > 0 and f.other_backend,
                 "torch.compile compiled with another backend than Inductor",
             ),
             (lambda f: f.left_to_eager is not None, "in eager ran {f.left_to_eager}"),
             (
-                lambda f: f.fullgraph and f.compiled.graphs > 1 and not f.varies,
-                "torch.compile made {f.compiled.graphs} graphs instead of one",
+                lambda f: f.fullgraph and f.graphs > 1 and not f.varies,
+                "torch.compile made {f.graphs} graphs instead of one",
             ),
             (
                 lambda f: f.mode.dynamic is True and f.symbolic_sizes == 0,

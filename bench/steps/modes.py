@@ -31,6 +31,7 @@ from modescope.bench.steps.subject import Built, Inputs, State, Subject
 DTYPES = {
     "fp32": torch.float32,
     "tf32": torch.float32,
+    "bf32": torch.float32,
     "bf16": torch.bfloat16,
     "fp16": torch.float16,
 }

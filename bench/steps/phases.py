@@ -23,7 +23,7 @@ from modescope.bench.steps.checks import Check
 from modescope.bench.steps.modes import Phase
 from modescope.bench.steps.output_check import prepare_mixed_check
 from modescope.bench.steps.subject import Inputs, Subject
-from modescope.bench.steps.training import losses
+from modescope.bench.steps.training import compiled_optimizer, losses
 from modescope.bench.steps.training.trainer import (
     RECOMPUTING,
     Start,
@@ -131,6 +131,8 @@ class TrainingPhase(Phase):
         scales = self.options.scales(variant)
         scaler = GradScaler(device.type, start.scale) if scales else None
         made = optimizer(module.parameters(), self.options, variant.mode)
+        if self.options.compile_optimizer:
+            compiled_optimizer.compile_step(made)
         trained = Trainer(made, scaler, bare_call(forward), start)
         live = prepare_like(trained.step, forward)
         if not self.options.captures_step(variant.mode):

@@ -11,9 +11,9 @@ from unittest import mock
 
 import torch
 
-from modescope.bench.devices.devices import Hardware, Step
-from modescope.bench.records.cases import Inference, Mode, Variant, canonical_json
-from modescope.bench.steps import attention, axes, backends, compiler, fp32_products, modes
+from modescope.bench.devices.devices import Hardware, Step, prepare_call
+from modescope.bench.records.cases import SWITCHED, Inference, Mode, Variant, canonical_json
+from modescope.bench.steps import attention, axes, backends, compiler, fp32_products, modes, trees
 from modescope.bench.steps.axes import Called
 from modescope.bench.steps.backends import Compiled
 from modescope.bench.steps.modes import weight_dtype
@@ -38,6 +38,14 @@ DOUBTS: tuple[tuple[Callable[[Facts], bool], str], ...] = (
     (
         lambda f: f.observed.products not in (None, f.products),
         "fp32 was multiplied in {f.observed.products} instead of {f.products}",
+    ),
+    (
+        lambda f: f.compiles_optimizer and f.optimizer_graphs == 0,
+        "torch.compile compiled nothing of the optimizer's step",
+    ),
+    (
+        lambda f: f.rounds_products is False,
+        "results have the bits of fp32: torch multiplied nothing in bf16",
     ),
     (
         lambda f: f.variant.dtype != "fp32" and not f.has_fp32,
@@ -94,7 +102,8 @@ class Observed:
     """What was in effect when a step called the model: each axis, and dtypes of weights.
 
     `products` says how fp32 was multiplied (`fp32_products.used`), as the model left it. It is None
-    if that is unknown, and for a variant not in tf32 whose process has no other one in tf32.
+    if that is unknown, and where neither this variant nor another of the process asks for tf32 or
+    bf32.
     """
 
     axes: dict[str, str]  # the value by axis (`bench.steps.axes`)
@@ -157,7 +166,7 @@ def observe(
     """
     observed: list[Observed] = []
     given: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
-    reads_products = built.subject.alternates or variant.dtype == "tf32"
+    reads_products = built.subject.alternates or variant.dtype in SWITCHED
     kind = type(built.target)
     call = kind.__call__
 
@@ -205,6 +214,25 @@ def _operators(step: Step) -> frozenset[str]:
     with torch.autograd.profiler.profile(use_cpu=True) as profile:
         step()
     return frozenset(str(event.name) for event in profile.function_events or [])
+
+
+def rounds_products(built: Built, variant: Variant) -> bool | None:
+    """Returns whether a live call in bf32 has other bits than the same call in fp32.
+
+    None if `variant`, which is that of `built`, is not in bf32, or if a call returns no tensor.
+    """
+    if variant.dtype != "bf32":
+        return None
+    part = next(iter(built.parts.values()), built)
+    results = []
+    for dtype in ("fp32", "bf32"):  # the latter last, as it was
+        with part.keep_state(), torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            call = prepare_call(part.live)
+            fp32_products.use(dtype)
+            results.append([each.detach().clone() for each in trees.tensors(call())])
+    pairs = zip(*results, strict=True)
+    return any(not torch.equal(one, other) for one, other in pairs) if results[0] else None
 
 
 def runs_own_code(built: Built) -> bool:
@@ -284,12 +312,20 @@ class Facts:
     left_to_eager: str | None = None  # what the compiler gave up without an error, and why
     built_dtypes: frozenset[str] = frozenset({"float32"})  # of the weights, as they were built
     has_fp32: bool = True  # whether a weight, buffer or input was fp32, as it was built
+    rounds_products: bool | None = None  # whether bf32 changes results; None where it is not asked
+    compiles_optimizer: bool = False  # whether the optimizer's step was to be compiled
+    optimizer_graphs: int = 0  # those of `compiled` that are of that step
     varies: bool = False  # calls have different sizes, each of which may be compiled
 
     @property
     def mode(self) -> Mode:
         """The mode that was requested."""
         return self.variant.mode
+
+    @property
+    def graphs(self) -> int:
+        """The graphs that were compiled of the model."""
+        return self.compiled.graphs - self.optimizer_graphs
 
     @property
     def on_cpu(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import Any
+from pathlib import Path
 
 import pytest
 import torch
@@ -104,9 +104,10 @@ def test_without_the_axis_nothing_is_prepared_or_told(monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("name", ["eager", COMPILED])
 def test_a_switch_that_is_dropped_on_the_floor_is_seen(
-    name: str, monkeypatch: pytest.MonkeyPatch
+    name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     torch.compiler.reset()
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(attention, "use", lambda value: None)
     found = run(of(asked("math", name)))
     assert found.in_effect is False
@@ -115,7 +116,7 @@ def test_a_switch_that_is_dropped_on_the_floor_is_seen(
 
 @pytest.mark.full
 def test_code_compiled_with_other_switches_is_not_taken_from_the_cache(
-    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """torch's key of the cache lacks the switches: without the tag, flash's code would run."""
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
