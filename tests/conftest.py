@@ -147,7 +147,7 @@ def _restored() -> Iterator[None]:
 
     before = _settings()
     yield
-    if torch.backends.mkldnn.conv.fp32_precision != "none":  # with which torch cannot tell others
+    if fp32_products.used() in (None, "bf32"):  # with which torch cannot tell others
         fp32_products.use("fp32")
     if _settings() == before:
         return

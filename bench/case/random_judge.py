@@ -142,8 +142,7 @@ def check_without_randomness(
 def _check_quiet_copy(case: Case, plan: Plan, device: Hardware, findings: Findings) -> Findings:
     phase = phase_of(case.options)
     torch.manual_seed(plan.seed)
-    usual = replace(case.variant, mode=replace(case.variant.mode, axes=()))
-    axes.switch(axes.switches(case), usual)  # for what is compared with, before the mode is built
+    axes.switch_back(axes.switches(case))  # for what is compared with, before the mode is built
     drawn = plain_call.build_drawn(case, device)
     subject = phase.prepare(drawn.subject, plan.seed)
     subject = plain_call.find_changes(subject, drawn.to_call, phase.trains).subject

@@ -20,7 +20,7 @@ from modescope.bench.case.operator_comparison import Operators
 from modescope.bench.case.profiler.operators import find_working
 from modescope.bench.devices.devices import prepare_call
 from modescope.bench.records.results import Ended, Findings, add_flag
-from modescope.bench.steps import arguments
+from modescope.bench.steps import arguments, axes
 from modescope.bench.steps.compiler import OperatorMode
 from modescope.bench.steps.subject import Subject
 from modescope.bench.summary import GROWS
@@ -103,8 +103,10 @@ def _operators(subject: Subject, *observers: OperatorMode) -> tuple[OperatorCoun
 
     The results count by their elements. The call is also seen by `observers`.
 
-    It runs without gradients, but not in inference mode, which hides operators within compositions.
+    It runs without gradients, but not in inference mode, which hides operators within compositions,
+    and with what torch chooses on axes that calls of a variant set.
     """
+    axes.switch_back(subject.switches)
     call, seen = prepare_call(arguments.call_of(subject, subject.module)), Operators()
     with torch.no_grad(), ExitStack() as stack:
         for each in (*observers, seen):

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from modescope.bench.records.cases import Case, Variant
+from modescope.bench.records.cases import Case, Mode, Variant
 from modescope.bench.steps import attention, layout
 
 if TYPE_CHECKING:
@@ -251,6 +251,11 @@ def switch(names: tuple[str, ...], variant: Variant) -> None:
     for name in names:
         if act := AXES[name].switch:
             act(variant)
+
+
+def switch_back(names: tuple[str, ...]) -> None:
+    """Sets the first values of the axes `names`, for calls that are of no variant."""
+    switch(names, Variant(Mode("eager", "enabled"), "fp32"))
 
 
 def describe(names: tuple[str, ...], variant: Variant) -> str:

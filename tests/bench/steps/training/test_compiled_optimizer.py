@@ -105,7 +105,7 @@ def test_a_step_that_is_captured_as_a_whole_is_refused() -> None:
     graph, on_gpu = variant(graph=True), replace(CPU, type="cuda", capability=(9, 0))
     work = replace(asked(graph), baseline=None, device="cuda")
     assert "train.capture=forward_backward" in str(refusal(work, on_gpu))
-    parts = replace(work, options=replace(work.options, capture="forward_backward"))
+    parts = replace(work, options=Training(compile_optimizer=True, capture="forward_backward"))
     assert refusal(parts, on_gpu) is None
     assert refusal(asked(), CPU) is None
 
