@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from modescope.bench.modes import backends, regions
-from modescope.bench.records.cases import OPTIMIZERS, Case, Variant
+from modescope.bench.modes import axes, backends, regions
+from modescope.bench.records.cases import OPTIMIZERS, SWITCHED, Case, Variant
+from modescope.bench.records.cpu import BF16
 from modescope.bench.records.environment import TF32_CAPABILITY, DeviceFacts
 
 Rule = tuple[Callable[[Variant, Any, DeviceFacts], bool], str]
@@ -55,7 +56,7 @@ RULES: tuple[Rule, ...] = (
     ),
     (
         lambda variant, options, device: (
-            variant.mode.autocast and variant.dtype in ("fp32", "tf32")
+            variant.mode.autocast and variant.dtype in ("fp32", *SWITCHED)
         ),
         "autocast to {dtype} casts nothing; use {of}dtype=bf16 or {of}dtype=fp16, or a mode "
         "without autocast",
@@ -63,6 +64,20 @@ RULES: tuple[Rule, ...] = (
     (
         lambda variant, options, device: variant.dtype == "tf32" and not has_tf32(device),
         f"tf32 needs {TF32_NEEDS}, and this runs on {{device}}; use {{of}}dtype=fp32",
+    ),
+    (
+        lambda variant, options, device: variant.dtype == "bf32" and device.type == "cuda",
+        "bf32 is how oneDNN multiplies fp32 on a CPU, and this runs on {device}; use "
+        "{of}dtype=tf32",
+    ),
+    (
+        lambda variant, options, device: (
+            variant.dtype == "bf32"
+            and device.instructions is not None
+            and BF16.isdisjoint(device.instructions.split())
+        ),
+        "bf32 needs a CPU with bf16 instructions (AMX or AVX512_BF16), and {device} has none; use "
+        "{of}dtype=fp32",
     ),
 )
 """Rules for every phase; they hold for a case and for its baseline."""
@@ -116,6 +131,13 @@ TRAINING_CASE_RULES: tuple[Rule, ...] = (
         "train.activation_memory_budget is the compiler's, and mode={mode.name} does not compile; "
         "use mode=compile, or train.checkpoint in eager",
     ),
+    (
+        lambda variant, training, device: (
+            training.compile_optimizer and training.captures_step(variant.mode)
+        ),
+        "mode={mode.name} captures the whole step, of which train.compile_optimizer=true would "
+        "compile a part; leave that out, or capture the rest with train.capture=forward_backward",
+    ),
 )
 """Rules of training for the case alone: its baseline shares its options, and may ignore them."""
 
@@ -124,14 +146,17 @@ OF_PHASE: dict[str, tuple[tuple[Rule, ...], tuple[Rule, ...]]] = {
 }
 """Further rules of a phase: those for a case and its baseline, and those for the case alone."""
 
-MIXED_TF32 = (
-    "tf32 is set for the whole process and would be switched between this case in {dtype} and its "
-    "baseline in {baseline}, but {why}; leave out baseline.dtype, and measure mode=tf32/eager, "
-    "which links both"
+MIXED = (
+    "{switched} is set for the whole process and would be switched between this case in {dtype} "
+    "and its baseline in {baseline}, but {why}; leave out baseline.dtype{link}"
 )
+LINK = ", and measure mode=tf32/eager, which links both"
 
 WHY_NOT_MIXED: tuple[tuple[Callable[[Case], bool], str], ...] = (
-    (lambda case: case.compiles, "compiled code is compiled again when it changes"),
+    (
+        lambda case: case.compiles and "tf32" in _dtypes(case),
+        "compiled code is compiled again when it changes",
+    ),
     (
         lambda case: any(side.mode.graph for side in (case.variant, case.baseline) if side),
         "a captured graph keeps what was set at its capture, which nothing shows later",
@@ -141,7 +166,7 @@ WHY_NOT_MIXED: tuple[tuple[Callable[[Case], bool], str], ...] = (
         "calls that vary are timed as one pass, in which nothing can be set",
     ),
 )
-"""Conditions under which tf32 cannot be switched between case and baseline, with the reasons."""
+"""Conditions under which products cannot be switched between case and baseline, and why."""
 
 SAME_KERNELS = (
     "there are no CUDA graphs on {device}, so this would measure the kernels of mode={other} "
@@ -159,8 +184,26 @@ def refusal(case: Case, device: DeviceFacts) -> str | None:
     if reason:
         return f"the baseline {case.baseline.mode.name}: {reason}"
     why = next((why for holds, why in WHY_NOT_MIXED if case.alternates and holds(case)), None)
-    dtype, baseline = case.variant.dtype, case.baseline.dtype
-    return why and MIXED_TF32.format(baseline=baseline, dtype=dtype, why=why)
+    if why is None:
+        return None
+    dtype, baseline = _dtypes(case)
+    switched = next(each for each in (dtype, baseline) if each in SWITCHED)
+    link = LINK if switched == "tf32" else ""
+    return MIXED.format(switched=switched, baseline=baseline, dtype=dtype, why=why, link=link)
+
+
+def _dtypes(case: Case) -> list[str]:
+    return [each.dtype for each in (case.variant, case.baseline) if each]
+
+
+def unfit_for(case: Case, unfit: Mapping[str, str]) -> str | None:
+    """Says why an axis that `case` or its baseline sets changes nothing in its model, or None.
+
+    `unfit` has the reasons by axis.
+    """
+    variants = [each for each in (case.variant, case.baseline) if each]
+    reasons = (why for name, why in unfit.items() if any(axes.is_set(name, v) for v in variants))
+    return next(reasons, None)
 
 
 def _reason(
@@ -172,7 +215,7 @@ def _reason(
                 device=device.name, dtype=variant.dtype, mode=variant.mode, options=case.options,
                 of=of,
             )  # fmt: skip
-    return None
+    return axes.refusal(variant, device)
 
 
 def same_kernels(case: Case, device: DeviceFacts, sweep: Mapping[str, str]) -> str | None:

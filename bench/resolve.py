@@ -97,7 +97,7 @@ def request(
         baseline = _resolve_grad(_typed_mode(content), natural)
     settings = replace(
         settings,
-        mode=replace(mode, name=_name(mode, usual)),
+        mode=replace(mode, name=_name(mode, usual, settings.train.compile_optimizer)),
         budget=replace(budget, name=_name(budget, usual_budget)),
     )
     kept = tuple(word for word in overrides if not NOT_OF_A_CASE.match(word))
@@ -117,10 +117,11 @@ def _resolve_grad(mode: ModeSettings, natural: str) -> ModeSettings:
     return replace(mode, grad=natural) if mode.grad == "natural" else mode
 
 
-def _name(section: Any, usual: Mapping[str, Any]) -> str:
+def _name(section: Any, usual: Mapping[str, Any], compiles_optimizer: bool = False) -> str:
     """Returns the section's name, followed by the values that differ from its preset.
 
-    `usual` holds the values of the section's preset. Example: `compile[dynamic=true]`.
+    `usual` holds the values of the section's preset. Example: `compile[dynamic=true]`. A mode whose
+    optimizer is compiled, unlike its baseline's, is told by that, too.
     """
     made = type(section)()
     expected = {
@@ -131,6 +132,7 @@ def _name(section: Any, usual: Mapping[str, Any]) -> str:
         for key, value in expected.items()
         if key != "name" and value not in (MISSING, getattr(section, key))  # MISSING: inherited
     ]
+    changed += ["compile_optimizer=true"] if compiles_optimizer else []
     return f"{section.name}[{','.join(changed)}]" if changed else str(section.name)
 
 

@@ -28,7 +28,7 @@ from modescope.bench.records.paths import CONF
 MOST = 2**31 - 1
 """Largest number that any setting takes: torch, the system and Parquet files can all hold it."""
 
-DTYPES = ("fp32", "tf32", "bf16", "fp16")
+DTYPES = ("fp32", "tf32", "bf32", "bf16", "fp16")
 
 OF_COMMAND = ("order", "resume", "retry", "dry_run", "cluster")
 """Settings with one value per command; the command that repeats a single case omits them."""
@@ -186,6 +186,7 @@ class TrainSettings:
     capture: str = setting("step", "forward_backward", default="step")
     checkpoint: str = setting("none", "children", "model", default="none")
     activation_memory_budget: float | None = setting(least=0, most=1, default=None)
+    compile_optimizer: bool = False
 
 
 @dataclass

@@ -101,11 +101,15 @@ def _settings() -> dict[str, Any]:
     """Torch's global settings that a case changes, by name."""
     import torch
     import torch._functorch.config
+    import torch.compiler.config
 
     return {
         "threads": torch.get_num_threads(),
         "precision": torch.get_float32_matmul_precision(),
         "tf32": torch.backends.cudnn.allow_tf32,
+        "math": torch.backends.cuda.math_sdp_enabled(),
+        "flash": torch.backends.cuda.flash_sdp_enabled(),
+        "tag": torch.compiler.config.cache_key_tag,
         "gives up": torch._dynamo.config.fail_on_recompile_limit_hit,
         "activation budget": torch._functorch.config.activation_memory_budget,
     }
@@ -139,13 +143,19 @@ def settings_restored_after_module() -> Iterator[None]:
 def _restored() -> Iterator[None]:
     import torch
 
+    from modescope.bench.modes import attention, fp32_products
+
     before = _settings()
     yield
+    if fp32_products.used() in (None, "bf32"):  # with which torch cannot tell others
+        fp32_products.use("fp32")
     if _settings() == before:
         return
     torch.set_num_threads(before["threads"])
     torch.set_float32_matmul_precision(before["precision"])
     torch.backends.cudnn.allow_tf32 = before["tf32"]
+    attention.use(attention.DEFAULT)
+    torch.compiler.config.cache_key_tag = before["tag"]
     torch._dynamo.config.fail_on_recompile_limit_hit = before["gives up"]
     torch._functorch.config.activation_memory_budget = before["activation budget"]
 

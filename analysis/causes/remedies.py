@@ -56,7 +56,7 @@ def less_work(context: Context) -> str:
         last_resort = f"{phrases.variant(first)} is {numbers.middle(ratio)} as fast as {than}."
     elif not predicates.on_cuda(row):
         last_resort = "Only less work, more threads or a faster device help."
-    if row["dtype"] not in ("fp32", "tf32"):
+    if row["dtype"] not in ("fp32", "tf32", "bf32"):
         return last_resort
     lower = [one for one in context.siblings if one["dtype"] in ("bf16", "fp16")]
     best = max(lower, key=_low, default=None)

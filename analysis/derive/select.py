@@ -273,7 +273,9 @@ def _order(name: str, value: Any) -> Any:
 
 def is_plain(row: Row) -> bool:
     """Whether a row is plain eager: not compiled, captured or autocast, with any grad axis."""
-    return all(value_of(row, axis) == value for axis, value in PLAIN_EAGER.items())
+    compiles_optimizer = '"compile_optimizer":true' in str(row.get("training"))
+    plain = all(value_of(row, axis) == value for axis, value in PLAIN_EAGER.items())
+    return plain and not compiles_optimizer
 
 
 def trusted(rows: pd.DataFrame) -> pd.DataFrame:

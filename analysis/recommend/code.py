@@ -31,6 +31,9 @@ from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import (
 CHECKPOINT_CHILDREN = """\
 for name, child in [*model.named_children()]:  # of a ModuleList: its members
     setattr(model, name, checkpoint_wrapper(child))"""
+BF32 = """\
+torch.backends.mkldnn.matmul.fp32_precision = "bf16"
+torch.backends.mkldnn.conv.fp32_precision = "bf16\""""
 OF_STEPS = """\
 # The graph keeps the learning rate: a schedule has no effect on replays. It reads what loss_of
 # reads, such as targets, where it lay: copy new values there, too."""
@@ -110,6 +113,7 @@ def code(row: Row) -> str:
         (True, f"# inputs: a {'dict' if named else 'tuple'} of the arguments of model"),
         (device == "cpu", f"torch.set_num_threads({row['threads']})  # as measured"),
         (row["dtype"] == "tf32", 'torch.set_float32_matmul_precision("high")'),
+        (row["dtype"] == "bf32", BF32),
         (
             memory_budget is not None,
             f"torch._functorch.config.activation_memory_budget = {memory_budget}",
@@ -117,6 +121,11 @@ def code(row: Row) -> str:
         (True, f"model.{'train' if trains else 'eval'}()"),
         (dtype is not None and not autocast, _cast(dtype, named, bool(row["dtypes_kept"]))),
         *((True, line) for axis in AXES.values() for line in axis.code(variant, device)),
+        *(
+            (changed, _replace_inputs(changed, named))
+            for axis in AXES.values()
+            for changed in [axis.input_code(variant, device)]
+        ),
         (training.checkpoint != "none", WRAPPER),
         (training.checkpoint == "children", CHECKPOINT_CHILDREN),
         (training.checkpoint == "model", "model = checkpoint_wrapper(model)"),
@@ -133,6 +142,7 @@ def code(row: Row) -> str:
             "# capture what follows once for each size of `inputs`",
         ),
         (trains, f"optimizer = torch.optim.{_optimizer(training, mode)}"),
+        (training.compile_optimizer, "optimizer.step = torch.compile(optimizer.step)"),
         (scaled, f'scaler = torch.amp.GradScaler("{device}")'),
         (captured and trains, OF_STEPS),
         (captured, f"# where the graph reads its inputs\nheld = {_HELD[named]}"),
@@ -151,7 +161,7 @@ def code(row: Row) -> str:
     return "\n".join([*before, "\n\ndef step():", body, capture])
 
 
-def _cast(dtype: str | None, named: bool | None, keeps: bool) -> str:
+def _cast(dtype: str | None, named: bool, keeps: bool) -> str:
     """The lines that cast weights and inputs; with `keeps`, only those that are in fp32."""
     model = f"model.to({dtype})"
     if keeps:
@@ -161,10 +171,14 @@ def _cast(dtype: str | None, named: bool | None, keeps: bool) -> str:
             f"        x.data = x.data.to({dtype})"
         )
     is_cast = "x.dtype == torch.float32" if keeps else "x.is_floating_point()"
-    cast = f"x.to({dtype}) if {is_cast} else x"
+    return f"{model}\n{_replace_inputs(f'x.to({dtype}) if {is_cast} else x', named)}"
+
+
+def _replace_inputs(by: str, named: bool) -> str:
+    """The line that replaces each input `x` by an expression."""
     if named:
-        return f"{model}\ninputs = {{name: {cast} for name, x in inputs.items()}}"
-    return f"{model}\ninputs = [{cast} for x in inputs]"
+        return f"inputs = {{name: {by} for name, x in inputs.items()}}"
+    return f"inputs = [{by} for x in inputs]"
 
 
 def _optimizer(training: Training, mode: Mode) -> str:

@@ -102,6 +102,7 @@ class Row(TypedDict):
     seen_grad: str | None
     seen_autocast: str | None
     seen_weight_dtype: str | None
+    seen_attention: str | None
     seen_axes: str | None
     named_inputs: bool | None
     changed_arguments: str | None

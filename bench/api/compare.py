@@ -127,7 +127,7 @@ def compare(
         modes: names of modes, such as ["eager", "compile"]. By default the modes of
             experiment=modes, or with phase="train" of experiment=training; modes that this machine
             cannot run are skipped.
-        dtype: fp32, bf16, fp16, tf32, or several; `auto` is bf16 for autocast and fp32 otherwise.
+        dtype: fp32, bf16, fp16, tf32, bf32, or several; `auto` is bf16 for autocast, else fp32.
         phase: inference or train.
         budget: smoke (proves only that it runs), quick, standard or thorough.
         device: auto, cpu, cuda or cuda:1.

@@ -217,9 +217,9 @@ def _examine(progress: Progress, case: Case, device: Hardware, plan: Plan) -> _E
     """
     progress("reference")
     phase, settings = phase_of(case.options), torch_settings.read()
+    precision = settings["matmul precision"]
     if case.alternates:  # the steps change these themselves
         settings |= dict.fromkeys(fp32_products.SETTINGS)
-    precision = torch.get_float32_matmul_precision()
     drawn = plain_call.build_drawn(case, device)
     subject = drawn.subject
     asked = [each for each in (case.variant, case.baseline) if each]
@@ -248,7 +248,8 @@ def _examine(progress: Progress, case: Case, device: Hardware, plan: Plan) -> _E
         if reached.place:
             raise Ended("failed", REACHED.format(place=reached.place), findings)
         del drawn, examined, reached
-        check = check_for(phase, subject, device, plan.seed)
+        with fp32_products.exact():  # or the model in float64 would seem to be another one
+            check = check_for(phase, subject, device, plan.seed)
     if work and not work.operators and check.seen.depends:
         raise Ended("failed", steady_work.REMEMBERED, findings)
     findings = replace(
@@ -405,7 +406,8 @@ def _baseline(
         return None, findings
     try:
         subject = replace(subject, order=subject.order_of_baseline)
-        baseline = enter(subject, variant, case, device, plan)
+        of_baseline = replace(case, options=case.options.of_baseline())
+        baseline = enter(subject, variant, of_baseline, device, plan)
     except Exception as error:
         if isinstance(error, (Ended, UsageError)) or is_out_of_memory(error):
             raise

@@ -302,7 +302,7 @@ def plain_eager(subject: Subject, case: Case, device: Hardware) -> Built:
     """
     grad = "no_grad" if case.variant.mode.grad == "inference_mode" else None
     variant = replace(case.variant, mode=case.variant.mode.eager_mode(grad))
-    phase = phase_of(case.options)
+    phase = phase_of(case.options.of_baseline())
     own = modes.prepare(subject, variant, phase)
     eager = modes.build(own, variant, case.model.fullgraph, device, phase)
     eager.adjust_start()

@@ -19,6 +19,7 @@ from modescope.bench.evidence.first_call import Contender
 from modescope.bench.model import arguments
 from modescope.bench.model.compiler import OperatorMode
 from modescope.bench.model.subject import Subject
+from modescope.bench.modes import axes
 from modescope.bench.passes import operator_comparison
 from modescope.bench.passes.operator_comparison import Operators
 from modescope.bench.passes.profiler.operators import find_working
@@ -104,8 +105,10 @@ def _operators(subject: Subject, *observers: OperatorMode) -> tuple[OperatorCoun
 
     The results count by their elements. The call is also seen by `observers`.
 
-    It runs without gradients, but not in inference mode, which hides operators within compositions.
+    It runs without gradients, but not in inference mode, which hides operators within compositions,
+    and with what torch chooses on axes that calls of a variant set.
     """
+    axes.switch_back(subject.switches)
     call, seen = prepare_call(arguments.call_of(subject, subject.module)), Operators()
     with torch.no_grad(), ExitStack() as stack:
         for each in (*observers, seen):

@@ -69,6 +69,22 @@ def prepare_like(step: Step, like: Step) -> Step:
     return replace(like, call=step) if isinstance(like, Prepared) else step
 
 
+def prepare_first(step: Step, prepare: Step) -> Prepared:
+    """Returns `step` with one more untimed preparation, after any that it has.
+
+    `prepare` must take next to nothing and give the device no work.
+    """
+    if not isinstance(step, Prepared):
+        return Prepared(prepare, step, in_a_row=True)
+    first = step.prepare
+
+    def both() -> None:
+        first()
+        prepare()
+
+    return replace(step, prepare=both)
+
+
 class Mark(Protocol):
     """A point in the device's queue of work."""
 
@@ -153,9 +169,10 @@ class Cpu(Hardware):
     allocator: Allocator = CpuAllocator()
 
     def facts(self) -> DeviceFacts:
-        """Returns the host's memory, and the CPU's name if the system gives one."""
+        """Returns the host's memory, and the CPU's name and instructions, if known."""
         name, memory_bytes = processor.name() or "unknown CPU", processor.host_memory_bytes()
-        return DeviceFacts("cpu", name, memory_bytes=memory_bytes)
+        known = processor.instructions()
+        return DeviceFacts("cpu", name, memory_bytes=memory_bytes, instructions=known)
 
     def generator_states(self) -> list[torch.Tensor]:
         """The state of the host's random generator."""

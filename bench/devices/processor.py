@@ -33,14 +33,13 @@ IDENTITY = {  # of x86, then of ARM
 def read() -> Processor:
     """Reads the facts of the CPU. A fact is None if the system does not give it."""
     core, described = _first_core(), _lscpu()
-    flags = (core.get("flags") or core.get("Features") or "").split()
     highest, governors = _clock()
     return Processor(
         cpu_name=name(),
         cpu_model=" ".join(f.format(core[key]) for key, f in IDENTITY.items() if key in core)
         or None,
         cpu_capability=torch.backends.cpu.get_cpu_capability(),
-        cpu_instructions=cpu.instruction_sets(flags) if flags else None,
+        cpu_instructions=instructions(),
         cpu_cores=usable_cores(),
         cpu_quota_cores=quota_cores(),
         cpu_max_hz=highest,
@@ -54,6 +53,13 @@ def read() -> Processor:
 def name() -> str | None:
     """Returns the CPU's name from /proc/cpuinfo, or from lscpu if that file has none (ARM)."""
     return _first_core().get("model name") or _lscpu().get("Model name")
+
+
+def instructions() -> str | None:
+    """Returns the CPU's instruction sets that matter to torch, from /proc/cpuinfo."""
+    core = _first_core()
+    flags = (core.get("flags") or core.get("Features") or "").split()
+    return cpu.instruction_sets(flags) if flags else None
 
 
 def _first_core() -> Mapping[str, str]:

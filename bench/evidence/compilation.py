@@ -13,6 +13,7 @@ from unittest import mock
 
 from torch._dynamo.utils import CompilationMetrics, counters, get_compilation_metrics
 
+from modescope.bench.modes import compiled_optimizer
 from modescope.bench.records.columns import Compilations, GeneratedCode
 from modescope.bench.records.errors import shorten
 
@@ -127,14 +128,18 @@ def _no_estimate(node: object) -> float:
 
 @dataclass
 class CompilationWatch:
-    """The columns of the compilations within the block of `watch_compilations`, set at its end."""
+    """What is known of the compilations within the block of `watch_compilations`, set at its end.
+
+    `of_optimizer`: how many graphs of an optimizer's step were compiled.
+    """
 
     columns: Compilations = field(default_factory=Compilations)
+    of_optimizer: int = 0
 
 
 @contextmanager
 def watch_compilations() -> Iterator[CompilationWatch]:
-    """Sets `columns` at the end of the block to what torch recorded of compilations within it.
+    """Sets its result at the end of the block to what torch recorded of compilations within it.
 
     Of more than 64 compilations torch has only the last 64 on record.
     """
@@ -142,6 +147,7 @@ def watch_compilations() -> Iterator[CompilationWatch]:
     yield watched
     hits_after, misses_after = _cache()
     if compilations := new():
+        watched.of_optimizer = compiled_optimizer.graphs(compilations)
         watched.columns = _columns(compilations, hits_after - hits, misses_after - misses)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
 
 import torch
@@ -12,7 +13,7 @@ from modescope.bench.evidence.mode_effect import Facts, GraphBreaks
 from modescope.bench.evidence.watching import CallEvidence
 from modescope.bench.model.module_state import keep_state
 from modescope.bench.model.subject import Built, Subject
-from modescope.bench.modes import backends, modes, regions
+from modescope.bench.modes import axes, backends, modes, regions
 from modescope.bench.modes.phase import Phase
 from modescope.bench.modes.phases import phase_of
 from modescope.bench.records.caches import CACHES
@@ -67,15 +68,17 @@ def enter(
     """
     phase, fullgraph = phase_of(case.options), case.model.fullgraph
     if device.type == "cuda":
-        meet_libraries(subject, variant, device, phase)
+        meet_libraries(subject, variant, device, phase_of(case.options.of_baseline()))
     own = modes.prepare(subject, variant, phase)
     first = phase.start(own.module)
     _ = own.given  # copied here: only the copies that a graph reads are part of the first call
     records_later = backends.captures(variant.mode) and device.type == "cuda"
     memory = device.allocator if plan.memory else None
+    compiles = variant.mode.compiles or case.options.compiles
+    reads_code = plan.profile or bool(axes.witnessed(variant))
     with (
         keep_state(own.module),
-        watching.watch(variant.mode.compiles, code=plan.profile, memory=memory) as watch,
+        watching.watch(compiles, reads_code, memory=memory) as watch,
     ):
         device.synchronize()
         start = device.clock()
@@ -104,7 +107,12 @@ def enter(
         compiled=seen.compiled,
         cold=CACHES[plan.compile_cache].starts_empty,
         symbolic_sizes=seen.symbolic_sizes,
-        observed=mode_effect.observe(built, variant, device),
+        observed=mode_effect.observe(
+            built, variant, device, json.loads(seen.code.fallback_kernels or "[]")
+        ),
+        compiles_optimizer=case.options.compiles,
+        optimizer_graphs=seen.optimizer_graphs,
+        rounds_products=mode_effect.rounds_products(built, variant),
         built_dtypes=mode_effect.weight_dtypes(subject.module),
         has_fp32=any(each.dtype is torch.float32 for each in subject.tensors()),
         breaks=_usable(seen, variant),

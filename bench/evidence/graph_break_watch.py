@@ -31,6 +31,7 @@ from torch._dynamo.utils import get_compilation_metrics
 
 from modescope.bench.evidence import compilation
 from modescope.bench.evidence.mode_effect import GraphBreaks, Site, breaks_summary
+from modescope.bench.modes.compiled_optimizer import OPTIM
 from modescope.bench.records.cases import Model
 from modescope.bench.records.errors import is_of_a_size, one_line
 from modescope.bench.records.paths import is_of_python
@@ -129,6 +130,8 @@ class GraphBreakWatch:
         stack, spot = _drop_dynamo(stack), None
         if stack:
             own, innermost = _models_own(stack), _spot(stack[-1])
+            if not own and innermost[0].startswith(OPTIM):
+                return  # torch's own, around the step of each optimizer that is compiled
             spot = _spot(own[-1]) if own else self._site_of.get(innermost, innermost)
             self._site_of.setdefault(innermost, spot)
         self._sites.setdefault(spot, Site(_place(spot), _reason(reason)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from types import FrameType
 from typing import Any
@@ -11,13 +11,15 @@ from unittest import mock
 
 import torch
 
-from modescope.bench.devices.devices import Hardware, Step
-from modescope.bench.model import compiler
+from modescope.bench.devices.devices import Hardware, Step, prepare_call
+from modescope.bench.model import compiler, trees
 from modescope.bench.model.subject import Built
-from modescope.bench.modes import axes, backends, fp32_products, regions
+from modescope.bench.modes import attention, axes, backends, fp32_products, modes, regions
+from modescope.bench.modes.axes import Called
 from modescope.bench.modes.backends import Compiled
 from modescope.bench.modes.modes import weight_dtype
-from modescope.bench.records.cases import Mode, Variant, canonical_json
+from modescope.bench.modes.phase import Phase
+from modescope.bench.records.cases import SWITCHED, Inference, Mode, Variant, canonical_json
 from modescope.bench.records.columns import Checks, Regions
 
 GRAPH_LAUNCHES = ("cudaGraphLaunch", "cuGraphLaunch")
@@ -41,6 +43,14 @@ DOUBTS: tuple[tuple[Callable[[Facts], bool], str], ...] = (
     (
         lambda f: f.observed.products not in (None, f.products),
         "fp32 was multiplied in {f.observed.products} instead of {f.products}",
+    ),
+    (
+        lambda f: f.compiles_optimizer and f.optimizer_graphs == 0,
+        "torch.compile compiled nothing of the optimizer's step",
+    ),
+    (
+        lambda f: f.rounds_products is False,
+        "results have the bits of fp32: torch multiplied nothing in bf16",
     ),
     (
         lambda f: f.variant.dtype != "fp32" and not f.has_fp32,
@@ -97,21 +107,24 @@ class Observed:
     """What was in effect when a step called the model: each axis, and dtypes of weights.
 
     `products` says how fp32 was multiplied (`fp32_products.used`), as the model left it. It is None
-    if that is unknown, and for a variant not in tf32 whose process has no other one in tf32.
+    if that is unknown, and where neither this variant nor another of the process asks for tf32 or
+    bf32.
     """
 
-    axes: Mapping[str, str]  # the value by axis (`bench.modes.axes`)
+    axes: dict[str, str]  # the value by axis (`bench.modes.axes`)
     weight_dtype: str  # all floating ones, such as "bfloat16, float64"; "none" without weights
     products: str | None = None
+    attention: tuple[str, ...] | None = None  # operators of it that ran; None if unknown
 
     def add_to(self, checks: Checks) -> Checks:
         """Returns `checks` with the columns of what was seen."""
-        others = {name: self.axes[name] for name in axes.settings()}
+        others = {name: self.axes[name] for name in axes.settings() if name in self.axes}
         return replace(
             checks,
             seen_grad=self.axes["grad"],
             seen_autocast=self.axes["autocast"],
             seen_weight_dtype=self.weight_dtype,
+            seen_attention=None if self.attention is None else canonical_json(self.attention),
             seen_axes=canonical_json(others) if others else None,
         )
 
@@ -145,16 +158,20 @@ def recompile_reasons() -> Callable[[], list[str]]:
     return lambda: compilation.recompile_reasons(since())
 
 
-def observe(built: Built, variant: Variant, device: Hardware) -> Observed:
+def observe(
+    built: Built, variant: Variant, device: Hardware, generated: Iterable[str] = ()
+) -> Observed:
     """Calls `built.live` once; returns torch's state at the moment when it calls the module.
 
-    `variant` is that of `built`.
+    `variant` is that of `built`, and `generated` are the names of torch's operators in the code
+    that was generated for it. An axis with a witness that is set gets a second call.
 
     The state is read just before compiled code, if any, is entered. If the timed step is a replay,
     `live` is the call that was captured. Restores what the call changes.
     """
     observed: list[Observed] = []
-    reads_products = built.subject.alternates or variant.dtype == "tf32"
+    given: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
+    reads_products = built.subject.alternates or variant.dtype in SWITCHED
     kind = type(built.target)
     call = kind.__call__
 
@@ -162,6 +179,7 @@ def observe(built: Built, variant: Variant, device: Hardware) -> Observed:
         if module is not built.target:
             return call(module, *args, **kwargs)
         observed.append(_state(built.subject.module, device.type))
+        given.append((args, kwargs))
         result = call(module, *args, **kwargs)
         if reads_products:
             observed[0] = replace(observed[0], products=fp32_products.used())
@@ -170,7 +188,56 @@ def observe(built: Built, variant: Variant, device: Hardware) -> Observed:
     # not a hook, which a ScriptModule refuses
     with mock.patch.object(kind, "__call__", watched), built.keep_state():
         built.live()
-    return observed[0]
+    if not axes.witnessed(variant):
+        return observed[0]
+    called = _called(built, variant, device, *given[0], frozenset(generated))
+    found = axes.witness(variant, called)
+    ran = tuple(attention.names(called.operators)) if "attention" in found else None
+    return replace(observed[0], axes=observed[0].axes | found, attention=ran)
+
+
+def _called(
+    built: Built,
+    variant: Variant,
+    device: Hardware,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    generated: frozenset[str],
+) -> Called:
+    eager = replace(variant, mode=variant.mode.eager_mode())
+    with built.keep_state():
+        ran = in_eager = _operators(built.live)
+        if variant.mode != eager.mode:
+            plain = modes.build(built.subject, eager, False, device, Phase(Inference()))
+            in_eager = _operators(plain.live)
+    return Called(built.subject.module, args, kwargs, ran | generated, in_eager)
+
+
+def _operators(step: Step) -> frozenset[str]:
+    """Calls `step` under the profiler; returns the names of what it recorded on the host."""
+    # not torch.profiler, which imports the compiler
+    with torch.autograd.profiler.profile(use_cpu=True) as profile:
+        step()
+    return frozenset(str(event.name) for event in profile.function_events or [])
+
+
+def rounds_products(built: Built, variant: Variant) -> bool | None:
+    """Returns whether a live call in bf32 has other bits than the same call in fp32.
+
+    None if `variant`, which is that of `built`, is not in bf32, or if a call returns no tensor.
+    """
+    if variant.dtype != "bf32":
+        return None
+    part = next(iter(built.parts.values()), built)
+    results = []
+    for dtype in ("fp32", "bf32"):  # the latter last, as it was
+        with part.keep_state(), torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            call = prepare_call(part.live)
+            fp32_products.use(dtype)
+            results.append([each.detach().clone() for each in trees.tensors(call())])
+    pairs = zip(*results, strict=True)
+    return any(not torch.equal(one, other) for one, other in pairs) if results[0] else None
 
 
 def runs_own_code(built: Built) -> bool:
@@ -253,6 +320,9 @@ class Facts:
     left_to_eager: str | None = None  # what the compiler gave up without an error, and why
     built_dtypes: frozenset[str] = frozenset({"float32"})  # of the weights, as they were built
     has_fp32: bool = True  # whether a weight, buffer or input was fp32, as it was built
+    rounds_products: bool | None = None  # whether bf32 changes results; None where it is not asked
+    compiles_optimizer: bool = False  # whether the optimizer's step was to be compiled
+    optimizer_graphs: int = 0  # those of `compiled` that are of that step
     varies: bool = False  # calls have different sizes, each of which may be compiled
     regions: Regions = field(default_factory=Regions)  # blocks that are compiled one by one
 
@@ -260,6 +330,11 @@ class Facts:
     def mode(self) -> Mode:
         """The mode that was requested."""
         return self.variant.mode
+
+    @property
+    def graphs(self) -> int:
+        """The graphs that were compiled of the model."""
+        return self.compiled.graphs - self.optimizer_graphs
 
     @property
     def on_cpu(self) -> bool:

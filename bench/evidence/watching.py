@@ -46,6 +46,7 @@ class CallEvidence:
     code: GeneratedCode
     compilations: Compilations
     setup: Setup
+    optimizer_graphs: int = 0  # those of `compiled` that are of an optimizer's step
 
 
 class Watch:
@@ -105,6 +106,7 @@ def watch(compiles: bool, code: bool = False, memory: Allocator | None = None) -
             code=generated.columns if generated else GeneratedCode(),
             compilations=compilations.columns if compilations else Compilations(),
             setup=(peak and peak.result) or Setup(),
+            optimizer_graphs=compilations.of_optimizer if compilations else 0,
         )
     )
 

@@ -82,6 +82,7 @@ class Subject:
     order_of_baseline: tuple[str, ...] = ()  # which is called without padding
     graphs_on: torch.device | None = None  # where calls are captured, so that inputs stay in place
     alternates: bool = False  # whether each call sets how fp32 is multiplied (`fp32_products`)
+    switches: tuple[str, ...] = ()  # axes of modes whose switch is set before each call
 
     @cached_property
     def parts(self) -> dict[str, Subject]:

@@ -13,15 +13,33 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from modescope.bench.modes import regions
-from modescope.bench.records.cases import Variant
+from modescope.bench.modes import attention, layout, regions
+from modescope.bench.records.cases import Case, Mode, Variant
 
 if TYPE_CHECKING:
     import torch
 
     from modescope.bench.model.subject import Subject
+    from modescope.bench.records.environment import DeviceFacts
+
+NONE = "none"
 
 Context = Callable[[], AbstractContextManager[Any]]
+
+
+@dataclass(frozen=True)
+class Called:
+    """A call of the module in a step: its arguments, and the names of torch's operators that ran.
+
+    The names, such as `aten::addmm`, include those of operators that others are composed of, and
+    those in generated code. `in_eager`: those of the same call neither compiled nor captured.
+    """
+
+    module: torch.nn.Module
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    operators: frozenset[str]
+    in_eager: frozenset[str]
 
 
 @dataclass(frozen=True)
@@ -33,7 +51,7 @@ class Axis:
     `mode.<name>`, whose `values` begin with the one that changes nothing.
     """
 
-    read: Callable[[torch.nn.Module, str], str]
+    read: Callable[[torch.nn.Module, str], str] | None = None
     values: tuple[str, ...] = ()
     asked: Callable[[Variant], str] | None = None
     enter: Callable[[Variant, str], Context | None] | None = None
@@ -44,8 +62,22 @@ class Axis:
     """Lines that do what `prepare` does in a user's program, by variant and type of the device."""
     context: Callable[[Variant, str], str] = lambda variant, device_type: ""
     """The expression of the context in a user's program; empty: none."""
+    input_code: Callable[[Variant, str], str] = lambda variant, device_type: ""
+    """The expression that an input `x` is replaced by in a user's program; empty: none."""
     doubt: str = "{name} was {seen} instead of {asked}"
     """Says that another value was in effect."""
+    witness: Callable[[Called], str] | None = None
+    """Instead of `read`: returns the value that a further call shows. That call is made only for a
+    variant that asks for another value than the first."""
+    unseen: str = ""
+    """Says that a value `none` was in effect, where a witness may return that."""
+    switch: Callable[[Variant], object] | None = None
+    """Sets what the process does for a variant. Where case or baseline sets the axis, it runs
+    before each call of both, untimed."""
+    refuse: Callable[[Variant, DeviceFacts], str | None] = lambda variant, device: None
+    """Says what a device lacks for the axis; None if nothing is known to be missing."""
+    unfit: Callable[[torch.nn.Module], str | None] | None = None
+    """Says why the axis changes nothing in a model, as it was built; None if it may."""
 
 
 def _read_grad(module: torch.nn.Module, device_type: str) -> str:
@@ -95,7 +127,26 @@ def _autocast_code(variant: Variant, device_type: str) -> str:
     return f'torch.autocast("{device_type}", torch.{_autocast_dtype(variant)})'
 
 
+def _attention(variant: Variant) -> str:
+    return asked("attention", variant)
+
+
+def _asks_channels_last(variant: Variant) -> bool:
+    return asked("layout", variant) == layout.CHANNELS_LAST
+
+
 AXES = {
+    "attention": Axis(
+        values=(attention.DEFAULT, *attention.SWITCHES),
+        switch=lambda variant: attention.use(_attention(variant)),
+        witness=lambda called: attention.read(called.operators, called.in_eager),
+        doubt="attention ran as {seen} instead of {asked}",
+        unseen="the model calls no scaled_dot_product_attention, which attention={asked} is about",
+        refuse=lambda variant, device: attention.refusal(_attention(variant), device),
+        code=lambda variant, device_type: attention.code(
+            _attention(variant), variant.mode.compiles
+        ),
+    ),
     "autocast": Axis(
         _read_autocast,
         asked=lambda variant: _autocast_dtype(variant) if variant.mode.autocast else "none",
@@ -114,6 +165,18 @@ AXES = {
         values=regions.VALUES,
         doubt="the {seen} was compiled instead of its {asked}",
     ),
+    "layout": Axis(
+        values=("contiguous", layout.CHANNELS_LAST),
+        prepare=layout.prepare,
+        code=lambda variant, device_type: (
+            ("model.to(memory_format=torch.channels_last)",) if _asks_channels_last(variant) else ()
+        ),
+        input_code=lambda variant, device_type: (
+            layout.OF_INPUTS if _asks_channels_last(variant) else ""
+        ),
+        witness=lambda called: layout.read(called.module, (called.args, called.kwargs)),
+        unfit=layout.unfit,
+    ),
 }
 """Each call enters the contexts in this order, the last one first."""
 
@@ -131,6 +194,11 @@ def asked(name: str, variant: Variant) -> str:
     return dict(variant.mode.axes).get(name, axis.values[0])
 
 
+def is_set(name: str, variant: Variant) -> bool:
+    """Whether `variant` asks for another value of the setting `mode.<name>` than the first."""
+    return AXES[name].asked is None and asked(name, variant) != AXES[name].values[0]
+
+
 def context(name: str, variant: Variant, device_type: str = "cpu") -> Context | None:
     """Returns the context that a call enters for the axis `name`; None: none."""
     enter = AXES[name].enter
@@ -146,20 +214,76 @@ def contexts(variant: Variant, device_type: str) -> list[Context]:
 def prepare(subject: Subject, variant: Variant) -> Subject:
     """Returns `subject` as the axes of `variant` want it; its module may be changed."""
     for name, axis in AXES.items():
-        if axis.prepare and (axis.asked or asked(name, variant) != axis.values[0]):
+        if axis.prepare and (axis.asked or is_set(name, variant)):
             subject = axis.prepare(subject, variant)
     return subject
 
 
 def read(module: torch.nn.Module, device_type: str) -> dict[str, str]:
-    """Returns the value of each axis that is in effect now."""
-    return {name: axis.read(module, device_type) for name, axis in AXES.items()}
+    """Returns the value of each axis with a `read` that is in effect now."""
+    return {name: axis.read(module, device_type) for name, axis in AXES.items() if axis.read}
+
+
+def witnessed(variant: Variant) -> list[str]:
+    """Returns the axes of `variant` that only a further call shows."""
+    return [name for name, axis in AXES.items() if axis.witness and is_set(name, variant)]
+
+
+def witness(variant: Variant, called: Called) -> dict[str, str]:
+    """Returns the value of each axis in `witnessed` that `called` shows."""
+    seen = {name: AXES[name].witness for name in witnessed(variant)}
+    return {name: look(called) for name, look in seen.items() if look}
+
+
+def unfit(module: torch.nn.Module) -> dict[str, str]:
+    """Returns why axes change nothing in `module`, by name."""
+    reasons = {name: axis.unfit(module) for name, axis in AXES.items() if axis.unfit}
+    return {name: reason for name, reason in reasons.items() if reason}
+
+
+def switches(case: Case) -> tuple[str, ...]:
+    """Returns the axes whose `switch` runs before each call of `case` and of its baseline."""
+    variants = [each for each in (case.variant, case.baseline) if each]
+    return tuple(
+        name
+        for name, axis in AXES.items()
+        if axis.switch and any(is_set(name, each) for each in variants)
+    )
+
+
+def switch(names: tuple[str, ...], variant: Variant) -> None:
+    """Sets for `variant` what the process does on the axes `names`, which have a `switch`."""
+    for name in names:
+        if act := AXES[name].switch:
+            act(variant)
+
+
+def switch_back(names: tuple[str, ...]) -> None:
+    """Sets the first values of the axes `names`, for calls that are of no variant."""
+    switch(names, Variant(Mode("eager", "enabled"), "fp32"))
+
+
+def describe(names: tuple[str, ...], variant: Variant) -> str:
+    """Returns what `variant` asks for on the axes `names`: `attention=math`."""
+    return " ".join(f"{name}={asked(name, variant)}" for name in names)
+
+
+def refusal(variant: Variant, device: DeviceFacts) -> str | None:
+    """Says what `device` lacks for an axis of `variant`; None if nothing is known."""
+    reasons = (axis.refuse(variant, device) for axis in AXES.values())
+    return next(filter(None, reasons), None)
 
 
 def doubts(variant: Variant, seen: Mapping[str, str]) -> list[str]:
     """Returns a sentence for each axis on which `variant` asked for something else than `seen`."""
     return [
-        AXES[name].doubt.format(name=name, seen=seen[name], asked=wanted)
+        _doubt(name, seen[name], wanted)
         for name in AXES
-        if seen[name] != (wanted := asked(name, variant))
+        if name in seen and seen[name] != (wanted := asked(name, variant))
     ]
+
+
+def _doubt(name: str, seen: str, wanted: str) -> str:
+    axis = AXES[name]
+    text = axis.unseen if axis.unseen and seen == NONE else axis.doubt
+    return text.format(name=name, seen=seen, asked=wanted)

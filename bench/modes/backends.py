@@ -163,26 +163,21 @@ BACKENDS = {
                 "them, so nothing is compiled",
             ),
             (
-                lambda f: f.compiled.graphs == 0 and f.regions.regions_called != 0,
+                lambda f: f.graphs == 0 and f.regions.regions_called != 0,
                 "torch.compile compiled nothing",
             ),
             (
-                lambda f: (
-                    f.compiled.graphs >= (f.regions.regions_called or math.inf) and not f.varies
-                ),
-                "{f.regions.regions_called} blocks have {f.compiled.graphs} graphs, so they share "
-                "none",
+                lambda f: f.graphs >= (f.regions.regions_called or math.inf) and not f.varies,
+                "{f.regions.regions_called} blocks have {f.graphs} graphs, so they share none",
             ),
             (
-                lambda f: f.compiled.graphs > 0 and f.other_backend,
+                lambda f: f.graphs > 0 and f.other_backend,
                 "torch.compile compiled with another backend than Inductor",
             ),
             (lambda f: f.left_to_eager is not None, "in eager ran {f.left_to_eager}"),
             (
-                lambda f: (
-                    f.fullgraph and f.compiled.graphs > 1 and not (f.varies or f.regions.regions)
-                ),
-                "torch.compile made {f.compiled.graphs} graphs instead of one",
+                lambda f: f.fullgraph and f.graphs > 1 and not (f.varies or f.regions.regions),
+                "torch.compile made {f.graphs} graphs instead of one",
             ),
             (
                 lambda f: f.mode.dynamic is True and f.symbolic_sizes == 0,

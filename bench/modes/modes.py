@@ -5,11 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
+import torch.compiler.config
 
-from modescope.bench.devices.devices import CallSequence, Hardware, Step, bare_call, prepare_like
+from modescope.bench.devices.devices import (
+    CallSequence,
+    Hardware,
+    Step,
+    bare_call,
+    prepare_first,
+    prepare_like,
+)
 from modescope.bench.model import arguments
 from modescope.bench.model.subject import Built, Inputs, Subject
 from modescope.bench.modes import axes, backends, fp32_products
@@ -22,6 +31,7 @@ from modescope.bench.records.errors import UsageError
 DTYPES = {
     "fp32": torch.float32,
     "tf32": torch.float32,
+    "bf32": torch.float32,
     "bf16": torch.bfloat16,
     "fp16": torch.float16,
 }
@@ -58,6 +68,10 @@ def build(
     what that changed. Its graph has inputs of its own, into which each step copies first.
     Compilation happens in the first call.
     """
+    if subject.switches:  # what is captured here runs without its preparation
+        axes.switch(subject.switches, variant)
+        # torch's cache of compiled code does not know what these switches change
+        torch.compiler.config.cache_key_tag = axes.describe(subject.switches, variant)
     first = next(iter(subject.parts.values()), subject)
     context = BuildContext(device.type, fullgraph, files.make_folder)
     made = backends.find(variant.mode).build(subject.module, first.given, variant.mode, context)
@@ -77,6 +91,8 @@ def build(
         forward = prepare_like(_enter_contexts(called, variant, device.type), call)
         if own.alternates:
             forward = fp32_products.switched(forward, variant.dtype)
+        if own.switches:
+            forward = prepare_first(forward, partial(axes.switch, own.switches, variant))
         live, step, state = phase.steps(own.module, forward, variant, device, start)
         return Built(own, target, live, arguments.fill_first(step, own), state, graphed)
 

@@ -11,7 +11,7 @@ from torch.amp.grad_scaler import GradScaler
 
 from modescope.bench.devices.devices import Hardware, Step, bare_call, prepare_like
 from modescope.bench.model.subject import Inputs, Subject
-from modescope.bench.modes import losses
+from modescope.bench.modes import compiled_optimizer, losses
 from modescope.bench.modes.phase import Phase
 from modescope.bench.modes.trainer import (
     RECOMPUTING,
@@ -113,6 +113,8 @@ class TrainingPhase(Phase):
         scales = self.options.scales(variant)
         scaler = GradScaler(device.type, start.scale) if scales else None
         made = optimizer(module.parameters(), self.options, variant.mode)
+        if self.options.compile_optimizer:
+            compiled_optimizer.compile_step(made)
         trained = Trainer(made, scaler, bare_call(forward), start)
         live = prepare_like(trained.step, forward)
         if not self.options.captures_step(variant.mode):

@@ -120,20 +120,17 @@ def _read(device: Hardware, moved_bytes: int) -> Step:
 
 @contextmanager
 def _precision(dtype: str) -> Iterator[None]:
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision(fp32_products.MATMUL_PRECISION.get(dtype, "highest"))
-    try:
+    with fp32_products.kept():
+        fp32_products.use(dtype)
         yield
-    finally:
-        torch.set_float32_matmul_precision(before)
 
 
 def ceilings(device: Hardware, dtype: str, file: Path) -> tuple[Ceilings, str | None]:
     """Returns the highest FLOP and byte rates of `device` at `dtype`, and a warning or None.
 
-    `dtype` is fp32, tf32, bf16 or fp16. The rates are read from `file`, or measured and added to
-    it. If other processes used the machine meanwhile, there is a warning and nothing is added.
-    Measure nothing else at the same time, because this takes about 1 GiB of memory.
+    `dtype` is that of a variant. The rates are read from `file`, or measured and added to it. If
+    other processes used the machine meanwhile, there is a warning and nothing is added. Measure
+    nothing else at the same time, because this takes about 1 GiB of memory.
     """
     key, known = _key(device, dtype), _load(file)
     if key in known:

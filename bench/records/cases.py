@@ -10,7 +10,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import MISSING, asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -41,7 +41,7 @@ class Mode:
 
     def eager_mode(self, grad: str | None = None) -> Mode:
         """Returns this mode neither compiled nor captured, with `grad` unless that is None."""
-        return Mode(self.name, grad or self.grad, self.autocast)
+        return Mode(self.name, grad or self.grad, self.autocast, axes=self.axes)
 
 
 PLAIN_EAGER = {"autocast": False, "compile_mode": "none", "graph": False, "axes": None}
@@ -54,7 +54,7 @@ class Variant:
     """A mode at a precision. A case has one variant, and its baseline has another."""
 
     mode: Mode
-    dtype: str  # fp32 | tf32 | bf16 | fp16
+    dtype: str  # fp32 | tf32 | bf32 | bf16 | fp16
 
 
 BUILT_IN = "modescope.models."
@@ -100,6 +100,15 @@ class PhaseOptions:
     def columns(self) -> dict[str, Any]:
         """Returns the options as columns of `results.Work`."""
         return {}
+
+    @property
+    def compiles(self) -> bool:
+        """Whether something beside the model is compiled."""
+        return False
+
+    def of_baseline(self) -> PhaseOptions:
+        """Returns the options of the baseline of a case with these."""
+        return self
 
     def model_options(self) -> PhaseOptions:
         """Returns a copy that keeps only the options on which it depends whether the model can run.
@@ -162,10 +171,20 @@ class Training(PhaseOptions):
     capture: str = "step"  # step | forward_backward: what mode.graph captures
     checkpoint: str = "none"  # none | children | model: modules whose activations are recomputed
     activation_memory_budget: float | None = None  # the compiler's; None: torch's default
+    compile_optimizer: bool = False  # whether torch.compile compiles the step of the case's
 
     def columns(self) -> dict[str, Any]:
         """Returns the optimizer, and the options that are not at their defaults, as columns."""
         return {"optimizer": self.optimizer, "training": canonical_json(non_defaults(self))}
+
+    @property
+    def compiles(self) -> bool:
+        """Whether the optimizer's step is compiled."""
+        return self.compile_optimizer
+
+    def of_baseline(self) -> Training:
+        """Returns these options without compiling the optimizer, so that its gain shows."""
+        return replace(self, compile_optimizer=False)
 
     def model_options(self) -> Training:
         """Returns a copy with only the loss set, because a loss has to fit the model."""
@@ -204,13 +223,14 @@ class Case:
     @property
     def compiles(self) -> bool:
         """Whether the variant or its baseline compiles anything."""
-        return any(each.mode.compiles for each in (self.variant, self.baseline) if each)
+        variants = [each for each in (self.variant, self.baseline) if each]
+        return self.options.compiles or any(each.mode.compiles for each in variants)
 
     @property
     def alternates(self) -> bool:
-        """Whether only one of variant and baseline is in tf32, which is set for the process."""
+        """Whether case and baseline need other switches for the products of fp32 (`SWITCHED`)."""
         dtypes = {each.dtype for each in (self.variant, self.baseline) if each}
-        return "tf32" in dtypes and len(dtypes) > 1
+        return bool(SWITCHED & dtypes) and len(dtypes) > 1
 
     @property
     def shape(self) -> dict[str, int]:
@@ -380,14 +400,17 @@ LOSSES = {
 }
 
 
-TOLERANCE = {"fp32": 1e-4, "tf32": 1e-3, "bf16": 2e-2, "fp16": 5e-3}
+SWITCHED = {"tf32", "bf32"}
+"""The dtypes in which fp32 is multiplied otherwise, which is set for the whole process."""
+
+TOLERANCE = {"fp32": 1e-4, "tf32": 1e-3, "bf32": 1e-2, "bf16": 2e-2, "fp16": 5e-3}
 """Relative RMS error per dtype that plain eager stays well below in a model without problems."""
 
 EAGER_LIMIT = 5.0
 """Plain eager's error must be at most EAGER_LIMIT × TOLERANCE for other modes to be compared with
 it."""
 
-EPS = {"fp32": 2**-23, "tf32": 2**-10, "bf16": 2**-7, "fp16": 2**-10}
+EPS = {"fp32": 2**-23, "tf32": 2**-10, "bf32": 2**-7, "bf16": 2**-7, "fp16": 2**-10}
 """Distance from 1 to the next larger number, in the dtype in which products are computed."""
 
 ROUNDING_FACTOR = 3.0

@@ -44,10 +44,16 @@ class Checks:
     in_effect_note: str | None = nullable(
         "what torch ran instead, or what to know about the mode, such as a variable that changes it"
     )
-    matmul_precision: str | None = nullable("torch.get_float32_matmul_precision() while measuring")
+    matmul_precision: str | None = nullable(
+        "torch.get_float32_matmul_precision() while measuring; null in bf32, which it cannot tell"
+    )
     seen_grad: str | None = nullable("grad state in which the model was called")
     seen_autocast: str | None = nullable("dtype of autocast at that call, or none")
     seen_weight_dtype: str | None = nullable("dtypes of the weights at that call")
+    seen_attention: str | None = nullable(
+        "operators of attention that ran in a call where mode.attention is set, JSON; empty where "
+        "the compiler made others of math"
+    )
     seen_axes: str | None = nullable("values of the mode's further axes at that call, JSON")
     named_inputs: bool | None = nullable("true where the model takes its inputs by name")
     changed_arguments: str | None = nullable(

@@ -22,6 +22,7 @@ class DeviceFacts:
     name: str
     capability: tuple[int, int] | None = None  # CUDA compute capability
     memory_bytes: int | None = None
+    instructions: str | None = None  # of a CPU (`cpu.instruction_sets`); None: unknown
 
     @property
     def compute_capability(self) -> str | None:

@@ -81,7 +81,7 @@ class Work:
     training: str | None = column(
         "options of training other than the defaults, JSON; null for inference"
     )
-    dtype: str = column("fp32, tf32, bf16 or fp16; of autocast, the dtype that it casts to")
+    dtype: str = column("fp32, tf32, bf32, bf16 or fp16; of autocast, the dtype that it casts to")
     mode: str = column("preset, with overridden axes in brackets")
     grad: str = column("enabled, no_grad or inference_mode")
     autocast: bool = column("true: cast per operator; false: weights and inputs cast once")

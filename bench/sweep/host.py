@@ -26,6 +26,7 @@ from modescope.bench.devices.devices import Hardware
 from modescope.bench.model import witness
 from modescope.bench.model.building import build
 from modescope.bench.model.plain_call import try_call
+from modescope.bench.modes import axes
 from modescope.bench.modes.phases import phase_of
 from modescope.bench.records.cases import Model, PhaseOptions, short_hash
 from modescope.bench.records.environment import Environment, Host
@@ -68,33 +69,39 @@ def read(progress: Progress, device_name: str) -> Host:
 
 def try_model(
     progress: Progress, model: Model, device: str, tried: Sequence[tuple[str, PhaseOptions]]
-) -> str | None:
+) -> tuple[str | None, dict[str, str]]:
     """Builds the model for each pair in `tried`, to find mistakes before anything is timed.
 
     A pair is the shape, as JSON, and the options of a phase. Returns a hash of the source of the
-    model and of the user's loss, or None if the model was never built. Raises UsageError for a
-    mistake of the user. Any other error is only printed: it will recur when the case is measured.
+    model and of the user's loss, or None if the model was never built, and why axes of modes change
+    nothing in it (`axes.unfit`). Raises UsageError for a mistake of the user. Any other error is
+    only printed: it will recur when the case is measured.
     """
     before = set(sys.modules)
     hardware = find(device)  # first, as a saved model may hold tensors on the GPU in use
     if model.pickled and (loss := witness.find_loss(model)):
         raise UsageError(loss)
     source: str | None = None
+    unfit: dict[str, str] = {}
     for shape_json, options in tried:
-        progress("building the model", source)
+        progress("building the model", (source, unfit))
         try:
-            _build(model, json.loads(shape_json), options, hardware)
+            unfit = _build(model, json.loads(shape_json), options, hardware)
         except UsageError:
             raise
         except Exception:
             traceback.print_exc()
         else:
             source = source or model_id(model.target, before)
-    return source
+    return source, unfit
 
 
-def _build(model: Model, shape: dict[str, int], options: PhaseOptions, hardware: Hardware) -> None:
-    """Builds the model; raises UsageError if it does not suit the phase that `options` describe.
+def _build(
+    model: Model, shape: dict[str, int], options: PhaseOptions, hardware: Hardware
+) -> dict[str, str]:
+    """Builds the model; returns why axes of modes change nothing in it.
+
+    Raises UsageError if it does not suit the phase that `options` describe.
 
     With inputs from model.inputs or `modescope.compare`, or a library's architecture, the model is
     also called on the device, because only a call shows whether inputs and sizes fit.
@@ -106,6 +113,7 @@ def _build(model: Model, shape: dict[str, int], options: PhaseOptions, hardware:
         if phase.trains:
             subject.module.train()
         try_call(subject, hardware, model, shape)
+    return axes.unfit(subject.module)
 
 
 def model_id(target: str, modules_before: Collection[str]) -> str:

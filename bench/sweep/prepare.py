@@ -11,7 +11,7 @@ from modescope.bench.records.cases import Case, Model, PhaseOptions, Plan
 from modescope.bench.records.environment import Environment, Host
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.paths import runner
-from modescope.bench.refusals import TF32_NEEDS, has_tf32, refusal, same_kernels
+from modescope.bench.refusals import TF32_NEEDS, has_tf32, refusal, same_kernels, unfit_for
 from modescope.bench.resolve import Request, resolve
 from modescope.bench.settings import PHASE_SETTINGS
 from modescope.bench.sweep import isolation
@@ -19,6 +19,12 @@ from modescope.bench.sweep.fingerprint import VISIBLE, changes_torch, environmen
 from modescope.bench.sweep.isolation import Task
 
 PROBE_TIMEOUT_S = 300
+
+Tried = tuple[str | None, Mapping[str, str]]
+"""What is known of a model that was built on trial: a hash of its source, or None, and why axes of
+modes change nothing in it, by name."""
+
+UNTRIED: Tried = (None, {})
 
 SLOW_HALF_WIDTHS = {"quick": 0.05, "standard": 0.05}
 """Maps a budget to the relative half-width of the speedup's interval at which a sweep stops timing
@@ -76,13 +82,12 @@ def prepare_each(requests: Sequence[Request], chosen: Collection[int]) -> list[l
         except UsageError:
             if position in chosen:
                 raise
-    sources = _sources([cases[position] for position in chosen])
+    tried = _try([cases[position] for position in chosen])
     jobs: list[list[Job]] = [[] for _ in requests]
     modes = {}
     for position, (case, plan) in cases.items():
-        jobs[position] = _jobs(
-            requests[position], case, plan, sources.get((case.model, case.device))
-        )
+        found = tried.get((case.model, case.device), UNTRIED)
+        jobs[position] = _jobs(requests[position], case, plan, found)
         if not jobs[position][0].refusal:
             modes[case.case_id] = case.variant.mode.name
     return [[_add_to_sweep(job, modes) for job in of_request] for of_request in jobs]
@@ -150,8 +155,8 @@ def _case_and_plan(request: Request) -> tuple[Case, Plan]:
     return case, plan
 
 
-def _sources(cases: Sequence[tuple[Case, Plan]]) -> dict[tuple[Model, str], str | None]:
-    """Maps each (model, device) to a hash of the model's source, or to None if it is unknown.
+def _try(cases: Sequence[tuple[Case, Plan]]) -> dict[tuple[Model, str], Tried]:
+    """Maps each (model, device) to what is known once the model was built.
 
     A child process builds each model in all its shapes and phases. If the child crashes or hangs,
     the cases are measured all the same. Raises UsageError for a mistake of the user.
@@ -161,26 +166,26 @@ def _sources(cases: Sequence[tuple[Case, Plan]]) -> dict[tuple[Model, str], str 
         shape = case.shape_json, case.options.model_options()
         tried.setdefault((case.model, case.device), {})[shape] = None
     limit_s = max((plan.timeout_s for _, plan in cases), default=0.0)
-    sources = {}
+    found = dict[tuple[Model, str], Tried]()
     for model, shapes in tried.items():
         outcome = isolation.call(
-            Task("modescope.bench.sweep.host:try_model", str),
+            Task("modescope.bench.sweep.host:try_model", tuple),
             *(*model, [*shapes]),
             timeout_s=limit_s * len(shapes),
         )
         if outcome.kind == "usage":
             raise UsageError(outcome.reason)
-        sources[model] = outcome.value
-    return sources
+        found[model] = outcome.value or UNTRIED
+    return found
 
 
-def _jobs(request: Request, case: Case, plan: Plan, source: str | None) -> list[Job]:
-    facts = host(case.device)
+def _jobs(request: Request, case: Case, plan: Plan, tried: Tried) -> list[Job]:
+    facts, (source, unfit) = host(case.device), tried
     environment = replace(facts.environment, model_source_id=source, variables=variables())
     environment = replace(environment, environment_id=environment_id(environment))
     command = shlex.join([*runner().split(), *request.overrides])
     plans = [replace(plan, replicate=number) for number in range(request.settings.replicates)]
-    refused = refusal(case, facts.device)
+    refused = refusal(case, facts.device) or unfit_for(case, unfit)
     return [Job(case, planned, environment, refused, command) for planned in plans]
 
 

@@ -33,7 +33,7 @@ class World:
         """Stands in for `isolation.call`."""
         answers: dict[str, Callable[..., object]] = {
             "modescope.bench.sweep.host:read": self._host,
-            "modescope.bench.sweep.host:try_model": self._model_source,
+            "modescope.bench.sweep.host:try_model": self._tried,
             "modescope.bench.case.runner:run": self._measured,
             "modescope.bench.case.runner:fill": self._measured,
             "modescope.bench.versus.sides:imported_files": self._imported,
@@ -51,9 +51,9 @@ class World:
         )
         return Host(self.device, environment)
 
-    def _model_source(self, model: Model, *others: Any) -> str:
+    def _tried(self, model: Model, *others: Any) -> tuple[str, dict[str, str]]:
         content = self.model_file.read_bytes() if self.model_file else b""
-        return hashlib.sha256(content).hexdigest()
+        return hashlib.sha256(content).hexdigest(), {}
 
     def _imported(self, targets: Sequence[str]) -> list[str]:
         return [str(self.model_file)]

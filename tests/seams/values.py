@@ -356,7 +356,7 @@ GRAPH_FLOOR_S = GRAPH["least_bytes"] / GRAPH["ceiling_bytes_per_s"]
 NEVER = {
     "apart", "named_inputs", "changed_arguments", "settings_put_back", "settings_in_calls",
     "changed_state", "state_left", "dtypes_kept", "own_graphs", "baseline_note", "pipelined_note",
-    "subnormal", "confirms", "axes", "seen_axes",
+    "subnormal", "confirms", "axes", "seen_axes", "seen_attention",
     "calls", "calls_pad", "first_pass_s", "compiled_calls", "gave_up_at_call", "eager_calls",
     "size_latencies_s",
     *(f"confirming_speedup{end}" for end in ("", "_ci_low", "_ci_high")),

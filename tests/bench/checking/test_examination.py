@@ -236,7 +236,17 @@ def test_the_weights_of_lazy_modules_are_made_once(monkeypatch: pytest.MonkeyPat
     lazy = nn.Sequential(nn.LazyConv1d(4, 3), nn.LazyBatchNorm1d(), nn.Flatten(), nn.LazyLinear(2))
     made = Subject(lazy.eval(), Inputs((torch.randn(2, 3, WIDTH),), {}))
     monkeypatch.setattr(plain_call, "build", lambda model, shape: replace(made))
-    case: Any = type("Case", (), {"model": None, "largest_shape": {}, "alternates": False})
+    case: Any = type(
+        "Case",
+        (),
+        {
+            "model": None,
+            "largest_shape": {},
+            "alternates": False,
+            "variant": variant(),
+            "baseline": None,
+        },
+    )
     subject = plain_call.build_drawn(case, Cpu()).subject
     one, other = (list(subject.cast(None).module.parameters()) for _ in range(2))
     assert [each.shape for each in one][-2:] == [(2, 24), (2,)]

@@ -35,13 +35,13 @@ def _loudly() -> Iterator[None]:
         ENTERED.pop()
 
 
-def _layout(module: torch.nn.Module, device_type: str) -> str:
-    return str(getattr(module, "layout", "plain"))
+def _height(module: torch.nn.Module, device_type: str) -> str:
+    return str(getattr(module, "height", "plain"))
 
 
-def _lay_out(subject: Subject, asked: Variant) -> Subject:
-    layout = axes.asked("layout", asked)
-    return subject.change(lambda module: setattr(module, "layout", layout))
+def _raise(subject: Subject, asked: Variant) -> Subject:
+    height = axes.asked("height", asked)
+    return subject.change(lambda module: setattr(module, "height", height))
 
 
 VOLUME = Axis(
@@ -50,12 +50,12 @@ VOLUME = Axis(
     enter=lambda asked, device: _loudly if axes.asked("volume", asked) == "loud" else None,
     context=lambda asked, device: "loudly()" if axes.asked("volume", asked) == "loud" else "",
 )
-LAYOUT = Axis(
-    read=_layout,
+HEIGHT = Axis(
+    read=_height,
     values=("plain", "tall"),
-    prepare=_lay_out,
+    prepare=_raise,
     code=lambda asked, device: (
-        ("model.layout = 'tall'",) if axes.asked("layout", asked) == "tall" else ()
+        ("model.height = 'tall'",) if axes.asked("height", asked) == "tall" else ()
     ),
 )
 
@@ -63,7 +63,7 @@ LAYOUT = Axis(
 @pytest.fixture(autouse=True)
 def _two_more(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(AXES, "volume", VOLUME)
-    monkeypatch.setitem(AXES, "layout", LAYOUT)
+    monkeypatch.setitem(AXES, "height", HEIGHT)
 
 
 def of(**values: str) -> Variant:
@@ -80,7 +80,7 @@ def doubts(asked: Variant, made: Built) -> list[str]:
     return axes.doubts(asked, mode_effect.observe(made, asked, Cpu()).axes)
 
 
-@pytest.mark.parametrize("values", [{}, {"volume": "loud"}, {"layout": "tall"}])
+@pytest.mark.parametrize("values", [{}, {"volume": "loud"}, {"height": "tall"}])
 def test_what_is_asked_for_is_in_effect_in_each_call_and_left_behind(
     values: dict[str, str],
 ) -> None:
@@ -88,35 +88,36 @@ def test_what_is_asked_for_is_in_effect_in_each_call_and_left_behind(
     made = built(asked)
     assert doubts(asked, made) == []
     seen = mode_effect.observe(made, asked, Cpu())
-    assert {n: seen.axes[n] for n in ("volume", "layout")} == {
-        "volume": "quiet", "layout": "plain", **values
+    assert {n: seen.axes[n] for n in ("volume", "height")} == {
+        "volume": "quiet", "height": "plain", **values
     }  # fmt: skip
     assert ENTERED == []
     told = json.loads(seen.add_to(Checks()).seen_axes or "")
-    assert told == told | {"volume": seen.axes["volume"], "layout": seen.axes["layout"]}
+    assert told == told | {"volume": seen.axes["volume"], "height": seen.axes["height"]}
 
 
 def test_the_default_of_an_axis_prepares_nothing() -> None:
-    assert not hasattr(built(of()).subject.module, "layout")
-    assert not hasattr(built(of(volume="loud")).subject.module, "layout")
+    assert not hasattr(built(of()).subject.module, "height")
+    assert not hasattr(built(of(volume="loud")).subject.module, "height")
 
 
-@pytest.mark.parametrize("name", ["volume", "layout"])
+@pytest.mark.parametrize("name", ["volume", "height"])
 def test_an_axis_that_is_dropped_on_the_floor_is_seen(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = of(volume="loud", layout="tall")
+    asked = of(volume="loud", height="tall")
     monkeypatch.setitem(AXES, name, replace(AXES[name], enter=None, prepare=None))
-    wanted = {"volume": "quiet instead of loud", "layout": "plain instead of tall"}
+    wanted = {"volume": "quiet instead of loud", "height": "plain instead of tall"}
     assert doubts(asked, built(asked)) == [f"{name} was {wanted[name]}"]
 
 
 def test_a_program_does_the_same() -> None:
-    program = lines(of(volume="loud", layout="tall")).splitlines()
-    assert program.index("model.layout = 'tall'") < program.index("with loudly():")
-    assert not {"model.layout = 'tall'", "with loudly():"} & {*lines(of()).splitlines()}
+    program = lines(of(volume="loud", height="tall")).splitlines()
+    assert program.index("model.height = 'tall'") < program.index("with loudly():")
+    assert not {"model.height = 'tall'", "with loudly():"} & {*lines(of()).splitlines()}
 
 
 def test_its_values_are_those_of_a_setting() -> None:
     given: Any = axes.settings()
-    assert given == given | {"volume": ("quiet", "loud"), "layout": ("plain", "tall")}
+    assert given["volume"] == ("quiet", "loud")
+    assert given["height"] == ("plain", "tall")

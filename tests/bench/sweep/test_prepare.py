@@ -25,7 +25,8 @@ def asked() -> Asked:
 @pytest.fixture(autouse=True)
 def answers(monkeypatch: pytest.MonkeyPatch, asked: Asked) -> Iterator[list[ChildOutcome[Any]]]:
     """The last of them answers questions about models; the host answers for itself."""
-    found, world = [ChildOutcome("returned", "source")], World()
+    world = World()
+    found: list[ChildOutcome[Any]] = [ChildOutcome("returned", ("source", {}))]
 
     def call(task: Task[Any], *arguments: Any, **options: Any) -> ChildOutcome[Any]:
         asked.append(arguments)
@@ -49,6 +50,15 @@ def test_the_host_has_one_child_and_each_model_one_for_all_its_shapes(
     host, *models = asked
     assert host == ("auto",)
     assert [(each.name, len(tried)) for each, _, tried in models] == [("mlp", 2), ("pointwise", 2)]
+
+
+def test_an_axis_that_changes_nothing_in_a_model_skips_its_cases(
+    ask_quickly: Ask, answers: list[ChildOutcome[Any]]
+) -> None:
+    answers.append(ChildOutcome("returned", ("source", {"layout": "no convolution"})))
+    words = ("model=mlp", "mode.layout=contiguous,channels_last")
+    jobs = prepare.prepare(ask_quickly("mode=eager", *words))
+    assert [job.refusal for job in jobs] == [None, "no convolution"]
 
 
 def test_a_mistake_counts_unless_another_machine_measures_its_case(

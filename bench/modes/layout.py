@@ -1,0 +1,73 @@
+"""Puts the weights and inputs of convolutions into channels_last, and tells how they lie in memory.
+
+Only tensors with 4 dimensions have this memory format: their channels are what varies fastest. The
+values of `mode.layout` that this is for are in `axes.AXES`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from modescope.bench.records.cases import Variant
+
+if TYPE_CHECKING:
+    import torch
+
+    from modescope.bench.model.subject import Subject
+
+CHANNELS_LAST = "channels_last"
+
+NO_CONVOLUTION = (
+    "mode.layout=channels_last is for convolutions, and no weight here has 4 dimensions"
+)
+
+OF_INPUTS = "x.to(memory_format=torch.channels_last) if x.dim() == 4 else x"
+
+
+def unfit(module: torch.nn.Module) -> str | None:
+    """Says why channels_last changes nothing in `module`; None if it has weights to change."""
+    return None if any(each.dim() == 4 for each in module.parameters()) else NO_CONVOLUTION
+
+
+def prepare(subject: Subject, variant: Variant) -> Subject:
+    """Returns `subject` with its weights, buffers and inputs of 4 dimensions in channels_last."""
+    import torch  # here, because the command line reads the table of axes without torch
+
+    from modescope.bench.model import copies, geometry
+
+    made: dict[int, torch.Tensor] = {}
+
+    def lay(tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.dim() != 4 or not geometry.is_plain(tensor):
+            return tensor
+        return tensor.contiguous(memory_format=torch.channels_last)
+
+    def give(tensor: torch.Tensor) -> torch.Tensor:
+        if id(tensor) not in made:  # else it is given twice, and must be one tensor again
+            laid = lay(tensor)
+            made[id(tensor)] = tensor if laid is tensor else geometry.leaf(laid, tensor)
+        return made[id(tensor)]
+
+    subject = subject.change(lambda module: copies.convert(module, lay))
+    return replace(subject, inputs=subject.inputs.map(give)).remember_state()
+
+
+def read(module: torch.nn.Module, given: object) -> str:
+    """Returns how the weights of `module` and the tensors of the tree `given` lie in memory.
+
+    That is `channels_last`, `contiguous`, or `partly channels_last`, for those of 4 dimensions.
+    Tensors that lie alike in both formats, such as weights of kernels of one pixel, tell nothing.
+    """
+    import torch
+
+    from modescope.bench.model import trees
+
+    weights = [each for each in module.parameters() if each.dim() == 4]
+    known = [*weights, *(each for each in trees.tensors(given) if each.dim() == 4)]
+    last = [each.is_contiguous(memory_format=torch.channels_last) for each in known]
+    first = [each.is_contiguous() for each in known]
+    told = {is_last for is_last, is_first in zip(last, first, strict=True) if is_last != is_first}
+    if not weights or told == {False}:
+        return "contiguous"
+    return CHANNELS_LAST if told <= {True} else f"partly {CHANNELS_LAST}"

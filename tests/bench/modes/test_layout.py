@@ -1,0 +1,116 @@
+"""channels_last is put on the weights and inputs of convolutions once, and is seen in a call."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from modescope.bench.case import runner
+from modescope.bench.devices.devices import Cpu
+from modescope.bench.evidence import mode_effect
+from modescope.bench.model.building import build
+from modescope.bench.modes import axes, layout, modes
+from modescope.bench.modes.axes import AXES
+from modescope.bench.modes.phases import ONE_CALL
+from modescope.bench.records.cases import Model, Training, Variant
+from tests.helpers.image_models import convolutions
+from tests.helpers.probe_models import EAGER, case, linear, model, preset, silent, smoke
+from tests.helpers.programs import lines
+
+LAST = torch.channels_last
+IMAGES = Model("images", "tests.helpers.image_models:convolutions")
+
+
+def asked(value: str = "channels_last", name: str = "eager") -> Variant:
+    return Variant(replace(preset(name), axes=(("layout", value),)), "fp32")
+
+
+def seen(variant: Variant) -> dict[str, str]:
+    subject = modes.prepare(build(IMAGES, {}), variant, ONE_CALL)
+    built = modes.build(subject, variant, True, Cpu(), ONE_CALL)
+    return mode_effect.observe(built, variant, Cpu()).axes
+
+
+def test_weights_and_inputs_of_the_variants_own_copy_are_changed() -> None:
+    subject = build(IMAGES, {})
+    own = modes.prepare(subject, asked(), ONE_CALL)
+    four = [each for each in own.tensors() if each.dim() == 4]
+    assert len(four) == 4
+    assert all(each.is_contiguous(memory_format=LAST) for each in four)
+    assert own.inputs.args[0] is own.inputs.args[1]
+    assert all(each.is_contiguous() for each in subject.tensors())
+    further = own.another()
+    assert all(w.stride() == o.stride() for w, o in zip(
+        further.parameters(), own.module.parameters(), strict=True))  # fmt: skip
+    torch.testing.assert_close(own.call(), subject.call())
+
+
+@pytest.mark.parametrize("name", ["eager", pytest.param("compile", marks=pytest.mark.full)])
+def test_the_strides_of_a_call_prove_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert axes.doubts(asked(name=name), seen(asked(name=name))) == []
+    monkeypatch.setitem(AXES, "layout", replace(AXES["layout"], prepare=None))
+    dropped = seen(asked(name=name))
+    assert dropped["layout"] == "contiguous"
+    assert len(axes.doubts(asked(name=name), dropped)) == 1
+
+
+def test_a_part_that_lies_otherwise_is_seen() -> None:
+    module, (image, _) = convolutions()
+    last = image.contiguous(memory_format=LAST)
+
+    def read(*inputs: torch.Tensor) -> str:
+        return layout.read(module, inputs)
+
+    assert read(image, image) == "contiguous"
+    assert read(last, image) == "partly channels_last"
+    for weight in module.parameters():
+        if weight.dim() == 4:
+            weight.data = weight.data.contiguous(memory_format=LAST)
+    assert read(last, last) == "channels_last"
+    assert read(last, image) == "partly channels_last"
+    first = next(module.parameters())
+    first.data = first.data.contiguous()
+    assert read(last, last) == "partly channels_last"
+
+
+def test_no_weight_of_four_dimensions_is_a_reason_to_refuse() -> None:
+    assert layout.unfit(build(model(linear), {}).module) == layout.NO_CONVOLUTION
+    assert layout.unfit(build(IMAGES, {}).module) is None
+    assert layout.read(nn.Linear(1, 1), ()) == "contiguous"
+
+
+@pytest.mark.usefixtures("restored_settings")
+@pytest.mark.parametrize("trains", [False, True])
+def test_a_case_is_right_and_in_effect(trains: bool) -> None:
+    own = asked()
+    against = Variant(EAGER, "fp32")
+    if trains:
+        own = replace(own, mode=replace(own.mode, grad="enabled"))
+    work = case(IMAGES, own, against)
+    work = replace(work, options=Training()) if trains else work
+    result = runner.run(silent, work, smoke())
+    assert result.status == "ok", result.reason
+    found = result.findings
+    assert (found.checks.in_effect, found.checks.in_effect_note) == (True, None)
+    assert found.checks.seen_axes == '{"layout":"channels_last"}'
+    assert found.checks.error < found.checks.error_limit
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_a_program_lays_out_model_and_inputs(named: bool) -> None:
+    program = lines(asked(), named_inputs=named)
+    before = program.partition("output =")[0]  # what is done once
+    images: Any = [torch.randn(2, 3, 4, 4), torch.randn(2, 3)]
+    given: Any = {"x": images[0], "y": images[1]} if named else images
+    net = nn.Conv2d(3, 4, 3)
+    names: dict[str, Any] = {"torch": torch, "model": net, "inputs": given}
+    exec(before, names)
+    left = list(names["inputs"].values() if named else names["inputs"])
+    assert left[0].is_contiguous(memory_format=LAST)
+    assert left[1].is_contiguous()
+    assert net.weight.is_contiguous(memory_format=LAST)
+    assert "channels_last" not in lines(asked("contiguous"))
