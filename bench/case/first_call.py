@@ -38,7 +38,7 @@ class Contender:
     built: Built
     first_call_s: float
     facts: Facts
-    warnings: tuple[str, ...]  # torch's, in the first call
+    warnings: tuple[str, ...]  # torch's, in the first call or what was made ahead of it
     columns: tuple[object, ...]  # further groups of columns about the first call
 
     def replays_graphs(self, device: Hardware) -> bool:
@@ -67,6 +67,7 @@ def enter(
     steps change, are restored on return. On CUDA an untimed call in eager comes before.
     """
     phase, fullgraph = phase_of(case.options), case.model.fullgraph
+    compiles = backends.compiles_here(variant.mode)
     if device.type == "cuda":
         meet_libraries(subject, variant, device, phase)
     own = modes.prepare(subject, variant, phase)
@@ -76,7 +77,7 @@ def enter(
     memory = device.allocator if plan.memory else None
     with (
         keep_state(own.module),
-        watching.watch(variant.mode.compiles, code=plan.profile, memory=memory) as watch,
+        watching.watch(compiles, code=plan.profile, memory=memory) as watch,
     ):
         device.synchronize()
         start = device.clock()
@@ -91,8 +92,11 @@ def enter(
         first_call_s = built_s + calls_s
     if built.parts and variant.mode.compiles:
         first_pass = mixed_calls.add_eager_calls(first_pass, built)
-    seen = watch.evidence
+    seen, made = watch.evidence, built.made
+    made.check(own.module)
     built.adjust_start()
+    ran = made.runs()
+    observed = mode_effect.observe(built, variant, device)
     facts = Facts(
         variant,
         fullgraph=fullgraph,
@@ -101,15 +105,17 @@ def enter(
         compiled=seen.compiled,
         cold=CACHES[plan.compile_cache].starts_empty,
         symbolic_sizes=seen.symbolic_sizes,
-        observed=mode_effect.observe(built, variant, device),
+        observed=observed,
+        runs=made.runs() - ran,
         built_dtypes=mode_effect.weight_dtypes(subject.module),
         has_fp32=any(each.dtype is torch.float32 for each in subject.tensors()),
         breaks=_usable(seen, variant),
     )
-    if variant.mode.compiles:
+    if compiles:
         facts = _add_silent_changes(facts, seen)
-    groups = (seen.code, seen.compilations, seen.setup, first_pass)
-    return Contender(built, first_call_s, facts, seen.warnings, groups)
+    groups = (seen.code, seen.compilations, seen.setup, first_pass, *made.columns)
+    warnings = (*made.warnings, *seen.warnings)
+    return Contender(built, first_call_s, facts, warnings, groups)
 
 
 def meet_libraries(subject: Subject, variant: Variant, device: Hardware, phase: Phase) -> None:

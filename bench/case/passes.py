@@ -21,10 +21,10 @@ from modescope.bench.devices.allocators import Allocator
 from modescope.bench.devices.devices import Device, Hardware, Step, prepare_call
 from modescope.bench.records import files
 from modescope.bench.records.cases import Budget, Case, Mode, Plan
-from modescope.bench.records.columns import Snapshot, StepParts
+from modescope.bench.records.columns import Profiled, Snapshot, StepParts
 from modescope.bench.records.errors import Progress, one_line
 from modescope.bench.records.results import Findings, Result, add_columns, add_note
-from modescope.bench.steps import modes
+from modescope.bench.steps import backends, modes
 from modescope.bench.steps.phases import phase_of
 from modescope.bench.steps.subject import Built, StepPart
 from modescope.bench.timing import memory_layout
@@ -52,6 +52,10 @@ SNAPSHOT_CUT = (
 )
 
 ONE_GRAPH = "the whole step is one captured graph, whose parts cannot be timed"
+
+UNSEEN_KERNELS = (
+    "kernels of a package do not show in a CPU's profile, so that its sums would lack them"
+)
 
 NO_ROOM = "no {} is kept: the study's files take traces_max_mb already; delete some, or increase it"
 
@@ -244,6 +248,9 @@ def _profile(scene: Scene, findings: Findings) -> Findings:
         captured = capture.capture(step, scene.device, kept, expected_s, room, calls)
     name = path.name if path else None
     findings = add_columns(findings, profile.columns(captured, scene.device.queues, name))
+    if backends.is_prebuilt(scene.case.variant.mode) and not scene.device.queues:
+        unseen = Profiled(trace=findings.trace, profile_note=findings.profile_note)
+        return add_note(add_columns(findings, unseen), ["profile_note"], UNSEEN_KERNELS)
     if path and not room:
         findings = add_note(findings, ["profile_note"], NO_ROOM.format("trace"))
     if findings.graph_launches is None and captured.typical:
@@ -256,7 +263,7 @@ def _profile(scene: Scene, findings: Findings) -> Findings:
 def _visible(scene: Scene) -> Step:
     """Returns the timed step, compiled again on a CPU so that a profile shows fused kernels."""
     mode = scene.case.variant.mode
-    if scene.device.queues or not mode.compiles:
+    if scene.device.queues or not backends.compiles_here(mode):
         return scene.candidate.built.step
     return capture.record_kernels(lambda: _rebuilt(scene, mode).step)
 

@@ -26,6 +26,7 @@ from modescope.bench.records.results import (
     Result,
     add_columns,
     add_flag,
+    add_note,
 )
 from modescope.bench.steps import (
     axes,
@@ -63,6 +64,11 @@ REACHED = (
     "a module that the builder made uses {place} of another one that it made, through a closure, a "
     "weak reference or a table of the process; modescope needs several copies of the model in one "
     "process (the mode, its baseline, a reference), so let each find its own parts"
+)
+
+KEEPS_RANDOMNESS = (
+    "a package draws its random numbers itself, so nothing was checked without them: only whether "
+    "results are spread as those of eager"
 )
 
 NO_BASELINE = (
@@ -113,11 +119,18 @@ def _measure(progress: Progress, case: Case, plan: Plan, run_id: str | None) -> 
     # Baseline and reference are freed here: passes need the candidate alone in the process.
     scene = passes.Scene(candidate, case, device, plan, run_id)
     findings = passes.run(progress, scene, findings)
+    if backends.is_prebuilt(case.variant.mode):
+        findings = add_note(findings, ["checked_note"], KEEPS_RANDOMNESS if random else None)
+        random = False
     if not random:
         return Result("ok", None, findings)
     progress("last check", Result("ok", None, findings, ("checked_note",)))
     del candidate, scene
     return Result("ok", None, check_without_randomness(case, plan, device, findings))
+
+
+def _compiles_here(case: Case) -> bool:
+    return any(backends.compiles_here(each.mode) for each in (case.variant, case.baseline) if each)
 
 
 def set_up_torch(case: Case, plan: Plan) -> None:
@@ -217,7 +230,7 @@ def _time(
         raise Ended("failed", check.unfit, findings)
 
     varies = bool(subject.order)
-    if case.compiles or compiler.is_imported():  # as the model may have done
+    if _compiles_here(case) or compiler.is_imported():  # as the model may have done
         compiler.import_it()  # not in the first call, whose time is measured
         # by default it silently runs eager, which a row of calls that vary says
         silent = varies or torch._dynamo.config.suppress_errors  # beside which torch refuses it

@@ -25,7 +25,8 @@ REVISION = "git:"
 """The beginning of the column `versus_state` if a revision of a git repository was measured."""
 
 CACHE_FILLED = "cache_filled"
-"""Status of a `Result` whose process only prepared the compiler's cache. No row has this status."""
+"""Status of a `Result` whose process only prepared what the next one uses: the compiler's cache, or
+code that is built ahead of time. No row has this status."""
 
 
 @dataclass(frozen=True)
@@ -152,6 +153,7 @@ class Findings(  # the last base class has the first columns
     columns.Memory,
     columns.Setup,
     columns.Profiled,
+    columns.Packaged,
     columns.Compilations,
     columns.GeneratedCode,
     columns.StepParts,

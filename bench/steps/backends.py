@@ -68,9 +68,29 @@ class BuildContext:
     make_folder: Callable[[], Path]
 
 
+@dataclass(frozen=True)
+class Made:
+    """What is known of a function that a backend returns, beside what it does: its attribute `made`.
+
+    `columns` are groups of columns about how it was made. `warnings` are those that torch gave in
+    another process. `runs` counts calls of what was made. `check` raises an error if it does not
+    stand for a module. `weights_bytes`: what its own copies of weights take.
+    """
+
+    columns: tuple[object, ...] = ()
+    warnings: tuple[str, ...] = ()
+    runs: Callable[[], int] = lambda: 0
+    check: Callable[[torch.nn.Module], None] = lambda module: None
+    weights_bytes: int = 0
+
+
 Build = Callable[["torch.nn.Module", "Inputs", Mode, BuildContext], Callable[..., Any]]
 """A function of a module, the inputs of its first call, a mode, and a `BuildContext`, that returns
-what is called with these inputs instead of the module."""
+what is called with these inputs instead of the module. That may have an attribute `made`."""
+
+FOLDER = "MODESCOPE_BUILT"
+"""Environment variable of the processes of a case whose backend has others `before`: a folder that
+they share, which is removed after the last of them."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +113,13 @@ class Backend:
     options: bool = False  # whether it takes mode.options
     counted: bool = False  # whether `Compiled` counts what it makes, so that 0 graphs are nothing
     doubts: tuple[Doubt, ...] = ()
+    before: tuple[str, ...] = ()
+    """Functions ("module:name") like those of `Cache.before`, for what is made ahead of time, in a
+    process of its own. What they make takes only the inputs that it was made for, and the process
+    that measures compiles nothing. They find the folder in FOLDER."""
+    program: Callable[[Mode, bool, str], tuple[str, ...]] = lambda mode, named, context: ()
+    """Lines before `code` in a user's program, for a mode, whether inputs are passed by name, and
+    the expression of its contexts."""
 
 
 def _inductor(
@@ -118,6 +145,40 @@ def _inductor_code(mode: Mode, fullgraph: bool) -> str:
         added = ", ".join(f"{name!r}: {each!r}" for name, each in given.pop("options").items())
         return f"torch.compile(model{arguments(given)}, options={named} | {{{added}}})"
     return f"torch.compile(model{arguments(given)})"
+
+
+def _load(
+    module: torch.nn.Module, inputs: Inputs, mode: Mode, context: BuildContext
+) -> Callable[..., Any]:
+    from modescope.bench.steps import packages
+
+    return packages.load(module, inputs, mode, context)
+
+
+PACKAGE_PROGRAM = """\
+# ahead of time, once: for inputs of these shapes, strides and dtypes, which nothing checks later
+with {context}:
+    program = torch.export.export(model, {inputs})
+torch._inductor.aoti_compile_and_package(program, package_path="model.pt2")
+# in each process; torch._inductor.aoti_load_package("model.pt2") does the same, but compiles tests
+# of the processor for up to half a minute, and reads the specification anew in each call
+from torch.utils import _pytree
+
+loader = torch._C._aoti.AOTIModelPackageLoader("model.pt2", "model", False, 1, -1)
+given, returned = map(_pytree.treespec_loads, loader.get_call_spec())
+
+
+def run_package(*args, **kwargs):
+    leaves = _pytree.tree_leaves((args, kwargs))
+    tensors = [x for x in leaves if isinstance(x, torch.Tensor)]
+    return _pytree.tree_unflatten(loader.boxed_run(tensors), returned)
+
+"""
+
+
+def _package_program(mode: Mode, named: bool, context: str) -> tuple[str, ...]:
+    inputs = "(), dict(inputs)" if named else "tuple(inputs)"
+    return (PACKAGE_PROGRAM.format(context=context, inputs=inputs),)
 
 
 def arguments(named: Mapping[str, Any]) -> str:
@@ -170,6 +231,15 @@ BACKENDS = {
             ),
         ),
     ),
+    "aoti": Backend(
+        _load,
+        code=lambda mode, fullgraph: "run_package",
+        modes=("aoti",),
+        dynamic=False,
+        before=("modescope.bench.case.packaging:build",),
+        program=_package_program,
+        doubts=((lambda f: f.runs == 0, "no package ran"),),
+    ),
 }
 
 
@@ -197,6 +267,16 @@ def compiling(mode: Mode, fullgraph: bool) -> str:
     if mode.compile in modes():
         return find(mode).code(mode, fullgraph)
     return f"build(model)  # as compile: {mode.compile} in bench/steps/backends.py"
+
+
+def is_prebuilt(mode: Mode) -> bool:
+    """Whether another process makes the code of `mode` ahead of time, for inputs of one kind."""
+    return bool(find(mode).before)
+
+
+def compiles_here(mode: Mode) -> bool:
+    """Whether the process that measures `mode` compiles it."""
+    return mode.compiles and not is_prebuilt(mode)
 
 
 def captures(mode: Mode) -> bool:

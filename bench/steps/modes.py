@@ -14,7 +14,7 @@ from modescope.bench.records import files
 from modescope.bench.records.cases import Mode, PhaseOptions, Variant
 from modescope.bench.records.errors import UsageError
 from modescope.bench.steps import arguments, axes, backends, fp32_products
-from modescope.bench.steps.backends import BuildContext
+from modescope.bench.steps.backends import BuildContext, Made
 from modescope.bench.steps.checks import Check
 from modescope.bench.steps.output_check import prepare_check
 from modescope.bench.steps.subject import Built, Inputs, State, Subject
@@ -123,6 +123,7 @@ def build(
     context = BuildContext(device.type, fullgraph, files.make_folder)
     made = backends.find(variant.mode).build(subject.module, first.given, variant.mode, context)
     target = made if isinstance(made, torch.nn.Module) else _Calling(made)
+    facts = getattr(made, "made", Made())
     graphed = phase.graphs_parts(variant.mode)
     if variant.mode.graph and not graphed:
         subject = replace(subject, graphs_on=device.torch_device)
@@ -139,7 +140,8 @@ def build(
         if own.alternates:
             forward = fp32_products.switched(forward, variant.dtype)
         live, step, state = phase.steps(own.module, forward, variant, device, start)
-        return Built(own, target, live, arguments.fill_first(step, own), state, graphed)
+        timed = arguments.fill_first(step, own)
+        return Built(own, target, live, timed, state, graphed, made=facts)
 
     if not subject.order:
         return built(subject)
@@ -148,7 +150,7 @@ def build(
     live = Series(tuple(part.live for part in ordered))
     same = all(part.live is part.step for part in ordered)
     step = live if same else Series(tuple(part.step for part in ordered))
-    return Built(subject, target, live, step, parts=parts)
+    return Built(subject, target, live, step, parts=parts, made=facts)
 
 
 def _check_graphable(inputs: Inputs) -> None:

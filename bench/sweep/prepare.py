@@ -14,6 +14,7 @@ from modescope.bench.records.paths import runner
 from modescope.bench.refusals import TF32_NEEDS, has_tf32, refusal, same_kernels
 from modescope.bench.resolve import Request, resolve
 from modescope.bench.settings import PHASE_SETTINGS
+from modescope.bench.steps import backends
 from modescope.bench.sweep import isolation
 from modescope.bench.sweep.fingerprint import VISIBLE, changes_torch, environment_id, variables
 
@@ -48,7 +49,7 @@ def start_torch(requests: Iterable[Request]) -> None:
     """Starts the forkserver, which imports torch and, if needed, its compiler."""
     phases = {request.settings.phase for request in requests}
     modes = [mode for each in requests for mode in (each.settings.mode, each.baseline) if mode]
-    compiles = any(mode.compile != "none" for mode in modes)
+    compiles = any(backends.compiles_here(mode.mode()) for mode in modes)
     isolation.start(compiles or any(PHASE_SETTINGS[phase].imports_compiler for phase in phases))
 
 
