@@ -22,7 +22,7 @@ from modescope.bench.records.cases import (
     canonical_json,
 )
 from modescope.bench.steps.axes import AXES
-from modescope.bench.steps.backends import arguments, compiling
+from modescope.bench.steps.backends import arguments, compiling, program
 
 WRAPPER = """\
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import (
@@ -114,6 +114,7 @@ def code(row: Row) -> str:
         "for name, child in [*model.named_children()]:  # of a ModuleList: its members\n"
         "    setattr(model, name, checkpoint_wrapper(child))": training.checkpoint == "children",
         "model = checkpoint_wrapper(model)": training.checkpoint == "model",
+        **dict.fromkeys(program(mode, named, contexts), True),
         f"model = {compiling(mode, bool(row['fullgraph']))}": mode.compiles,
         f"model.forward = {autocast}(model.forward)": graphed and autocast,
         "model = torch.cuda.make_graphed_callables("

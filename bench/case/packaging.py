@@ -68,14 +68,13 @@ def _build(progress: Progress, case: Case, plan: Plan, folder: Path) -> Result:
         raise Ended("failed", CHANGES_STATE.format(state=state), Findings(changed_state=state))
     own = modes.prepare(subject, case.variant, phase)
     compiler.import_it()
-    weights = packages.summed(own.module)
+    weights, given = packages.summed(own.module), own.given
     with watch_warnings() as warned:
         progress("export")
         start = time.perf_counter()
         with _blame(NOT_EXPORTED), ExitStack() as stack:
             for context in axes.contexts(case.variant, device.type):
                 stack.enter_context(context())
-            given = own.given
             program = torch.export.export(own.module, given.args, given.kwargs)
         exported = time.perf_counter()
         progress("package")

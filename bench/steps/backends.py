@@ -70,7 +70,7 @@ class BuildContext:
 
 @dataclass(frozen=True)
 class Made:
-    """What is known of a function that a backend returns, beside what it does: its attribute `made`.
+    """What is known of a function that a backend returns: its attribute `made`.
 
     `columns` are groups of columns about how it was made. `warnings` are those that torch gave in
     another process. `runs` counts calls of what was made. `check` raises an error if it does not
@@ -165,7 +165,7 @@ torch._inductor.aoti_compile_and_package(program, package_path="model.pt2")
 from torch.utils import _pytree
 
 loader = torch._C._aoti.AOTIModelPackageLoader("model.pt2", "model", False, 1, -1)
-given, returned = map(_pytree.treespec_loads, loader.get_call_spec())
+returned = _pytree.treespec_loads(loader.get_call_spec()[1])
 
 
 def run_package(*args, **kwargs):
@@ -267,6 +267,13 @@ def compiling(mode: Mode, fullgraph: bool) -> str:
     if mode.compile in modes():
         return find(mode).code(mode, fullgraph)
     return f"build(model)  # as compile: {mode.compile} in bench/steps/backends.py"
+
+
+def program(mode: Mode, named: bool, context: str) -> tuple[str, ...]:
+    """Returns the lines of a user's program before `compiling`, as `Backend.program` has them."""
+    if mode.compile not in modes():
+        return ()
+    return find(mode).program(mode, named, context)
 
 
 def is_prebuilt(mode: Mode) -> bool:

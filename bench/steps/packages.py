@@ -25,7 +25,7 @@ from modescope.bench.steps.backends import FOLDER, BuildContext, Made
 from modescope.bench.steps.subject import Inputs
 
 PACKAGE, RECORD = "model.pt2", "model.json"
-"""Files in the folder that FOLDER names: a package, and what is known of its building (`Record`)."""
+"""Files in the folder that FOLDER names: a package, and what its builder says (`Record`)."""
 
 NOT_BUILT = "no process has built a package of this model"
 
@@ -160,6 +160,7 @@ class Package:
         ]  # fmt: skip
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Returns what the model would return; raises UsageError unless it was built for these."""
         leaves = self._flatten(args, kwargs)
         tensors = []
         for number, shape, stride, dtype, device in self._tensors:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from time import monotonic
