@@ -162,11 +162,14 @@ class Package:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Returns what the model would return; raises UsageError unless it was built for these."""
         leaves = self._flatten(args, kwargs)
+        if len(leaves) != len(self._described):
+            _compare(leaves, self._described)
         tensors = []
         for number, shape, stride, dtype, device in self._tensors:
             tensor = leaves[number]
             if (
-                tensor.shape != shape
+                not isinstance(tensor, torch.Tensor)
+                or tensor.shape != shape
                 or tensor.stride() != stride
                 or tensor.dtype is not dtype
                 or tensor.device != device
@@ -174,7 +177,7 @@ class Package:
                 _compare(leaves, self._described)
             tensors.append(tensor)
         for number, value in self._others:
-            if leaves[number] != value:
+            if type(leaves[number]) is not type(value) or leaves[number] != value:
                 _compare(leaves, self._described)
         self.runs += 1
         return self._unflatten(self._run(tensors))
