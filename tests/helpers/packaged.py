@@ -1,0 +1,92 @@
+"""Models to be packaged, and what the process that measures a package imports."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from modescope.bench.case import runner
+from modescope.bench.records.cases import Case, Model, Plan, Variant
+from modescope.bench.records.errors import Progress
+from modescope.bench.records.results import Result
+from modescope.bench.steps.backends import FOLDER
+from modescope.bench.sweep import isolation
+from tests.helpers.probe_models import WIDTH, case, preset, smoke
+
+Built = tuple[nn.Module, tuple[Tensor, ...]]
+
+
+class Named(nn.Module):
+    """Returns a dict, with a None in it, and takes a number and a dict."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x: Tensor, times: int, *, more: dict[str, Tensor]) -> dict[str, Any]:
+        return {"y": self.linear(x) * times + more["a"], "nothing": None}
+
+
+class Branches(nn.Module):
+    """Takes a branch that depends on the values of its input."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + 1 if x.sum() > 0 else x - 1
+
+
+class Steps(nn.Module):
+    """Counts its calls in a buffer, which its result does not show."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.calls += 1
+        return x + 1
+
+
+def named() -> tuple[nn.Module, dict[str, Any]]:
+    more = {"a": torch.randn(WIDTH)}
+    return Named(), {"more": more, "times": 3, "x": torch.randn(2, WIDTH)}
+
+
+def branches() -> Built:
+    return Branches(), (torch.randn(2, WIDTH),)
+
+
+def steps() -> Built:
+    return Steps(), (torch.randn(2, WIDTH),)
+
+
+def packaged(builder: Callable[[], object]) -> Case:
+    """A case that packages what `builder`, a function of this file, builds."""
+    target = f"{__name__}:{builder.__name__}"
+    return case(Model(f"custom:{target}", target), Variant(preset("aoti"), "fp32"))
+
+
+def measure(progress: Progress, asked: Case, plan: Plan) -> tuple[bool, Result, bool]:
+    """Measures in a child process; the result is between whether Dynamo is imported."""
+    before = "torch._dynamo" in sys.modules
+    result = runner.run(progress, asked, plan)
+    return before, result, "torch._dynamo" in sys.modules
+
+
+def main(folder: Path) -> None:
+    """Builds the package of `Named` and measures it, from a forkserver without the compiler.
+
+    Prints whether Dynamo was imported before and after, and what the row says.
+    """
+    isolation.start(compiler=False)
+    asked, plan = packaged(named), smoke()
+    variables = {FOLDER: str(folder)}
+    for function in ("modescope.bench.case.packaging:build", "tests.helpers.packaged:measure"):
+        outcome = isolation.call(function, asked, plan, timeout_s=400, variables=variables)
+        assert outcome.kind == "returned", outcome.reason
+    before, result, after = outcome.value
+    print(before, after, result.status, result.reason, result.findings.checked)
