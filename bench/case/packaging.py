@@ -19,8 +19,8 @@ from modescope.bench.records.cases import Case, Plan
 from modescope.bench.records.errors import Progress, one_line
 from modescope.bench.records.results import CACHE_FILLED, Ended, Findings, Result
 from modescope.bench.steps import axes, compiler, modes, module_state, packages, plain_call
-from modescope.bench.steps.backends import FOLDER
 from modescope.bench.steps.evidence.watching import watch_warnings
+from modescope.bench.steps.made import FOLDER
 from modescope.bench.steps.packages import Record
 from modescope.bench.steps.phases import phase_of
 

@@ -68,29 +68,10 @@ class BuildContext:
     make_folder: Callable[[], Path]
 
 
-@dataclass(frozen=True)
-class Made:
-    """What is known of a function that a backend returns: its attribute `made`.
-
-    `columns` are groups of columns about how it was made. `warnings` are those that torch gave in
-    another process. `runs` counts calls of what was made. `check` raises an error if it does not
-    stand for a module. `weights_bytes`: what its own copies of weights take.
-    """
-
-    columns: tuple[object, ...] = ()
-    warnings: tuple[str, ...] = ()
-    runs: Callable[[], int] = lambda: 0
-    check: Callable[[torch.nn.Module], None] = lambda module: None
-    weights_bytes: int = 0
-
-
 Build = Callable[["torch.nn.Module", "Inputs", Mode, BuildContext], Callable[..., Any]]
 """A function of a module, the inputs of its first call, a mode, and a `BuildContext`, that returns
-what is called with these inputs instead of the module. That may have an attribute `made`."""
-
-FOLDER = "MODESCOPE_BUILT"
-"""Environment variable of the processes of a case whose backend has others `before`: a folder that
-they share, which is removed after the last of them."""
+what is called with these inputs instead of the module. That may have an attribute `made`, which
+is a `made.Made`."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +97,8 @@ class Backend:
     before: tuple[str, ...] = ()
     """Functions ("module:name") like those of `Cache.before`, for what is made ahead of time, in a
     process of its own. What they make takes only the inputs that it was made for, and the process
-    that measures compiles nothing. They find the folder in FOLDER."""
+    that measures compiles nothing. They find the folder in
+    `made.FOLDER`."""
     program: Callable[[Mode, bool, str], tuple[str, ...]] = lambda mode, named, context: ()
     """Lines before `code` in a user's program, for a mode, whether inputs are passed by name, and
     the expression of its contexts."""
@@ -152,7 +134,7 @@ def _load(
 ) -> Callable[..., Any]:
     from modescope.bench.steps import packages
 
-    return packages.load(module, inputs, mode, context)
+    return packages.load(inputs)
 
 
 PACKAGE_PROGRAM = """\

@@ -14,8 +14,9 @@ from modescope.bench.records import files
 from modescope.bench.records.cases import Mode, PhaseOptions, Variant
 from modescope.bench.records.errors import UsageError
 from modescope.bench.steps import arguments, axes, backends, fp32_products
-from modescope.bench.steps.backends import BuildContext, Made
+from modescope.bench.steps.backends import BuildContext
 from modescope.bench.steps.checks import Check
+from modescope.bench.steps.made import Made
 from modescope.bench.steps.output_check import prepare_check
 from modescope.bench.steps.subject import Built, Inputs, State, Subject
 

@@ -18,10 +18,9 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from modescope.bench.records.cases import Mode
 from modescope.bench.records.columns import Packaged
 from modescope.bench.records.errors import UsageError
-from modescope.bench.steps.backends import FOLDER, BuildContext, Made
+from modescope.bench.steps.made import FOLDER, Made
 from modescope.bench.steps.subject import Inputs
 
 PACKAGE, RECORD = "model.pt2", "model.json"
@@ -82,8 +81,8 @@ def _weights(module: torch.nn.Module) -> list[torch.Tensor]:
     return [*module.parameters(), *module.buffers()]
 
 
-def load(module: torch.nn.Module, inputs: Inputs, mode: Mode, context: BuildContext) -> Package:
-    """Loads the package that stands for `module`; raises UsageError if there is none.
+def load(inputs: Inputs) -> Package:
+    """Loads the package of this case for `inputs`; raises UsageError if there is none.
 
     The loader is the bare one: `torch._inductor.aoti_load_package` imports the compiler and, in a
     process with empty caches, finds out the processor's instructions by compiling for half a

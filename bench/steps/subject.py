@@ -12,7 +12,7 @@ import torch
 
 from modescope.bench.devices.devices import Step
 from modescope.bench.steps import copies, geometry, module_state, trees
-from modescope.bench.steps.backends import Made
+from modescope.bench.steps.made import Made
 from modescope.bench.steps.module_state import keep_state
 
 

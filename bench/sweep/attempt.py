@@ -18,7 +18,8 @@ from modescope.bench.records.cases import Plan
 from modescope.bench.records.environment import Scheduling, scheduling
 from modescope.bench.records.results import Findings, Record, Result, StoredRow
 from modescope.bench.steps import backends
-from modescope.bench.steps.backends import FOLDER, Backend
+from modescope.bench.steps.backends import Backend
+from modescope.bench.steps.made import FOLDER
 from modescope.bench.summary import summary
 from modescope.bench.sweep import isolation
 from modescope.bench.sweep.isolation import ChildOutcome

@@ -14,7 +14,7 @@ from modescope.bench.case import runner
 from modescope.bench.records.cases import Case, Model, Plan, Variant
 from modescope.bench.records.errors import Progress
 from modescope.bench.records.results import Result
-from modescope.bench.steps.backends import FOLDER
+from modescope.bench.steps.made import FOLDER
 from modescope.bench.sweep import isolation
 from tests.helpers.probe_models import WIDTH, case, preset, smoke
 

@@ -247,7 +247,7 @@ class Facts:
     built_dtypes: frozenset[str] = frozenset({"float32"})  # of the weights, as they were built
     has_fp32: bool = True  # whether a weight, buffer or input was fp32, as it was built
     varies: bool = False  # calls have different sizes, each of which may be compiled
-    runs: int = 0  # of what the backend made (`backends.Called`), in one call
+    runs: int = 0  # of what the backend made (`made.Made`), in one call
 
     @property
     def mode(self) -> Mode:

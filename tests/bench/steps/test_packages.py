@@ -201,5 +201,6 @@ def test_without_a_package_nothing_is_called(subject: Subject, tmp_path: Path) -
 
 
 def test_a_package_has_no_call_on_an_empty_batch(subject: Subject) -> None:
-    step, note = dispatch.prepare(subject, AOTI, model(linear), Cpu())
-    assert (step is None, note is None) == (True, False)
+    reason = dispatch.objection(AOTI, Cpu(), model(linear))
+    assert reason is not None
+    assert dispatch.prepare(subject, AOTI, model(linear), Cpu()) == (None, reason)

@@ -12,7 +12,7 @@ import pytest
 from modescope.bench.records.caches import CACHES, Cache
 from modescope.bench.records.results import CACHE_FILLED, Findings, Result
 from modescope.bench.settings import LIMITS
-from modescope.bench.steps.backends import FOLDER
+from modescope.bench.steps.made import FOLDER
 from modescope.bench.sweep import attempt, isolation, prepare
 from modescope.bench.sweep.isolation import ChildOutcome
 from tests.helpers.commands import Ask, rows
