@@ -46,8 +46,14 @@ def approximate(text: str, row: Row, *figures: str) -> str:
 
 def first_call(row: Row) -> str:
     """Returns the time of the first call, `7.20 s`, with a note if the compiler cache was warm."""
-    text = numbers.duration(row["first_call_s"])
+    text = bare_first_call(row)
     return text if text == UNKNOWN or row["compile_cache"] == "cold" else f"{text} (warm cache)"
+
+
+def bare_first_call(row: Row) -> str:
+    """Returns the time of the first call, with what was built ahead: `44 ms (built in 31 s)`."""
+    text, built_s = numbers.duration(row["first_call_s"]), phrases.ahead_s(row)
+    return text if built_s is None else f"{text} (built in {numbers.duration(built_s)})"
 
 
 def host_of_cuda(row: Row) -> str:

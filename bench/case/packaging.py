@@ -23,6 +23,7 @@ from modescope.bench.steps.evidence.watching import watch_warnings
 from modescope.bench.steps.made import FOLDER
 from modescope.bench.steps.packages import Record
 from modescope.bench.steps.phases import phase_of
+from modescope.bench.steps.subject import Subject
 
 CHANGES_STATE = (
     "forward changes {state}: a package changes its own copy of a buffer or drops the change, and "
@@ -59,12 +60,13 @@ def _build(progress: Progress, case: Case, plan: Plan, folder: Path) -> Result:
     try:
         drawn = plain_call.build_drawn(case, device)
         prepared = phase.prepare(drawn.subject, plan.seed)
-        subject = plain_call.find_changes(prepared, drawn.to_call, phase.trains).subject
+        examined = plain_call.find_changes(prepared, drawn.to_call, phase.trains)
+        subject, written = examined.subject, _written(examined.plain)
     except Exception as error:
         if is_out_of_memory(error):
             raise
         return PACKAGED
-    if state := module_state.name_places(subject.state):
+    if state := module_state.name_places(subject.state or written):
         raise Ended("failed", CHANGES_STATE.format(state=state), Findings(changed_state=state))
     own = modes.prepare(subject, case.variant, phase)
     compiler.import_it()
@@ -94,6 +96,14 @@ def _build(progress: Progress, case: Case, plan: Plan, folder: Path) -> Result:
         folder,
     )
     return PACKAGED
+
+
+def _written(plain: Subject) -> list[str]:
+    """Calls the module; returns its buffers that this wrote to, if with what they held before."""
+    buffers = {n: b for n, b in plain.module.named_buffers() if not b.is_inference()}
+    before = {name: buffer._version for name, buffer in buffers.items()}
+    plain_call.call_without_gradients(plain.call)
+    return [name for name, buffer in buffers.items() if buffer._version != before[name]]
 
 
 @contextmanager

@@ -1,9 +1,13 @@
-"""Models to be packaged, and what the process that measures a package imports."""
+"""Models to be packaged, and what the process that measures a package imports.
+
+Imports nothing that imports torch's compiler.
+"""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +15,16 @@ import torch
 from torch import Tensor, nn
 
 from modescope.bench.case import runner
-from modescope.bench.records.cases import Case, Model, Plan, Variant
+from modescope.bench.records.cases import Case, Mode, Model, Plan, Variant
 from modescope.bench.records.errors import Progress
 from modescope.bench.records.results import Result
 from modescope.bench.steps.made import FOLDER
 from modescope.bench.sweep import isolation
-from tests.helpers.probe_models import WIDTH, case, preset, smoke
+from tests.helpers.made_up_records import BUDGET, case
+from tests.helpers.made_up_records import plan as made_up_plan
+
+WIDTH = 4
+AOTI = Variant(Mode("aoti", "inference_mode", compile="aoti"), "fp32")
 
 Built = tuple[nn.Module, tuple[Tensor, ...]]
 
@@ -56,6 +64,22 @@ def named() -> tuple[nn.Module, dict[str, Any]]:
     return Named(), {"more": more, "times": 3, "x": torch.randn(2, WIDTH)}
 
 
+class Stores(nn.Module):
+    """Writes its input to a buffer, which a call with the same input leaves as it was."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("kept", torch.zeros(2, WIDTH))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.kept.copy_(x)
+        return self.kept.sum(0)
+
+
+def stores() -> Built:
+    return Stores(), (torch.randn(2, WIDTH),)
+
+
 def branches() -> Built:
     return Branches(), (torch.randn(2, WIDTH),)
 
@@ -67,7 +91,7 @@ def steps() -> Built:
 def packaged(builder: Callable[[], object]) -> Case:
     """A case that packages what `builder`, a function of this file, builds."""
     target = f"{__name__}:{builder.__name__}"
-    return case(Model(f"custom:{target}", target), Variant(preset("aoti"), "fp32"))
+    return case(model=Model(f"custom:{target}", target), shape_json="{}", variant=AOTI)
 
 
 def measure(progress: Progress, asked: Case, plan: Plan) -> tuple[bool, Result, bool]:
@@ -83,7 +107,11 @@ def main(folder: Path) -> None:
     Prints whether Dynamo was imported before and after, and what the row says.
     """
     isolation.start(compiler=False)
-    asked, plan = packaged(named), smoke()
+    asked = packaged(named)
+    brief = replace(BUDGET, warmup_max_s=0.02, pilot_rounds=2, max_rounds=2, min_rounds=2)
+    asks = {"profile": False, "memory": True, "max_error": None, "compile_cache": "warm"}
+    none = {"replicate": 0, "seed": 0, "fills_cache": False, "latency_alone": False}
+    plan = replace(made_up_plan(**asks, **none, trace_max_bytes=0), budget=brief)
     variables = {FOLDER: str(folder)}
     for function in ("modescope.bench.case.packaging:build", "tests.helpers.packaged:measure"):
         outcome = isolation.call(function, asked, plan, timeout_s=400, variables=variables)

@@ -13,7 +13,7 @@ import pytest
 from modescope.analysis.derive.flags import BEATEN
 from modescope.analysis.derive.registry import DERIVED, derive, derived
 from modescope.analysis.derive.select import latest, values_of
-from modescope.analysis.format import phrases
+from modescope.analysis.format import cells, phrases
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.load import read
 from modescope.analysis.rows import value_of
@@ -76,6 +76,8 @@ def test_a_build_ahead_of_time_is_paid_for_like_a_first_call(tmp_path: Path) -> 
     records = [record("aoti", 1e-3, 2.0, **first, **more) for more in ({}, built)]
     found = values_of_each(tmp_path, "break_even_calls", records)
     assert found == [pytest.approx(498), pytest.approx(31_498)]
+    shown = [cells.first_call(row) for row in rows_of_each(tmp_path / "shown", records)]
+    assert shown == ["500 ms", "500 ms (built in 31.0 s)"]
 
 
 def test_on_cuda_a_graph_pays_for_its_capture_though_its_baseline_met_the_libraries(

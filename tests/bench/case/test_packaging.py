@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,21 +13,22 @@ import torch
 from torch import nn
 
 from modescope.bench.case import packaging
-from modescope.bench.records.cases import Case, Variant
+from modescope.bench.records.cases import Case
 from modescope.bench.records.results import CACHE_FILLED
 from modescope.bench.steps import packages, torch_settings
-from tests.helpers.commands import QUICKLY, Cli, rows
-from tests.helpers.packaged import Named, branches, named, packaged, steps
+from tests.helpers.commands import Cli, rows
+from tests.helpers.packaged import AOTI, Named, branches, named, packaged, steps, stores
 from tests.helpers.paths import ROOT
-from tests.helpers.probe_models import WIDTH, case, fails_in, model, preset, silent, smoke
+from tests.helpers.probe_models import WIDTH, case, fails_in, model, silent, smoke
 from tests.helpers.programs import lines
 
-AOTI = Variant(preset("aoti"), "fp32")
 MAIN = "from tests.helpers.packaged import *; main(Path({folder!r}))"
 
 
 @pytest.fixture(autouse=True)
-def _as_before(restored_settings: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+def _as_before(
+    restored_settings: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Iterator[None]:
     monkeypatch.setenv(packages.FOLDER, str(tmp_path))
     with torch_settings.keep():
         yield
@@ -43,10 +45,13 @@ def test_a_branch_on_data_cannot_be_exported() -> None:
     assert result.reason.startswith("torch.export fails: GuardOnDataDependentSymNode: Could not")
 
 
-def test_a_model_that_changes_its_state_is_not_packaged(tmp_path: Path) -> None:
-    result = build(packaged(steps))
-    assert (result.status, result.findings.changed_state) == ("failed", "calls")
-    assert "forward changes calls" in result.reason
+@pytest.mark.parametrize(("builder", "state"), [(steps, "calls"), (stores, "kept")])
+def test_a_model_that_changes_its_state_is_not_packaged(
+    builder: Callable[[], object], state: str, tmp_path: Path
+) -> None:
+    result = build(packaged(builder))
+    assert (result.status, result.findings.changed_state) == ("failed", state)
+    assert f"forward changes {state}" in result.reason
     assert not (tmp_path / packages.PACKAGE).exists()
 
 
@@ -64,7 +69,17 @@ def test_the_process_that_measures_a_package_never_imports_the_compiler(tmp_path
 
 @pytest.mark.full
 def test_a_row_of_a_package(cli: Cli, results: Path) -> None:
-    assert cli(*QUICKLY, "memory=true", "model=mlp", "shape=small", "mode=aoti").status == 0
+    assert (
+        cli(
+            "budget=smoke",
+            "compile_cache=warm",
+            "profile=false",
+            "model=mlp",
+            "shape=small",
+            "mode=aoti",
+        ).status
+        == 0
+    )
     (row,) = rows(results)
     weights = 4 * (128 * 128 + 128) * 4
     assert (row["status"], row["reason"], row["in_effect"]) == ("ok", None, True)
