@@ -50,6 +50,8 @@ class Branches(nn.Module):
 class Steps(nn.Module):
     """Counts its calls in a buffer, which its result does not show."""
 
+    calls: Tensor
+
     def __init__(self) -> None:
         super().__init__()
         self.register_buffer("calls", torch.zeros(()))
@@ -66,6 +68,8 @@ def named() -> tuple[nn.Module, dict[str, Any]]:
 
 class Stores(nn.Module):
     """Writes its input to a buffer, which a call with the same input leaves as it was."""
+
+    kept: Tensor
 
     def __init__(self) -> None:
         super().__init__()

@@ -72,8 +72,8 @@ def test_calls_after_which_the_first_call_has_paid_off(tmp_path: Path) -> None:
 
 def test_a_build_ahead_of_time_is_paid_for_like_a_first_call(tmp_path: Path) -> None:
     first: dict[str, Any] = {"first_call_s": 0.5, "baseline_first_call_s": 0.002}
-    built = {"package_export_s": 1.0, "package_build_s": 30.0}
-    records = [record("aoti", 1e-3, 2.0, **first, **more) for more in ({}, built)]
+    built: dict[str, Any] = {"package_export_s": 1.0, "package_build_s": 30.0}
+    records = [record("aoti", 1e-3, 2.0, **first, **more) for more in (dict[str, Any](), built)]
     found = values_of_each(tmp_path, "break_even_calls", records)
     assert found == [pytest.approx(498), pytest.approx(31_498)]
     shown = [cells.first_call(row) for row in rows_of_each(tmp_path / "shown", records)]

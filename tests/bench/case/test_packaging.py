@@ -16,8 +16,9 @@ from modescope.bench.case import packaging
 from modescope.bench.records.cases import Case
 from modescope.bench.records.results import CACHE_FILLED
 from modescope.bench.steps import packages, torch_settings
+from modescope.bench.steps.made import FOLDER
 from tests.helpers.commands import Cli, rows
-from tests.helpers.packaged import AOTI, Named, branches, named, packaged, steps, stores
+from tests.helpers.packaged import AOTI, branches, named, packaged, steps, stores
 from tests.helpers.paths import ROOT
 from tests.helpers.probe_models import WIDTH, case, fails_in, model, silent, smoke
 from tests.helpers.programs import lines
@@ -29,7 +30,7 @@ MAIN = "from tests.helpers.packaged import *; main(Path({folder!r}))"
 def _as_before(
     restored_settings: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> Iterator[None]:
-    monkeypatch.setenv(packages.FOLDER, str(tmp_path))
+    monkeypatch.setenv(FOLDER, str(tmp_path))
     with torch_settings.keep():
         yield
     torch.compiler.reset()
@@ -97,9 +98,9 @@ def test_the_printed_program_builds_loads_and_calls_a_package(
     by_name: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    net, inputs = named() if by_name else (nn.Linear(WIDTH, WIDTH), [torch.randn(2, WIDTH)])
+    net, inputs = named() if by_name else (nn.Linear(WIDTH, WIDTH), (torch.randn(2, WIDTH),))
     with torch.no_grad():
-        wanted = net(**inputs)["y"] if isinstance(net, Named) else net(*inputs)
+        wanted = net(**inputs)["y"] if isinstance(inputs, dict) else net(*inputs)
     names: dict[str, Any] = {"torch": torch, "model": net, "inputs": inputs}
     exec(lines(AOTI, named_inputs=by_name), names)
     assert (tmp_path / "model.pt2").is_file()

@@ -21,6 +21,7 @@ from modescope.bench.records.errors import UsageError
 from modescope.bench.steps import packages
 from modescope.bench.steps.backends import BACKENDS
 from modescope.bench.steps.building import build
+from modescope.bench.steps.made import FOLDER
 from modescope.bench.steps.packages import Package, Record, describe
 from modescope.bench.steps.subject import Inputs, Subject
 from tests.helpers.probe_models import case, linear, model, preset, smoke
@@ -66,7 +67,12 @@ def test_a_package_gets_the_tensors_in_the_order_of_its_build(
     args: tuple[Any, ...], kwargs: dict[str, Any], order: list[Tensor]
 ) -> None:
     got: list[Tensor] = []
-    made = package(*args, function=lambda given: got.extend(given) or [0], **kwargs)
+
+    def function(given: list[Tensor]) -> list[int]:
+        got.extend(given)
+        return [0]
+
+    made = package(*args, function=function, **kwargs)
     assert (made.runs, made(*args, **dict(reversed(kwargs.items()))), made.runs) == (0, 0, 1)
     assert [id(tensor) for tensor in got] == [id(tensor) for tensor in order]
 
@@ -108,7 +114,7 @@ def test_other_tensors_than_those_of_the_build_are_refused(
 
 @pytest.mark.parametrize("nested", [False, True])
 def test_other_values_than_those_of_the_build_are_refused(nested: bool) -> None:
-    def given(number: int) -> Any:
+    def given(number: object) -> Any:
         return (number,) if nested else number
 
     made = package(X, given(3), returned=0, function=lambda tensors: [0])
@@ -149,7 +155,7 @@ class Stands:
 @pytest.fixture
 def built(subject: Subject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Record:
     """The record of a package of `subject` in the folder that processes of a case share."""
-    monkeypatch.setenv(packages.FOLDER, str(tmp_path))
+    monkeypatch.setenv(FOLDER, str(tmp_path))
     monkeypatch.setattr(torch._C._aoti, "AOTIModelPackageLoader", Stands(subject))
     (tmp_path / packages.PACKAGE).write_bytes(b"12345")
     record = Record(
