@@ -417,7 +417,8 @@ def _factors(ratios: Sequence[Estimate]) -> str:
 
 def _pays(chosen: Sequence[Choice], calls: float | None) -> str:
     first = _range(_known(chosen, "first_call_s"), numbers.duration)
-    ahead = [seconds for one in chosen if (seconds := phrases.ahead_s(one.row)) is not None]
+    built_s = (phrases.ahead_s(choice.row) for choice in chosen)
+    ahead = [seconds for seconds in built_s if seconds is not None]
     built = f"built ahead of time in {_range(ahead, numbers.duration)}, " if ahead else ""
     if calls is not None:
         alone, whole = _factors([c.speedup for c in chosen]), _factors([c.gain for c in chosen])

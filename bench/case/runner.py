@@ -130,7 +130,8 @@ def _measure(progress: Progress, case: Case, plan: Plan, run_id: str | None) -> 
 
 
 def _compiles_here(case: Case) -> bool:
-    return any(backends.compiles_here(each.mode) for each in (case.variant, case.baseline) if each)
+    variants = (case.variant, case.baseline)
+    return any(backends.compiles_here(variant.mode) for variant in variants if variant)
 
 
 def set_up_torch(case: Case, plan: Plan) -> None:

@@ -72,6 +72,12 @@ def summed(module: torch.nn.Module) -> list[float]:
     return [float(tensor.detach().double().sum()) for tensor in _weights(module)]
 
 
+def _are_close(sums: list[float], others: list[float]) -> bool:
+    found, wanted = (torch.tensor(values, dtype=torch.float64) for values in (sums, others))
+    same = found.shape == wanted.shape
+    return same and torch.allclose(found, wanted, rtol=1e-9, atol=0, equal_nan=True)
+
+
 def weights_bytes(module: torch.nn.Module) -> int:
     """Returns the bytes of weights and buffers, of which a package has its own copy."""
     return sum(tensor.nbytes for tensor in _weights(module))
@@ -99,7 +105,7 @@ def load(inputs: Inputs) -> Package:
     load_s = time.perf_counter() - start
 
     def check(module: torch.nn.Module) -> None:
-        if summed(module) != record.weights:
+        if not _are_close(summed(module), record.weights):
             raise UsageError(OTHER_WEIGHTS)
 
     columns = Packaged(

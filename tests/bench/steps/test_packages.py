@@ -34,7 +34,7 @@ class Loader:
     """Stands for torch's loader: runs `function` on the list of tensors that a package takes."""
 
     def __init__(self, given: Any, returned: Any, function: Callable[[list[Tensor]], Any]) -> None:
-        specs = (pytree.tree_flatten(each)[1] for each in (given, returned))
+        specs = (pytree.tree_flatten(tree)[1] for tree in (given, returned))
         self.spec = [pytree.treespec_dumps(spec) for spec in specs]
         self.boxed_run = function
 
@@ -196,9 +196,18 @@ def test_a_model_that_runs_in_place_of_its_package_is_not_in_effect(
 def test_a_package_with_other_weights_than_the_model_is_refused(
     subject: Subject, built: Record, tmp_path: Path
 ) -> None:
-    packages.write(replace(built, weights=[each + 1 for each in built.weights]), tmp_path)
+    packages.write(replace(built, weights=[total * 1.001 for total in built.weights]), tmp_path)
     with pytest.raises(UsageError, match="other weights"):
         entered(subject)
+
+
+def test_weights_that_are_no_numbers_are_the_same_in_both(
+    subject: Subject, built: Record, tmp_path: Path
+) -> None:
+    with torch.no_grad():
+        next(subject.module.parameters()).fill_(torch.nan)
+    packages.write(replace(built, weights=packages.summed(subject.module)), tmp_path)
+    assert entered(subject).effect(Cpu()).in_effect
 
 
 def test_without_a_package_nothing_is_called(subject: Subject, tmp_path: Path) -> None:
