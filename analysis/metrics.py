@@ -165,10 +165,10 @@ METRICS = (
            "runs; null for several processes",
            formulas.mde),
     Metric("break_even_calls", "lower",
-           "calls after which the mode pays: what its first call takes above the baseline's ÷ "
-           "the time gained per call. 0: at once; inf: never; null if the verdict is "
-           "inconclusive, the mode not in effect, or nothing is gained and nothing paid. On CUDA "
-           "the baseline's first call counts as one of its later calls",
+           "calls after which the mode pays: what its first call, and a build ahead of time, take "
+           "above the baseline's first call ÷ the time gained per call. 0: at once; inf: never; "
+           "null if the verdict is inconclusive, the mode not in effect, or nothing is gained "
+           "and nothing paid. On CUDA the baseline's first call counts as one of its later calls",
            formulas.break_even_calls),
     *_of_summary(summary_columns.OF_CLOCKS),
     Metric("pace", "neither",

@@ -82,6 +82,36 @@ RULES: tuple[Rule, ...] = (
 )
 """Rules for every phase; they hold for a case and for its baseline."""
 
+PREBUILT_RULES: tuple[Rule, ...] = (
+    (
+        lambda variant, options, device: options.phase == "train",
+        "a package has no backward pass, so nothing can be trained; use {of}mode=compile",
+    ),
+    (
+        lambda variant, options, device: variant.mode.autocast,
+        "a package is exported without autocast; use {of}dtype=bf16 with {of}mode=aoti",
+    ),
+    (
+        lambda variant, options, device: variant.mode.graph,
+        "a package is not captured in a CUDA graph; leave out {of}mode.graph=true, or use "
+        "{of}mode=compile-cuda-graph",
+    ),
+    (
+        lambda variant, options, device: variant.mode.grad == "enabled",
+        "results of a package carry no gradients; leave out {of}mode.grad=enabled",
+    ),
+    (
+        lambda variant, options, device: getattr(options, "sizes_json", None) is not None,
+        "a package is built for one size of its inputs; use calls=repeat, or {of}mode=compile",
+    ),
+)
+"""Rules for a mode whose code is made ahead of time (`backends.is_prebuilt`)."""
+
+PREBUILT_BASELINE = (
+    "a package is built for the case alone; measure mode={mode} with another baseline.mode, such "
+    "as eager"
+)
+
 TRAINING_RULES: tuple[Rule, ...] = (
     (
         lambda variant, training, device: variant.mode.grad != "enabled",
@@ -177,9 +207,12 @@ SAME_KERNELS = (
 def refusal(case: Case, device: DeviceFacts) -> str | None:
     """Says why `case` cannot be measured on `device` and what to do instead; None if it can be."""
     of_both, of_case = OF_PHASE.get(case.phase, ((), ()))
-    reason = _reason((*RULES, *of_both, *of_case), case, case.variant, device, of="")
+    first = PREBUILT_RULES if backends.is_prebuilt(case.variant.mode) else ()
+    reason = _reason((*first, *RULES, *of_both, *of_case), case, case.variant, device, of="")
     if reason or case.baseline is None:
         return reason
+    if backends.is_prebuilt(case.baseline.mode):
+        return f"the baseline {PREBUILT_BASELINE.format(mode=case.baseline.mode.name)}"
     reason = _reason((*RULES, *of_both), case, case.baseline, device, of="baseline.")
     if reason:
         return f"the baseline {case.baseline.mode.name}: {reason}"

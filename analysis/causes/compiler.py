@@ -151,8 +151,11 @@ def first_call(context: Context) -> Evidence | None:
     row, calls = context.row, long_first_call(context.row)
     if calls is None:
         return None
+    what, keep = phrases.first_step(row), "keep torch's compiler cache between processes"
+    if phrases.ahead_s(row) is not None:
+        what, keep = f"build ahead of time with the {what}", "build the package once for them"
     texts = {
-        "what": phrases.first_step(row), "first": numbers.duration(row["first_call_s"]),
+        "what": what, "first": numbers.duration(phrases.setup_s(row)), "keep": keep,
         "calls": numbers.calls(calls), "phases": _phases(row), "caches": _caches(context),
         "pays": _pays(row),
     }  # fmt: skip
@@ -245,7 +248,7 @@ CAUSES = (
     Cause(
         Kind.COST, first_call,
         "the {what} takes {first}, as long as {calls} calls of the baseline{phases}{caches}.",
-        "Time the calls after it, and keep torch's compiler cache between processes{pays}.",
+        "Time the calls after it, and {keep}{pays}.",
     ),
     Cause(
         Kind.COST, memory_of_compiling,

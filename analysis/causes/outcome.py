@@ -96,9 +96,10 @@ def is_same_precision(row: Row) -> bool:
 def long_first_call(row: Row) -> float | None:
     """Returns the time of the first call in calls of the baseline; None if below LONG or unknown.
 
+    A build ahead of time counts as part of it.
     None also for a mode that neither compiles nor captures, and for a row that is not compared.
     """
-    first_s, call_s = row["first_call_s"], row["baseline_latency_s"]
+    first_s, call_s = phrases.setup_s(row), row["baseline_latency_s"]
     if not is_compared(row) or not (is_compiled(row) or row["graph"]):
         return None
     if first_s is None or call_s is None:
@@ -198,11 +199,10 @@ def _baseline(row: Row) -> str:
 
 
 def _first_call(row: Row) -> str:
-    first_s, pays_after = row["first_call_s"], row["break_even_calls"]
+    pays_after, after = row["break_even_calls"], phrases.first_time(row)
     builds = is_compiled(row) or row["graph"]
-    if row["verdict"] == Verdict.FASTER and builds and pays_after and first_s is not None:
+    if row["verdict"] == Verdict.FASTER and builds and pays_after:
         calls = numbers.calls(pays_after)
-        after = f"{phrases.first_step(row)} of {numbers.duration(first_s)}"
         return f" after a {after}, which pays after {calls} calls"
     calls_of_baseline = long_first_call(row)
     if (
@@ -212,4 +212,4 @@ def _first_call(row: Row) -> str:
     ):
         return ""
     length = f"as long as {numbers.calls(calls_of_baseline)} calls of {row['baseline_mode']}"
-    return f", after a {phrases.first_step(row)} of {numbers.duration(first_s)}, {length}"
+    return f", after a {after}, {length}"

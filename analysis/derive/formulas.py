@@ -9,6 +9,7 @@ import pandas as pd
 
 from modescope.analysis.derive.select import SAME_BASELINE, per_row
 from modescope.analysis.estimates import lows, point, values
+from modescope.analysis.format import phrases
 from modescope.analysis.rows import predicates
 from modescope.analysis.rows.type import Row
 from modescope.analysis.rows.values import as_rows
@@ -63,13 +64,15 @@ def mde(rows: pd.DataFrame) -> pd.Series:
 def break_even_calls(rows: pd.DataFrame) -> pd.Series:
     """Returns the number of calls after which a longer first call has paid off; infinite if never.
 
+    What is built ahead of time in another process counts as part of the first call.
+
     `extra_s` says how much longer the first call takes. Null for the baseline itself, for a mode
     that is not in effect, if the verdict is missing or inconclusive, and for a mode that is as fast
     as the baseline and whose first call takes no longer.
     """
     needed = ["compile_mode", "graph", "first_call_s", "baseline_first_call_s", "mode", "dtype",
               "baseline_mode", "baseline_dtype", "in_effect", "calls", "device",
-              "baseline_latency_s"]  # fmt: skip
+              "baseline_latency_s", "package_export_s", "package_build_s"]  # fmt: skip
     cases = as_rows(rows[needed])
     more_s = per_row(rows, (extra_s(row, baseline_first_s(row)) for row in cases))
     same = (predicates.is_control(row) or predicates.not_in_effect(row) for row in cases)
@@ -103,11 +106,13 @@ def baseline_first_s(row: Row) -> float | None:
 def extra_s(row: Row, baseline_s: float | None) -> float | None:
     """Returns how many seconds longer the first call takes than the baseline's; at least 0.
 
+    What is built ahead of time in another process counts as part of the row's first call.
+
     It is 0 for a mode that builds nothing, as any difference is then the machine's. But if such a
     mode's first call exceeds both FACTOR × the baseline's and the baseline's + SECONDS, one reading
     cannot tell the mode from the machine, and the result is None. None also if a time is unknown.
     """
-    first_s = row["first_call_s"]
+    first_s = phrases.setup_s(row)
     if first_s is None or baseline_s is None:
         return None
     extra = max(0.0, float(first_s) - float(baseline_s))

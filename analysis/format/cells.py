@@ -44,8 +44,14 @@ def approximate(text: str, row: Row, *doubted: str) -> str:
 
 def first_call(row: Row) -> str:
     """Returns the time of the first call, `7.20 s`, and a label: `7.20 s (warm cache)`."""
-    text, label = numbers.duration(row["first_call_s"]), CACHES[row["compile_cache"]].label
+    text, label = bare_first_call(row), CACHES[row["compile_cache"]].label
     return f"{text} ({label})" if label and text != UNKNOWN else text
+
+
+def bare_first_call(row: Row) -> str:
+    """Returns the time of the first call, with what was built ahead: `44 ms (built in 31 s)`."""
+    text, built_s = numbers.duration(row["first_call_s"]), phrases.ahead_s(row)
+    return text if built_s is None else f"{text} (built in {numbers.duration(built_s)})"
 
 
 def host_of_cuda(row: Row) -> str:

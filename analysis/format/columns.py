@@ -76,8 +76,7 @@ CHAINED = Column("chained [95 %]", partial(cells.gain, name="chained_speedup"), 
 SAME_GRAD = _factor("same grad", "speedup_same_grad", spare=2)
 VERDICT = Column("verdict", lambda row: row["verdict"] or numbers.UNKNOWN)
 FIRST_CALL = Column("first call", cells.first_call, ">", spare=8, key="first_call_s")
-_BARE_FIRST_CALL = replace(FIRST_CALL, cell=lambda row: numbers.duration(row["first_call_s"]),
-                           spare=0)  # fmt: skip
+_BARE_FIRST_CALL = replace(FIRST_CALL, cell=cells.bare_first_call, spare=0)
 PAYS_AFTER = Column("pays after", cells.break_even, ">", key="break_even_calls")
 ERROR = Column("error", lambda row: numbers.scientific(row["error"]), ">", spare=4, key="error")
 KERNELS = _approximate(_count("kernels", "kernels", spare=6), "profile")

@@ -46,6 +46,30 @@ def first_step(row: Row) -> str:
     return "first pass" if row["calls"] else "first call"
 
 
+def ahead_s(row: Row) -> float | None:
+    """Returns how long another process took to make the mode's code ahead of time; None if none.
+
+    It is the time to export, compile and package (`mode=aoti`).
+    """
+    parts = (row["package_export_s"], row["package_build_s"])
+    known = [seconds for seconds in parts if seconds is not None]
+    return sum(known) if known else None
+
+
+def setup_s(row: Row) -> float | None:
+    """Returns the time of the first call and of what was made ahead of it; None if unknown."""
+    first_s = row["first_call_s"]
+    return None if first_s is None else first_s + (ahead_s(row) or 0.0)
+
+
+def first_time(row: Row) -> str:
+    """Returns `first call of 7.2 s`; or `build ahead of time of 31 s and first call of 20 ms`."""
+    built_s, first = ahead_s(row), f"{first_step(row)} of {numbers.duration(row['first_call_s'])}"
+    if built_s is None:
+        return first
+    return f"build ahead of time of {numbers.duration(built_s)} and {first}"
+
+
 def _pass(varied: Mapping[str, Sequence[int]]) -> str | None:
     """Describes a sequence of calls: `passes of 200 calls, seq 16 to 512 (median 70)`.
 

@@ -46,6 +46,7 @@ MARKERS = {
     "max-autotune": "h",
     "compile-cuda-graph": "*",
     "cuda-graph": "P",
+    "aoti": "d",
 }
 OTHER_MARKER = "X"
 # marker -> the character for it in plain text; U+FE0E prevents that it is shown as an emoji
@@ -61,6 +62,7 @@ CHARACTERS = {
     "h": "⬢",
     "*": "★",
     "P": "✚",
+    "d": "♦\ufe0e",
     "X": "✖\ufe0e",
 }
 

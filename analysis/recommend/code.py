@@ -14,7 +14,7 @@ from typing import Any
 from modescope.analysis.format import phrases
 from modescope.analysis.rows.type import Row
 from modescope.bench.modes.axes import AXES
-from modescope.bench.modes.backends import arguments, compiling
+from modescope.bench.modes.backends import arguments, compiling, program
 from modescope.bench.records.cases import (
     IMPLEMENTATIONS,
     OPTIMIZERS,
@@ -129,6 +129,7 @@ def code(row: Row) -> str:
         (training.checkpoint != "none", WRAPPER),
         (training.checkpoint == "children", CHECKPOINT_CHILDREN),
         (training.checkpoint == "model", "model = checkpoint_wrapper(model)"),
+        *((True, line) for line in program(mode, named, contexts)),
         (mode.compiles, compiling(mode, bool(row["fullgraph"]), blocks)),
         (graphed and autocast, f"model.forward = {autocast}(model.forward)"),
         (

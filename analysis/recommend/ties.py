@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 
 from modescope.analysis.derive import formulas
 from modescope.analysis.estimates import low
+from modescope.analysis.format import phrases
 from modescope.analysis.recommend.types import Choice, Tie
 from modescope.analysis.rows import predicates
 from modescope.analysis.rows.type import Row
-from modescope.analysis.rows.values import value_of
 
 # Peaks of equal work differ by the allocator's rounding.
 PEAK_FACTOR, PEAK_BYTES = 1.05, 2**20
@@ -37,18 +37,19 @@ def _checked(rows: Sequence[Row]) -> list[Row]:
     return [row for row in rows if not predicates.unchecked(row)] or list(rows)
 
 
-def _least(rows: Sequence[Row], name: str, factor: float, slack: float) -> list[Row]:
-    """Returns the rows whose value in column `name` is about the least one.
+def _least(
+    rows: Sequence[Row], value: Callable[[Row], float | None], factor: float, slack: float
+) -> list[Row]:
+    """Returns the rows whose `value` is about the least one.
 
     That is at most `factor` times the least value, or at most `slack` above it. Returns all rows if
     no value is known.
     """
-    known = [value for row in rows if (value := value_of(row, name)) is not None]
+    known = [number for row in rows if (number := value(row)) is not None]
     if not known:
         return list(rows)
     most = max(min(known) * factor, min(known) + slack)
-    values = zip(rows, (value_of(row, name) for row in rows), strict=True)
-    return [row for row, value in values if value is not None and value <= most]
+    return [row for row in rows if (number := value(row)) is not None and number <= most]
 
 
 def _simplest(rows: Sequence[Row]) -> list[Row]:
@@ -68,9 +69,12 @@ _STAGES: tuple[tuple[str, Callable[[Sequence[Row]], list[Row]]], ...] = (
     ("not checked", _checked),
     (
         "longer first call",
-        lambda rows: _least(rows, "first_call_s", formulas.FACTOR, formulas.SECONDS),
+        lambda rows: _least(rows, phrases.setup_s, formulas.FACTOR, formulas.SECONDS),
     ),
-    ("more memory", lambda rows: _least(rows, "peak_bytes", PEAK_FACTOR, PEAK_BYTES)),
+    (
+        "more memory",
+        lambda rows: _least(rows, lambda row: row["peak_bytes"], PEAK_FACTOR, PEAK_BYTES),
+    ),
     ("less simple", _simplest),
 )
 """Stages of the choice: why a row drops out, and a function that returns the rows that stay."""

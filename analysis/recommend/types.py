@@ -80,7 +80,7 @@ class Choice:
 
     @property
     def first_call_s(self) -> float | None:
-        """The time of the first call, building and compiling included."""
+        """The time of the first call, with compiling, but without what was built ahead of it."""
         return self.row["first_call_s"]
 
     @property

@@ -219,10 +219,14 @@ def _factors(ratios: Sequence[Estimate]) -> str:
 
 def _pays(chosen: Sequence[Choice], calls: float | None) -> str:
     first = _range(_known(chosen, "first_call_s"), numbers.duration)
+    built_s = (phrases.ahead_s(choice.row) for choice in chosen)
+    ahead = [seconds for seconds in built_s if seconds is not None]
+    built = f"built ahead of time in {_range(ahead, numbers.duration)}, " if ahead else ""
     if calls is not None:
         alone, whole = _factors([c.speedup for c in chosen]), _factors([c.gain for c in chosen])
         over = "the same" if alone == whole else whole
-        return f"{over} over {numbers.calls(calls)} calls with a first call of {first}"
+        text = f"{over} over {numbers.calls(calls)} calls with a first call of {first}"
+        return f"{text}, {built.rstrip(', ')}" if built else text
     after = _known(chosen, "break_even_calls")
     if len(after) < len(chosen):
         return "break-even unknown"
@@ -231,7 +235,7 @@ def _pays(chosen: Sequence[Choice], calls: float | None) -> str:
     if max(after) == 0:
         return "pays at once"
     most = "at most " if len(set(after)) > 1 else ""
-    return f"pays after {most}{numbers.calls(max(after))} calls (first call {first})"
+    return f"pays after {most}{numbers.calls(max(after))} calls ({built}first call {first})"
 
 
 def _known(chosen: Sequence[Choice], column: str) -> list[float]:

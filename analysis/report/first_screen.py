@@ -243,8 +243,7 @@ def _reason_of_group(group: Sequence[_OtherMode], asked: _OtherMode | None, size
     if asked and one.best and len(group) == 1:
         compared = f"it{compared.removeprefix(name(one.row))}"
     if len(group) == 1 and long_first_call(one.row) is not None:
-        first = f"{phrases.first_step(one.row)} of {numbers.duration(one.row['first_call_s'])}"
-        compared += f", after a {first}"
+        compared += f", after a {phrases.first_time(one.row)}"
     text = f"{size}: {compared}" if size else compared
     label = "" if asked is None else f"Why not {name(asked.row)}" if one.best else "Why"
     if one.cause is None:

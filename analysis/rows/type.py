@@ -184,6 +184,11 @@ class Row(TypedDict):
     compile_phases_s: str | None
     recompile_reasons: str | None
     cudagraph_skip_reasons: str | None
+    package_export_s: float | None
+    package_build_s: float | None
+    package_load_s: float | None
+    package_bytes: float | None
+    layout_kept: bool | None
     ops_dispatched: float | None
     ops_leaf: float | None
     leaf_ops_s: float | None

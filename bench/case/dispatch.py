@@ -46,6 +46,8 @@ def objection(variant: Variant, device: Hardware, model: Model) -> str | None:
         return "autocast casts every weight on an empty batch too"
     if variant.mode.graph or (backends.captures(variant.mode) and device.type == "cuda"):
         return "the captured graph of an empty batch is empty"
+    if backends.is_prebuilt(variant.mode):
+        return "a package takes no other batch than the one that it was built for"
     if model.batch_dim is None:
         return "the model has no batch dimension (model.batch_dim)"
     return None

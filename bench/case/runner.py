@@ -47,6 +47,7 @@ from modescope.bench.records.results import (
     Findings,
     Result,
     add_flag,
+    add_note,
 )
 from modescope.bench.timing.timers import synchronize_cost
 
@@ -70,6 +71,11 @@ REACHED = (
     "a module that the builder made uses {place} of another one that it made, through a closure, a "
     "weak reference or a table of the process; modescope needs several copies of the model in one "
     "process (the mode, its baseline, a reference), so let each find its own parts"
+)
+
+KEEPS_RANDOMNESS = (
+    "a package draws its random numbers itself, so nothing was checked without them: only whether "
+    "results are spread as those of eager"
 )
 
 NO_BASELINE = (
@@ -121,11 +127,20 @@ def _measure(progress: Progress, case: Case, plan: Plan, run_id: str | None) -> 
     random = isinstance(entered.judge, RandomJudge)
     del entered  # baseline and reference: passes need the candidate alone in the process
     findings = passes.run(progress, replace(scene, run_id=run_id), findings)
+    if backends.is_prebuilt(case.variant.mode):
+        findings = add_note(findings, ["checked_note"], KEEPS_RANDOMNESS if random else None)
+        random = False
     if not random:  # otherwise to be checked on a copy that draws no random numbers
         return Result("ok", None, findings)
     progress("last check", Result("ok", None, findings, ("checked_note",)))
     del scene
     return Result("ok", None, check_without_randomness(case, plan, device, findings))
+
+
+def _compiles_here(case: Case) -> bool:
+    variants = (case.variant, case.baseline)
+    of_mode = any(backends.compiles_here(variant.mode) for variant in variants if variant)
+    return of_mode or case.options.compiles
 
 
 def set_up_torch(case: Case, plan: Plan) -> None:
@@ -260,7 +275,7 @@ def _examine(progress: Progress, case: Case, device: Hardware, plan: Plan) -> _E
     if check.unfit:
         raise Ended("failed", check.unfit, findings)
 
-    if case.compiles or compiler.is_imported():  # as the model may have done
+    if _compiles_here(case) or compiler.is_imported():  # as the model may have done
         compiler.import_it()  # not in the first call, whose time is measured
         # by default it silently runs eager, which a row of calls that vary says; torch refuses it
         # beside suppress_errors
@@ -378,6 +393,7 @@ def _describe(candidate: Contender, findings: Findings) -> Findings:
         findings,
         checks=facts.breaks.add_to(checks) if facts.breaks else checks,
         regions=facts.regions,
+        packaged=candidate.built.made.columns,
         code=seen.code,
         compilations=seen.compilations,
         setup=seen.setup,

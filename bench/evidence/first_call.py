@@ -67,6 +67,7 @@ def enter(
     steps change, are restored on return. On CUDA an untimed call in eager comes before.
     """
     phase, fullgraph = phase_of(case.options), case.model.fullgraph
+    compiles = backends.compiles_here(variant.mode)
     if device.type == "cuda":
         meet_libraries(subject, variant, device, phase_of(case.options.of_baseline()))
     own = modes.prepare(subject, variant, phase)
@@ -93,9 +94,14 @@ def enter(
         first_call_s = built_s + calls_s
     if built.parts and variant.mode.compiles:
         first_pass = mixed_calls.add_eager_calls(first_pass, built)
-    seen = watch.evidence
+    seen, made = watch.evidence, built.made
+    made.check(own.module)
     built.adjust_start()
-    blocks = Regions()
+    ran = made.runs()
+    observed = mode_effect.observe(
+        built, variant, device, json.loads(seen.code.fallback_kernels or "[]")
+    )
+    runs, blocks = made.runs() - ran, Regions()
     if regions.are_asked(variant.mode):
         with built.keep_state():
             blocks = regions.observe(own.module, built.live)
@@ -107,9 +113,8 @@ def enter(
         compiled=seen.compiled,
         cold=CACHES[plan.compile_cache].starts_empty,
         symbolic_sizes=seen.symbolic_sizes,
-        observed=mode_effect.observe(
-            built, variant, device, json.loads(seen.code.fallback_kernels or "[]")
-        ),
+        observed=observed,
+        runs=runs,
         compiles_optimizer=case.options.compiles,
         optimizer_graphs=seen.optimizer_graphs,
         rounds_products=mode_effect.rounds_products(built, variant),
@@ -118,10 +123,11 @@ def enter(
         breaks=_usable(seen, variant),
         regions=blocks,
     )
-    if variant.mode.compiles:
+    if compiles:
         facts = _add_silent_changes(facts, seen)
     if blocks.regions:  # shared code is generated once and called several times
         seen = replace(seen, code=GeneratedCode(fallback_kernels=seen.code.fallback_kernels))
+    seen = replace(seen, warnings=(*made.warnings, *seen.warnings))
     return Contender(built, first_call_s, facts, seen, first_pass)
 
 

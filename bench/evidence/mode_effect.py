@@ -325,6 +325,7 @@ class Facts:
     optimizer_graphs: int = 0  # those of `compiled` that are of that step
     varies: bool = False  # calls have different sizes, each of which may be compiled
     regions: Regions = field(default_factory=Regions)  # blocks that are compiled one by one
+    runs: int = 0  # of what the backend made (`made.Made`), in one call
 
     @property
     def mode(self) -> Mode:

@@ -12,6 +12,7 @@ import torch
 
 from modescope.bench.devices.devices import Step
 from modescope.bench.model import copies, geometry, module_state, trees
+from modescope.bench.model.made import Made
 from modescope.bench.model.module_state import keep_state
 
 
@@ -325,6 +326,7 @@ class Built:
     state: State = field(default_factory=State)
     graphed: bool = False  # forward and backward are one CUDA graph each
     parts: Mapping[str, Built] = field(default_factory=dict)  # where calls vary: by size
+    made: Made = field(default_factory=Made)  # what is known of what the backend made
 
     @contextmanager
     def keep_state(self) -> Iterator[None]:

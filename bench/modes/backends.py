@@ -73,7 +73,8 @@ class BuildContext:
 
 Build = Callable[["torch.nn.Module", "Inputs", Mode, BuildContext], Callable[..., Any]]
 """A function of a module, the inputs of its first call, a mode, and a `BuildContext`, that returns
-what is called with these inputs instead of the module."""
+what is called with these inputs instead of the module. That may have an attribute `made`, which
+is a `made.Made`."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,14 @@ class Backend:
     it takes no mode.regions."""
     counted: bool = False  # whether `Compiled` counts what it makes, so that 0 graphs are nothing
     doubts: tuple[Doubt, ...] = ()
+    before: tuple[str, ...] = ()
+    """Functions ("module:name") like those of `Cache.before`, for what is made ahead of time, in a
+    process of its own. What they make takes only the inputs that it was made for, and the process
+    that measures compiles nothing. They find the folder in
+    `made.FOLDER`."""
+    program: Callable[[Mode, bool, str], tuple[str, ...]] = lambda mode, named, context: ()
+    """Lines before `code` in a user's program, for a mode, whether inputs are passed by name, and
+    the expression of its contexts."""
 
 
 def _inductor(
@@ -129,6 +138,40 @@ def _inductor_arguments(mode: Mode, fullgraph: bool) -> str:
         added = ", ".join(f"{name!r}: {each!r}" for name, each in given.pop("options").items())
         return f"{arguments(given)}, options={named} | {{{added}}}"
     return arguments(given)
+
+
+def _load(
+    module: torch.nn.Module, inputs: Inputs, mode: Mode, context: BuildContext
+) -> Callable[..., Any]:
+    from modescope.bench.modes import packages
+
+    return packages.load(inputs)
+
+
+PACKAGE_PROGRAM = """\
+# ahead of time, once: for inputs of these shapes, strides and dtypes, which nothing checks later
+with {context}:
+    program = torch.export.export(model, {inputs})
+torch._inductor.aoti_compile_and_package(program, package_path="model.pt2")
+# in each process; torch._inductor.aoti_load_package("model.pt2") does the same, but compiles tests
+# of the processor for up to half a minute, and reads the specification anew in each call
+from torch.utils import _pytree
+
+loader = torch._C._aoti.AOTIModelPackageLoader("model.pt2", "model", False, 1, -1)
+returned = _pytree.treespec_loads(loader.get_call_spec()[1])
+
+
+def run_package(*args, **kwargs):
+    leaves = _pytree.tree_leaves((args, kwargs))
+    tensors = [x for x in leaves if isinstance(x, torch.Tensor)]
+    return _pytree.tree_unflatten(loader.boxed_run(tensors), returned)
+
+"""
+
+
+def _package_program(mode: Mode, named: bool, context: str) -> tuple[str, ...]:
+    inputs = "(), dict(inputs)" if named else "tuple(inputs)"
+    return (PACKAGE_PROGRAM.format(context=context, inputs=inputs),)
 
 
 def arguments(named: Mapping[str, Any]) -> str:
@@ -194,6 +237,15 @@ BACKENDS = {
             ),
         ),
     ),
+    "aoti": Backend(
+        _load,
+        code=lambda mode, fullgraph: "run_package",
+        modes=("aoti",),
+        dynamic=False,
+        before=("modescope.bench.case.packaging:build",),
+        program=_package_program,
+        doubts=((lambda f: f.runs == 0, "no package ran"),),
+    ),
 }
 
 
@@ -225,6 +277,23 @@ def compiling(mode: Mode, fullgraph: bool, blocks: Sequence[str] = ()) -> str:
             return regions.code(blocks, backend.of_blocks(mode, fullgraph))
         return f"model = {backend.code(mode, fullgraph)}"
     return f"model = build(model)  # as compile: {mode.compile} in bench/modes/backends.py"
+
+
+def program(mode: Mode, named: bool, context: str) -> tuple[str, ...]:
+    """Returns the lines of a user's program before `compiling`, as `Backend.program` has them."""
+    if mode.compile not in modes():
+        return ()
+    return find(mode).program(mode, named, context)
+
+
+def is_prebuilt(mode: Mode) -> bool:
+    """Whether another process makes the code of `mode` ahead of time, for inputs of one kind."""
+    return bool(find(mode).before)
+
+
+def compiles_here(mode: Mode) -> bool:
+    """Whether the process that measures `mode` compiles it."""
+    return mode.compiles and not is_prebuilt(mode)
 
 
 def captures(mode: Mode) -> bool:

@@ -20,6 +20,7 @@ from modescope.bench.devices.devices import (
     prepare_like,
 )
 from modescope.bench.model import arguments
+from modescope.bench.model.made import Made
 from modescope.bench.model.subject import Built, Inputs, Subject
 from modescope.bench.modes import axes, backends, fp32_products
 from modescope.bench.modes.backends import BuildContext
@@ -76,6 +77,7 @@ def build(
     context = BuildContext(device.type, fullgraph, files.make_folder)
     made = backends.find(variant.mode).build(subject.module, first.given, variant.mode, context)
     target = made if isinstance(made, torch.nn.Module) else _Calling(made)
+    facts = getattr(made, "made", Made())
     graphed = phase.graphs_parts(variant.mode)
     if variant.mode.graph and not graphed:
         subject = replace(subject, graphs_on=device.torch_device)
@@ -94,7 +96,8 @@ def build(
         if own.switches:
             forward = prepare_first(forward, partial(axes.switch, own.switches, variant))
         live, step, state = phase.steps(own.module, forward, variant, device, start)
-        return Built(own, target, live, arguments.fill_first(step, own), state, graphed)
+        timed = arguments.fill_first(step, own)
+        return Built(own, target, live, timed, state, graphed, made=facts)
 
     if not subject.order:
         return built(subject)
@@ -103,7 +106,7 @@ def build(
     live = CallSequence(tuple(part.live for part in ordered))
     same = all(part.live is part.step for part in ordered)
     step = live if same else CallSequence(tuple(part.step for part in ordered))
-    return Built(subject, target, live, step, parts=parts)
+    return Built(subject, target, live, step, parts=parts, made=facts)
 
 
 def _check_graphable(inputs: Inputs) -> None:

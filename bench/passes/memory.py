@@ -22,6 +22,10 @@ GRAPHED = (
     "saved activations and casts of weights are in the memory pool of the graphs of forward and "
     "backward, where they cannot be distinguished"
 )
+OWN_WEIGHTS = (
+    "resident_bytes has the weights twice: those of the module, which the package does not need, "
+    "and {:,} bytes in the package, by the sizes that were packaged"
+)
 NO_STORAGE = "a weight or input has no storage whose size could be read (a sparse tensor)"
 
 CASTS = (torch.ops.aten._to_copy, torch.ops.aten.to)
@@ -49,10 +53,12 @@ def read(built: Built, variant: Variant, allocator: Allocator) -> Memory:
     workspaces = allocator.workspace_bytes()  # last, because it changes what is allocated
     if resident is not None:
         resident -= state.copies_bytes() + _kept_bytes(subject)
+        resident += built.made.weights_bytes  # which only C++ holds
     weights, inputs = weights_bytes(subject.module), input_bytes(subject.inputs)
     reasons = (
         allocator.unreadable,
         NO_STORAGE if weights is None or inputs is None else None,
+        OWN_WEIGHTS.format(built.made.weights_bytes) if built.made.weights_bytes else None,
         GRAPHED if built.graphed else COMPILED_CASTS if copies is None else None,
     )
     return Memory(

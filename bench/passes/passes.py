@@ -18,13 +18,13 @@ from modescope.bench.devices.allocators import Allocator
 from modescope.bench.devices.devices import Device, Hardware, Step, prepare_call
 from modescope.bench.evidence.first_call import Contender
 from modescope.bench.model.subject import Built, StepPart
-from modescope.bench.modes import modes
+from modescope.bench.modes import backends, modes
 from modescope.bench.modes.phases import phase_of
 from modescope.bench.passes import ceilings, counting, memory
 from modescope.bench.passes.profiler import capture, profile
 from modescope.bench.records import files
 from modescope.bench.records.cases import Budget, Case, Mode, Plan
-from modescope.bench.records.columns import CeilingRates, Snapshot, StepParts
+from modescope.bench.records.columns import CeilingRates, Profiled, Snapshot, StepParts
 from modescope.bench.records.errors import Progress, one_line
 from modescope.bench.records.results import Findings, Result, add_note
 from modescope.bench.timing import memory_layout
@@ -52,6 +52,10 @@ SNAPSHOT_CUT = (
 )
 
 ONE_GRAPH = "the whole step is one captured graph, whose parts cannot be timed"
+
+UNSEEN_KERNELS = (
+    "kernels of a package do not show in a CPU's profile, so that its sums would lack them"
+)
 
 NO_ROOM = "no {} is kept: the study's files take traces_max_mb already; delete some, or increase it"
 
@@ -245,6 +249,9 @@ def _profile(scene: Scene, findings: Findings) -> Findings:
         captured = capture.capture(step, scene.device, kept, expected_s, room, calls)
     name = path.name if path else None
     columns = profile.columns(captured, scene.device.queues, name)
+    if backends.is_prebuilt(scene.case.variant.mode) and not scene.device.queues:
+        unseen = Profiled(trace=columns.trace, profile_note=columns.profile_note)
+        return add_note(replace(findings, profile=unseen), ["profile_note"], UNSEEN_KERNELS)
     findings = replace(findings, profile=columns)
     if path and not room:
         findings = add_note(findings, ["profile_note"], NO_ROOM.format("trace"))
@@ -259,7 +266,7 @@ def _profile(scene: Scene, findings: Findings) -> Findings:
 def _visible(scene: Scene) -> Step:
     """Returns the timed step, compiled again on a CPU so that a profile shows fused kernels."""
     mode = scene.case.variant.mode
-    if scene.device.queues or not mode.compiles:
+    if scene.device.queues or not backends.compiles_here(mode):
         return scene.candidate.built.step
     return capture.record_kernels(lambda: _rebuilt(scene, mode).step)
 

@@ -164,6 +164,23 @@ class Compilations:
 
 
 @dataclass(frozen=True)
+class Packaged:
+    """A package that was built ahead of time, in a process of its own; null for other modes."""
+
+    package_export_s: float | None = nullable("time to export the model (torch.export)")
+    package_build_s: float | None = nullable(
+        "time to compile and package what was exported; with compile_cache=warm with what earlier "
+        "builds left in the user's caches"
+    )
+    package_load_s: float | None = nullable("time to load the package; part of first_call_s")
+    package_bytes: int | None = nullable("size of the package's file, which has the weights, too")
+    layout_kept: bool | None = nullable(
+        "true where the weights that the mode reads are not moved in memory between rounds, as "
+        "they are in the package: the interval of the speedup lacks that part of the noise"
+    )
+
+
+@dataclass(frozen=True)
 class FirstPass:
     """The first pass over calls of different sizes; null if calls are equal (calls=repeat)."""
 

@@ -28,7 +28,8 @@ REVISION = "git:"
 """The beginning of the column `versus_state` if a revision of a git repository was measured."""
 
 CACHE_FILLED = "cache_filled"
-"""Status of a `Result` whose process only prepared the compiler's cache. No row has this status."""
+"""Status of a `Result` whose process only prepared what the next one uses: the compiler's cache, or
+code that is built ahead of time. No row has this status."""
 
 
 @dataclass(frozen=True)
@@ -166,6 +167,7 @@ class Findings:
     step_parts: groups.StepParts = field(default_factory=groups.StepParts)
     code: groups.GeneratedCode = field(default_factory=groups.GeneratedCode)
     compilations: groups.Compilations = field(default_factory=groups.Compilations)
+    packaged: groups.Packaged = field(default_factory=groups.Packaged)
     profile: groups.Profiled = field(default_factory=groups.Profiled)
     setup: groups.Setup = field(default_factory=groups.Setup)
     memory: groups.Memory = field(default_factory=groups.Memory)

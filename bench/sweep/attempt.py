@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from time import monotonic
 
+from modescope.bench.model.made import FOLDER
+from modescope.bench.modes import backends
+from modescope.bench.modes.backends import Backend
 from modescope.bench.records import files, parquet, results, rows
 from modescope.bench.records.caches import CACHES
 from modescope.bench.records.cases import Plan
@@ -130,22 +134,35 @@ def _result(job: Job, run_id: str, on_phase: OnPhase) -> Result:
 def _outcome(job: Job, run_id: str, log: Path, on_phase: OnPhase) -> ChildOutcome[Result]:
     """Measures the case in a process of its own; returns how that ended.
 
-    Before it, the processes that prepare the compiler's caches run, unless `plan.latency_alone`
-    (only paired rounds are timed). One of them that has nothing to prepare measures the case. With
+    Before it, the processes run that make the mode's code ahead of time, if it has such, and those
+    that prepare the compiler's caches, unless `plan.latency_alone` (only paired rounds are timed).
+    One of them that has nothing to prepare measures the case. With
     compile_cache=warm, code that is never cached is compiled again in the process that measures,
     and `compiler_cache_misses` counts it.
     """
     cache, arguments = CACHES[job.plan.compile_cache], (job.case, job.plan, run_id)
-    with cache.variables() as variables:
+    backend = backends.find(job.case.variant.mode)
+    before = (*backend.before, *(() if job.plan.latency_alone else cache.before))
+    with cache.variables() as variables, _shared(backend) as shared:
         call = partial(
             isolation.call,
             timeout_s=job.plan.timeout_s,
             log=log,
-            variables=variables,
+            variables=variables | shared,
             on_phase=on_phase,
         )
-        for function in () if job.plan.latency_alone else cache.before:
+        for function in before:
             outcome = call(Task(function, Result), *arguments)
             if outcome.value is None or outcome.value.status != results.CACHE_FILLED:
                 return outcome
         return call(Task("modescope.bench.case.runner:run", Result), *arguments)
+
+
+@contextmanager
+def _shared(backend: Backend) -> Iterator[dict[str, str]]:
+    """Yields the variable FOLDER with a folder that lasts for the block, if `backend` needs one."""
+    if not backend.before:
+        yield {}
+        return
+    with files.temporary_folder() as folder:
+        yield {FOLDER: str(folder)}

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
+from modescope.bench.modes import backends
 from modescope.bench.records.cases import Case, Model, PhaseOptions, Plan
 from modescope.bench.records.environment import Environment, Host
 from modescope.bench.records.errors import UsageError
@@ -55,7 +56,7 @@ def start_torch(requests: Iterable[Request]) -> None:
     """Starts the forkserver, which imports torch and, if needed, its compiler."""
     phases = {request.settings.phase for request in requests}
     modes = [mode for asked in requests for mode in (asked.settings.mode, asked.baseline) if mode]
-    compiles = any(mode.compile != "none" for mode in modes)
+    compiles = any(backends.compiles_here(mode.mode()) for mode in modes)
     isolation.start(compiles or any(PHASE_SETTINGS[phase].imports_compiler for phase in phases))
 
 

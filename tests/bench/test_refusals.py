@@ -17,6 +17,7 @@ COMPILED_GRAPH = replace(GRAPH, name="compile-cuda-graph", compile="default")
 TWO_GRAPHS = replace(GRAPH, name="reduce-overhead[graph=true]", compile="reduce-overhead")
 REDUCED = replace(TWO_GRAPHS, name="reduce-overhead", graph=False)
 
+AOTI = Mode("aoti", "inference_mode", compile="aoti")
 DYNAMIC = replace(COMPILE, name="compile[dynamic=true]", dynamic=True)
 
 BLOCKS = (("regions", "blocks"),)
@@ -37,6 +38,13 @@ TABLE = [
     (COMPILED_GRAPH, "bf16", H100, None),
     (TWO_GRAPHS, "fp32", H100, "leave out mode.graph"),
     (TWO_GRAPHS, "fp32", CPU, "mode=compile"),
+    (AOTI, "bf16", CPU, None),
+    (replace(AOTI, autocast=True), "bf16", CPU, "dtype=bf16 with mode=aoti"),
+    (replace(AOTI, graph=True), "fp32", H100, "leave out mode.graph=true"),
+    (replace(AOTI, grad="enabled"), "fp32", CPU, "leave out mode.grad=enabled"),
+    (replace(AOTI, grad="no_grad"), "fp32", CPU, None),
+    (replace(AOTI, dynamic=False), "fp32", CPU, "leave out mode.dynamic"),
+    (replace(AOTI, options='{"max_fusion_size":8}'), "fp32", CPU, "leave them out"),
 ]
 
 
@@ -68,6 +76,24 @@ def test_a_baseline_can_be_refused(
 ) -> None:
     asked = case(variant=Variant(COMPILE, dtype), baseline=baseline)
     assert_refused(refusal(asked, device), remedy)
+
+
+@pytest.mark.parametrize(
+    ("options", "remedy"),
+    [
+        (Inference(), None),
+        (Inference('{"seq":[2,3]}'), "use calls=repeat"),
+        (Training(), "use mode=compile"),
+    ],
+)
+def test_a_package_is_for_inference_at_one_size(options: PhaseOptions, remedy: str | None) -> None:
+    asked = case(variant=Variant(AOTI, "fp32"), options=options)
+    assert_refused(refusal(asked, CPU), remedy)
+
+
+def test_a_package_is_no_baseline() -> None:
+    asked = case(variant=Variant(COMPILE, "fp32"), baseline=Variant(AOTI, "fp32"))
+    assert_refused(refusal(asked, CPU), "measure mode=aoti with another baseline.mode")
 
 
 NO_GRAD = replace(EAGER, name="no_grad", grad="no_grad")

@@ -27,6 +27,7 @@ MODES = {
     "max-autotune-no-cudagraphs": ("inference_mode", False, "max-autotune-no-cudagraphs", False),
     "cuda-graph": ("inference_mode", False, "none", True),
     "compile-cuda-graph": ("inference_mode", False, "default", True),
+    "aoti": ("inference_mode", False, "aoti", False),
     "amp-compile": ("inference_mode", True, "default", False),
 }
 PACE_S = 50e-6  # of the machine, the same in every round

@@ -12,6 +12,7 @@ import pytest
 
 from modescope.analysis.derive.flags import BEATEN
 from modescope.analysis.derive.select import latest
+from modescope.analysis.format import cells
 from modescope.analysis.load import SHOWN, read
 from modescope.analysis.metrics import METRICS, derive
 from modescope.analysis.rows.type import Row
@@ -67,6 +68,16 @@ def test_calls_after_which_the_first_call_has_paid_off(tmp_path: Path) -> None:
     )
     found = values_of_each(tmp_path, "break_even_calls", records)
     assert found == [None if calls is None else pytest.approx(calls) for *_, calls in planted]
+
+
+def test_a_build_ahead_of_time_is_paid_for_like_a_first_call(tmp_path: Path) -> None:
+    first: dict[str, Any] = {"first_call_s": 0.5, "baseline_first_call_s": 0.002}
+    built: dict[str, Any] = {"package_export_s": 1.0, "package_build_s": 30.0}
+    records = [record("aoti", 1e-3, 2.0, **first, **more) for more in (dict[str, Any](), built)]
+    found = values_of_each(tmp_path, "break_even_calls", records)
+    assert found == [pytest.approx(498), pytest.approx(31_498)]
+    shown = [cells.first_call(row) for row in rows_of_each(tmp_path / "shown", records)]
+    assert shown == ["500 ms", "500 ms (built in 31.0 s)"]
 
 
 def test_on_cuda_a_graph_pays_for_its_capture_though_its_baseline_met_the_libraries(

@@ -34,6 +34,12 @@ def advice(folder: Path, *groups: Sequence[Record]) -> tuple[Advice, ...]:
     return fold(recommend(table_of(save(records, folder))))
 
 
+def test_an_answer_says_what_was_built_ahead_of_time(tmp_path: Path) -> None:
+    built: dict[str, Any] = {"package_export_s": 1.0, "package_build_s": 30.0}
+    (found,) = advice(tmp_path, batch(4, "aoti", 2.0, **built))
+    assert "31.0 s" in found.precisions[0].text
+
+
 UNJUDGED: dict[str, Any] = {"checked": "not", "checked_note": "chaos", "error": 0.8}
 
 

@@ -65,6 +65,7 @@ UNJUDGED: dict[str, Any] = {"checked": "not", "checked_note": "no switch", "erro
 NO_SPEEDUP: dict[str, Any] = {"baseline_latency_rounds_s": None, "case_ran_first": None}
 # 20 % faster and 7.2 s dearer: pays after 7.198 s / (0.2 * 357 us) = 100,800 calls.
 FIFTH = gains(1.2, first_call_s=7.2)
+AHEAD = gains(1.2, first_call_s=0.001, package_export_s=0.2, package_build_s=7.0)
 FREE = gains(1.1, first_call_s=0.001)
 SIX = {"calls": '{"seq":[10,20,10,40,20,80]}'}  # calls that are timed together
 LIMIT = Wishes(memory_limit_bytes=50 * MIB)
@@ -154,6 +155,11 @@ CASES = (
             "mode", "compile", {"no_grad": "less"}, asked=Wishes(10_000_000)),
     Decided("few calls do not", {"compile": FIFTH}, "baseline", "eager", {"compile": "unpaid"},
             asked=Wishes(50_000)),
+    Decided("nor for what was built ahead of time", {"aoti": AHEAD}, "baseline", "eager",
+            {"aoti": "unpaid"}, asked=Wishes(50_000)),
+    Decided("of equally fast modes not the one that was built ahead of time for longer",
+            {"aoti": AHEAD, "compile": gains(1.2, first_call_s=1.0)}, "mode", "compile",
+            tied=["aoti"]),
     Decided("few calls do not, but for a mode that costs nothing",
             {"compile": FIFTH, "no_grad": FREE},
             "mode", "no_grad", {"compile": "unpaid"}, asked=Wishes(90_000)),

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from modescope.bench.model.made import FOLDER
 from modescope.bench.records.caches import CACHES, Cache
 from modescope.bench.records.results import CACHE_FILLED, Findings, Result
 from modescope.bench.settings import LIMITS
@@ -31,6 +32,7 @@ FIRST, SECOND = "somewhere:first", "somewhere:second"
 EMPTY = {"TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"}
 VARIABLES = {"cold": EMPTY, "warm": set(), "made-up": {"PLACE"}}
 RUN, FILL = "modescope.bench.case.runner:run", "modescope.bench.case.runner:fill"
+PACKAGE = "modescope.bench.case.packaging:build"
 MADE_UP = Cache(
     "as two processes leave it", lambda: nullcontext({"PLACE": "here"}), (FIRST, SECOND)
 )
@@ -93,6 +95,42 @@ def test_a_confirmation_prepares_no_cache(
     plan = replace(job.plan, compile_cache="warm", latency_alone=True)
     attempt.attempt(replace(job, plan=plan))
     assert called == [RUN]
+
+
+@pytest.mark.parametrize(
+    ("cache", "alone", "processes", "status"),
+    [
+        ("cold", False, [(PACKAGE, FILLED), (RUN, MEASURED)], "failed"),
+        ("cold", True, [(PACKAGE, FILLED), (RUN, MEASURED)], "failed"),
+        ("warm", False, [(PACKAGE, FILLED), (FILL, MEASURED)], "failed"),
+        ("warm", True, [(PACKAGE, FILLED), (RUN, MEASURED)], "failed"),
+        ("cold", False, [(PACKAGE, ended(Result("failed", "export", Findings())))], "failed"),
+        ("cold", False, [(PACKAGE, ChildOutcome("timeout", None, "during package"))], "timeout"),
+        ("cold", False, [(PACKAGE, KILLED)], "crashed"),
+    ],
+)
+def test_a_package_is_built_in_a_folder_that_its_processes_share(
+    ask_quickly: Ask, monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
+    cache: str, alone: bool, processes: list[tuple[str, ChildOutcome[Any]]], status: str,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(prepare, "_hosts", {})
+    monkeypatch.setattr(isolation, "call", World().call)
+    (job,) = prepare.prepare(ask_quickly("mode=aoti", f"results_dir={tmp_path}"))
+    job = replace(job, plan=replace(job.plan, compile_cache=cache, latency_alone=alone))
+    left, called = [outcome for _, outcome in processes], []
+    folders: list[str] = []
+
+    def call(task: Task[Any], *arguments: Any, **options: Any) -> ChildOutcome[Any]:
+        called.append(task.function)
+        folders.append(options["variables"][FOLDER])
+        assert Path(folders[-1]).is_dir()
+        return left.pop(0)
+
+    monkeypatch.setattr(isolation, "call", call)
+    row = attempt.attempt(job)
+    assert (called, row["status"]) == ([name for name, _ in processes], status)
+    assert len({*folders}) == 1
+    assert not Path(folders[0]).exists()
 
 
 def test_the_setting_allows_every_state_of_the_cache() -> None:

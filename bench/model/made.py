@@ -1,0 +1,35 @@
+"""What a backend says of a function that it made, and where processes of a case leave files.
+
+Imports no torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from modescope.bench.records.columns import Packaged
+
+if TYPE_CHECKING:
+    import torch
+
+FOLDER = "MODESCOPE_BUILT"
+"""Environment variable of the processes of a case whose backend has others `before`: a folder that
+they share, which is removed after the last of them."""
+
+
+@dataclass(frozen=True)
+class Made:
+    """What is known of a function that a backend returns: its attribute `made`.
+
+    `columns` say how it was made. `warnings` are those that torch gave in
+    another process. `runs` counts calls of what was made. `check` raises an error if it does not
+    stand for a module. `weights_bytes`: what its own copies of weights take.
+    """
+
+    columns: Packaged = field(default_factory=Packaged)
+    warnings: tuple[str, ...] = ()
+    runs: Callable[[], int] = lambda: 0
+    check: Callable[[torch.nn.Module], None] = lambda module: None
+    weights_bytes: int = 0

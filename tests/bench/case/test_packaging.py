@@ -1,0 +1,111 @@
+"""Packages are built by a process of their own; what cannot be packaged says why."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from modescope.bench.case import packaging
+from modescope.bench.model import torch_settings
+from modescope.bench.model.made import FOLDER
+from modescope.bench.modes import packages
+from modescope.bench.records.cases import Case
+from modescope.bench.records.results import CACHE_FILLED
+from tests.helpers.commands import Cli, rows
+from tests.helpers.packaged import AOTI, branches, named, packaged, steps, stores
+from tests.helpers.paths import ROOT
+from tests.helpers.probe_models import WIDTH, case, fails_in, model, silent, smoke
+from tests.helpers.programs import lines
+
+MAIN = "from tests.helpers.packaged import *; main(Path({folder!r}))"
+
+
+@pytest.fixture(autouse=True)
+def _as_before(
+    restored_settings: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Iterator[None]:
+    monkeypatch.setenv(FOLDER, str(tmp_path))
+    with torch_settings.keep():
+        yield
+    torch.compiler.reset()
+
+
+def build(asked: Case) -> Any:
+    return packaging.build(silent, asked, smoke())
+
+
+def test_a_branch_on_data_cannot_be_exported() -> None:
+    result = build(packaged(branches))
+    assert result.status == "failed"
+    assert result.reason.startswith("torch.export fails: GuardOnDataDependentSymNode: Could not")
+
+
+@pytest.mark.parametrize(("builder", "state"), [(steps, "calls"), (stores, "kept")])
+def test_a_model_that_changes_its_state_is_not_packaged(
+    builder: Callable[[], object], state: str, tmp_path: Path
+) -> None:
+    result = build(packaged(builder))
+    assert (result.status, result.findings.changed_state) == ("failed", state)
+    assert f"forward changes {state}" in result.reason
+    assert not (tmp_path / packages.PACKAGE).exists()
+
+
+def test_an_error_of_the_models_own_is_left_to_the_process_that_measures(tmp_path: Path) -> None:
+    assert build(case(model(fails_in, name="eval", batch=2), AOTI)).status == CACHE_FILLED
+    assert not (tmp_path / packages.RECORD).exists()
+
+
+@pytest.mark.full
+def test_the_process_that_measures_a_package_never_imports_the_compiler(tmp_path: Path) -> None:
+    code = MAIN.format(folder=str(tmp_path))
+    printed = subprocess.check_output([sys.executable, "-c", code], cwd=ROOT, text=True)
+    assert printed.split() == ["False", "False", "ok", "None", "exact"]
+
+
+@pytest.mark.full
+def test_a_row_of_a_package(cli: Cli, results: Path) -> None:
+    assert (
+        cli(
+            "budget=smoke",
+            "compile_cache=warm",
+            "profile=false",
+            "model=mlp",
+            "shape=small",
+            "mode=aoti",
+        ).status
+        == 0
+    )
+    (row,) = rows(results)
+    weights = 4 * (128 * 128 + 128) * 4
+    assert (row["status"], row["reason"], row["in_effect"]) == ("ok", None, True)
+    assert (row["checked"], row["error"] < 1e-6, row["graphs"]) == ("exact", True, 0)
+    assert row["package_bytes"] > row["weights_bytes"] == weights
+    assert row["resident_bytes"] == 2 * weights + row["input_bytes"]
+    assert row["package_load_s"] < row["first_call_s"] < row["package_build_s"]
+    assert (row["dispatch_rounds_s"], row["layout_kept"]) == (None, True)
+    assert row["dispatch_note"] is not None
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("by_name", [False, True])
+def test_the_printed_program_builds_loads_and_calls_a_package(
+    by_name: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    net, inputs = named() if by_name else (nn.Linear(WIDTH, WIDTH), (torch.randn(2, WIDTH),))
+    with torch.no_grad():
+        wanted = net(**inputs)["y"] if isinstance(inputs, dict) else net(*inputs)
+    names: dict[str, Any] = {"torch": torch, "model": net, "inputs": inputs}
+    exec(lines(AOTI, named_inputs=by_name), names)
+    assert (tmp_path / "model.pt2").is_file()
+    assert names["model"] is not net
+    found = names["output"]["y"] if by_name else names["output"]
+    assert found.is_inference()
+    assert torch.allclose(found, wanted, atol=1e-6)
