@@ -23,7 +23,7 @@ from modescope.bench.records.cases import (
 )
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.paths import CONF
-from modescope.bench.steps import axes, backends
+from modescope.bench.steps import axes, backends, compiler_options
 
 MOST = 2**31 - 1
 """Largest number that any setting takes: torch, the system and Parquet files can all hold it."""
@@ -109,6 +109,11 @@ class CommonModeSettings:
     graph: bool = MISSING
     dynamic: bool | None = None
     options: dict[str, Any] = field(default_factory=dict)
+    backend: str | None = None
+
+    def __post_init__(self) -> None:
+        self.options = compiler_options.flat(self.options)
+        self.backend = None if self.backend == "inductor" else self.backend
 
     def mode(self) -> Mode:
         """Returns the mode that these settings describe."""
@@ -124,7 +129,7 @@ else:  # with a setting for each further axis
     ModeSettings = make_dataclass(
         "ModeSettings",
         [
-            (name, str, setting(*values, default=values[0]))
+            (name, type(values[0]), setting(*values, default=values[0]))
             for name, values in axes.settings().items()
         ],
         bases=(CommonModeSettings,),

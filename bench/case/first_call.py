@@ -105,10 +105,11 @@ def enter(
         built_dtypes=mode_effect.weight_dtypes(subject.module),
         has_fp32=any(each.dtype is torch.float32 for each in subject.tensors()),
         breaks=_usable(seen, variant),
+        code=seen.compiled_code,
     )
     if variant.mode.compiles:
         facts = _add_silent_changes(facts, seen)
-    groups = (seen.code, seen.compilations, seen.setup, first_pass)
+    groups = (seen.code, seen.compiled_code, seen.compilations, seen.setup, first_pass)
     return Contender(built, first_call_s, facts, seen.warnings, groups)
 
 

@@ -124,6 +124,7 @@ def set_up_torch(case: Case, plan: Plan) -> None:
     """Sets all global settings of torch on which a measurement depends."""
     torch.set_num_threads(case.threads)
     fp32_products.use(case.variant.dtype)
+    axes.set_up([each for each in (case.variant, case.baseline) if each])
     torch.manual_seed(plan.seed)
     phase_of(case.options).apply_settings()
 

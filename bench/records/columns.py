@@ -346,6 +346,26 @@ class GeneratedCode:
 
 
 @dataclass(frozen=True)
+class CompiledCode:
+    """What identifies that code, and the weights that it holds; null if nothing was compiled.
+
+    Those of weights are null, too, unless mode.freezing is true of the case or its baseline.
+    """
+
+    code_hash: str | None = nullable(
+        "hash of Inductor's code without comments and folders: equal for equal code"
+    )
+    frozen_weights: int | None = nullable("parameters and buffers that became constants of it")
+    packed_weights: int | None = nullable(
+        "weights that Inductor stored anew in the layout of a library's kernels"
+    )
+    layout_kept: bool | None = nullable(
+        "true where it reads weights of its own, whose places in memory stay the same in all "
+        "rounds; those of all other tensors are drawn anew between rounds"
+    )
+
+
+@dataclass(frozen=True)
 class Profiled:
     """One steady call under the profiler: of several, the one of median duration.
 

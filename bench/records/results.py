@@ -153,6 +153,7 @@ class Findings(  # the last base class has the first columns
     columns.Setup,
     columns.Profiled,
     columns.Compilations,
+    columns.CompiledCode,
     columns.GeneratedCode,
     columns.StepParts,
     columns.LossScaling,

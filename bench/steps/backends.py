@@ -54,6 +54,12 @@ reason: a template in which `f` stands for these facts."""
 GRAPHS_OPTION = "triton.cudagraphs"
 """Inductor's option that makes it capture CUDA graphs, whatever its mode."""
 
+GRAPHS_BACKEND = "cudagraphs"
+"""The value of `mode.backend` that captures CUDA graphs."""
+
+NAMED = "named"
+"""The entry for all values of `mode.backend`."""
+
 
 @dataclass(frozen=True)
 class BuildContext:
@@ -84,18 +90,19 @@ class Backend:
 
     build: Build
     code: Callable[[Mode, bool], str]
-    modes: tuple[str, ...]  # values of mode.compile
+    modes: tuple[str, ...]  # values of mode.compile; none if mode.backend chooses it
     capturing: Mapping[str, str] = field(default_factory=dict)
     """Maps each mode that captures CUDA graphs by itself to the mode that runs the same kernels
     without graphs."""
     autotuning: tuple[str, ...] = ()  # the modes that benchmark kernels against each other
     dynamic: bool = True  # whether it takes mode.dynamic
     options: bool = False  # whether it takes mode.options
+    freezes: bool = False  # whether it takes mode.freezing
     counted: bool = False  # whether `Compiled` counts what it makes, so that 0 graphs are nothing
     doubts: tuple[Doubt, ...] = ()
 
 
-def _inductor(
+def _torch_compile(
     module: torch.nn.Module, inputs: Inputs, mode: Mode, context: BuildContext
 ) -> Callable[..., Any]:
     import torch._dynamo.config  # here, because the command line reads this table without torch
@@ -109,7 +116,7 @@ def _inductor(
     return torch.compile(module, mode=mode.compile, fullgraph=whole, **given)
 
 
-def _inductor_code(mode: Mode, fullgraph: bool) -> str:
+def _torch_compile_code(mode: Mode, fullgraph: bool) -> str:
     """The call that compiles the model, with the arguments that differ from torch's defaults."""
     given: dict[str, Any] = {} if mode.compile == "default" else {"mode": mode.compile}
     given |= ({"fullgraph": True} if fullgraph else {}) | mode.compile_options
@@ -126,6 +133,27 @@ def arguments(named: Mapping[str, Any]) -> str:
     return "".join(texts)
 
 
+OF_TORCH_COMPILE: tuple[Doubt, ...] = (
+    (lambda f: f.compiled.graphs == 0, "torch.compile compiled nothing"),
+    (
+        lambda f: f.compiled.graphs > 0 and f.other_backend,
+        "torch.compile compiled with another backend than {f.backend}",
+    ),
+    (lambda f: f.left_to_eager is not None, "in eager ran {f.left_to_eager}"),
+    (
+        lambda f: f.fullgraph and f.compiled.graphs > 1 and not f.varies,
+        "torch.compile made {f.compiled.graphs} graphs instead of one",
+    ),
+    (
+        lambda f: f.mode.dynamic is True and f.symbolic_sizes == 0,
+        "no size is symbolic: the code is compiled for these sizes only",
+    ),
+    (
+        lambda f: captures(f.mode) and not f.on_cpu and f.compiled.graph_skips > 0,
+        "torch uses no CUDA graph for {f.compiled.graph_skips} piece(s) of the model",
+    ),
+)
+
 BACKENDS = {
     "none": Backend(
         lambda module, inputs, mode, context: module,
@@ -134,9 +162,10 @@ BACKENDS = {
         dynamic=False,
     ),
     "inductor": Backend(
-        _inductor,
-        code=_inductor_code,
+        _torch_compile,
+        code=_torch_compile_code,
         options=True,
+        freezes=True,
         counted=True,
         modes=("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"),
         capturing={
@@ -145,30 +174,16 @@ BACKENDS = {
         },
         autotuning=("max-autotune", "max-autotune-no-cudagraphs"),
         doubts=(
-            (lambda f: f.compiled.graphs == 0, "torch.compile compiled nothing"),
-            (
-                lambda f: f.compiled.graphs > 0 and f.other_backend,
-                "torch.compile compiled with another backend than Inductor",
-            ),
-            (lambda f: f.left_to_eager is not None, "in eager ran {f.left_to_eager}"),
-            (
-                lambda f: f.fullgraph and f.compiled.graphs > 1 and not f.varies,
-                "torch.compile made {f.compiled.graphs} graphs instead of one",
-            ),
-            (
-                lambda f: f.mode.dynamic is True and f.symbolic_sizes == 0,
-                "no size is symbolic: the code is compiled for these sizes only",
-            ),
-            (
-                lambda f: captures(f.mode) and not f.on_cpu and f.compiled.graph_skips > 0,
-                "torch uses no CUDA graph for {f.compiled.graph_skips} piece(s) of the model",
-            ),
+            *OF_TORCH_COMPILE,
             (
                 lambda f: f.tuned_nothing,
                 "autotuning had nothing to choose between: the kernels are those of "
                 "compile=default",
             ),
         ),
+    ),
+    NAMED: Backend(
+        _torch_compile, code=_torch_compile_code, modes=(), counted=True, doubts=OF_TORCH_COMPILE
     ),
 }
 
@@ -184,7 +199,9 @@ def capturing() -> frozenset[str]:
 
 
 def find(mode: Mode) -> Backend:
-    """Returns the backend that `mode.compile` belongs to."""
+    """Returns the backend of `mode.compile`, or the entry NAMED if `mode.backend` is set."""
+    if mode.backend is not None:
+        return BACKENDS[NAMED]
     return next(each for each in BACKENDS.values() if mode.compile in each.modes)
 
 
@@ -201,12 +218,14 @@ def compiling(mode: Mode, fullgraph: bool) -> str:
 
 def captures(mode: Mode) -> bool:
     """Whether the backend of `mode` captures CUDA graphs by itself."""
-    return captures_graphs(mode.compile, json.loads(mode.options))
+    return captures_graphs(mode.compile, mode.compile_options)
 
 
-def captures_graphs(compile_mode: str, options: Mapping[str, Any]) -> bool:
-    """Whether a value of `mode.compile` with these options of the compiler captures CUDA graphs."""
-    return bool(options.get(GRAPHS_OPTION, compile_mode in capturing()))
+def captures_graphs(compile_mode: str, given: Mapping[str, Any]) -> bool:
+    """Whether a value of `mode.compile` with these `compile_options` captures CUDA graphs."""
+    if "backend" in given:
+        return bool(given["backend"] == GRAPHS_BACKEND)
+    return bool(given.get("options", {}).get(GRAPHS_OPTION, compile_mode in capturing()))
 
 
 def drop_graphs(mode: Mode) -> Mode:

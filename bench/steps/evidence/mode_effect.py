@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from types import FrameType
 from typing import Any
 from unittest import mock
@@ -13,6 +13,7 @@ import torch
 
 from modescope.bench.devices.devices import Hardware, Step
 from modescope.bench.records.cases import Mode, Variant, canonical_json
+from modescope.bench.records.columns import CompiledCode
 from modescope.bench.steps import axes, backends, compiler, fp32_products
 from modescope.bench.steps.backends import Compiled
 from modescope.bench.steps.modes import weight_dtype
@@ -96,14 +97,14 @@ class Observed:
     if that is unknown, and for a variant not in tf32 whose process has no other one in tf32.
     """
 
-    axes: Mapping[str, str]  # the value by axis (`bench.steps.axes`)
+    axes: Mapping[str, axes.Value]  # by axis, of those that a call shows (`bench.steps.axes`)
     weight_dtype: str  # all floating ones, such as "bfloat16, float64"; "none" without weights
     products: str | None = None
 
     @property
     def columns(self) -> dict[str, Any]:
         """This as a dict of columns (`bench.records.columns.Checks`)."""
-        others = {name: self.axes[name] for name in axes.settings()}
+        others = {name: self.axes[name] for name in axes.settings() if name in self.axes}
         return {
             "seen_grad": self.axes["grad"],
             "seen_autocast": self.axes["autocast"],
@@ -247,11 +248,17 @@ class Facts:
     built_dtypes: frozenset[str] = frozenset({"float32"})  # of the weights, as they were built
     has_fp32: bool = True  # whether a weight, buffer or input was fp32, as it was built
     varies: bool = False  # calls have different sizes, each of which may be compiled
+    code: CompiledCode = field(default_factory=CompiledCode)  # of the first call
 
     @property
     def mode(self) -> Mode:
         """The mode that was requested."""
         return self.variant.mode
+
+    @property
+    def backend(self) -> str:
+        """What messages call the backend that was requested."""
+        return self.mode.backend or "Inductor"
 
     @property
     def on_cpu(self) -> bool:
@@ -290,7 +297,8 @@ class ModeEffect:
 
 def effect(facts: Facts) -> ModeEffect:
     """Decides from `facts` whether a mode took effect."""
-    lines = (*DOUBTS, *backends.find(facts.mode).doubts)
+    of_axes = (line for axis in axes.AXES.values() for line in axis.doubts)
+    lines = (*DOUBTS, *of_axes, *backends.find(facts.mode).doubts)
     doubts = axes.doubts(facts.variant, facts.observed.axes)
     doubts += [text.format(f=facts) for applies, text in lines if applies(facts)]
     notes = [*(doubts or _remarks(facts)), *facts.switches]
@@ -298,6 +306,11 @@ def effect(facts: Facts) -> ModeEffect:
 
 
 def _remarks(facts: Facts) -> list[str]:
+    of_axes = (line for axis in axes.AXES.values() for line in axis.remarks)
+    return [*_of_compiling(facts), *(text for applies, text in of_axes if applies(facts))]
+
+
+def _of_compiling(facts: Facts) -> list[str]:
     if facts.breaks and (facts.breaks.sites or facts.breaks.in_eager):
         return [_describe_pieces(facts.breaks)]
     if backends.autotunes(facts.mode) and facts.compiled.autotuned == 0:
