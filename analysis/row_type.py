@@ -175,6 +175,10 @@ class Row(TypedDict):
     extern_calls: float | None
     fallback_kernels: str | None
     bytes_accessed: float | None
+    code_hash: str | None
+    frozen_weights: float | None
+    packed_weights: float | None
+    layout_kept: bool | None
     compiler_cache_hits: float | None
     compiler_cache_misses: float | None
     compile_phases_s: str | None
@@ -352,6 +356,7 @@ class Row(TypedDict):
     fusion_speedup: float | None
     launch_gain: float | None
     bytes_saved: float | None
+    options_changed_code: bool | None
     floor_s: float | None
     floor_bound: str | None
     roofline_fraction: float | None

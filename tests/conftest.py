@@ -102,12 +102,14 @@ def _settings() -> dict[str, Any]:
     import torch
     import torch._functorch.config
 
+    inductor = sys.modules.get("torch._inductor.config")
     return {
         "threads": torch.get_num_threads(),
         "precision": torch.get_float32_matmul_precision(),
         "tf32": torch.backends.cudnn.allow_tf32,
         "gives up": torch._dynamo.config.fail_on_recompile_limit_hit,
         "activation budget": torch._functorch.config.activation_memory_budget,
+        "freezing": inductor is not None and inductor.freezing,
     }
 
 
@@ -148,6 +150,7 @@ def _restored() -> Iterator[None]:
     torch.backends.cudnn.allow_tf32 = before["tf32"]
     torch._dynamo.config.fail_on_recompile_limit_hit = before["gives up"]
     torch._functorch.config.activation_memory_budget = before["activation budget"]
+    torch._inductor.config.freezing = before["freezing"]
 
 
 @pytest.fixture(scope="module")

@@ -8,12 +8,9 @@ and is ignored. The command line reads this file without torch.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Any
 
 from modescope.bench.records.cases import Case, Mode, Variant
-
-if TYPE_CHECKING:
-    from modescope.bench.steps.evidence.mode_effect import Facts
 
 NAME = "freezing"
 """The axis (`bench.steps.axes`)."""
@@ -70,16 +67,16 @@ def code(variant: Variant, device_type: str) -> tuple[str, ...]:
     )
 
 
-def froze_nothing(facts: Facts) -> bool:
-    """Whether weights were to be frozen and none was."""
+def froze_nothing(facts: Any) -> bool:
+    """Whether weights were to be frozen and none was; `facts` are `evidence.mode_effect.Facts`."""
     return is_asked(facts.mode) and not facts.code.frozen_weights
 
 
-def froze_unasked(facts: Facts) -> bool:
+def froze_unasked(facts: Any) -> bool:
     """Whether weights were frozen in a mode that does not ask for it."""
     return not is_asked(facts.mode) and bool(facts.code.frozen_weights)
 
 
-def froze(facts: Facts) -> bool:
+def froze(facts: Any) -> bool:
     """Whether weights were frozen."""
     return bool(facts.code.frozen_weights)

@@ -23,6 +23,7 @@ from modescope.bench.records.cases import (
     Variant,
     canonical_json,
 )
+from modescope.bench.steps.axes import settings
 from modescope.bench.steps.evidence.mode_effect import Observed
 from tests.helpers.paths import CONF
 
@@ -380,7 +381,8 @@ def preset(name: str) -> Mode:
     axes = _yaml("mode", name)
     natural = axes["grad"] == "natural"
     grad = "inference_mode" if natural else axes["grad"]
-    return Mode(**{**axes, "grad": grad})
+    further = tuple((name, axes.pop(name)) for name in settings() if name in axes)
+    return Mode(**{**axes, "grad": grad}, axes=further)
 
 
 def smoke(seed: int = 0) -> Plan:

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from modescope.bench.devices.allocators import Watched
-from modescope.bench.records.columns import Compilations, GeneratedCode, Setup
+from modescope.bench.records.columns import Compilations, CompiledCode, GeneratedCode, Setup
 from modescope.bench.steps import compiler
 from modescope.bench.steps.backends import Compiled
 from modescope.bench.steps.evidence import watching
@@ -88,6 +88,7 @@ def test_a_watch_is_one_record_and_unknown_where_nothing_watches(
         limit_hits=0,
         failure=None,
         code=GeneratedCode(),
+        compiled_code=CompiledCode(),
         compilations=Compilations(),
         setup=Setup(setup_peak_bytes=7),
     )
