@@ -77,7 +77,7 @@ def test_the_fastest_option_is_measured_again_and_its_code_printed(run: Run) -> 
         ["cpp.simdlen/compile"],
     ]
     said = verdicts(printed)
-    assert said["cpp.simdlen=1"].startswith("1.30×")
+    assert said["cpp.simdlen=1"].startswith("1.300×")
     assert said["cpp.simdlen=1"].endswith("faster")
     assert said["max_fusion_size=8"].endswith("slower")
     assert "{'cpp.simdlen': 1}" in printed.partition("was fastest, in 3 processes")[2]
@@ -97,7 +97,7 @@ def test_freezing_and_the_mode_without_it_are_each_paired_with_eager(run: Run) -
     status, printed, measured = run(planted, ["--option", "freezing=true"])
     assert status == 0
     assert measured == [["compile/eager", "freezing/eager"], ["freezing/eager", "compile/eager"]]
-    assert verdicts(printed)["freezing=true"].startswith("1.50×")
+    assert verdicts(printed)["freezing=true"].startswith("1.500×")
     assert "torch._inductor.config.freezing = True" in printed
 
 
