@@ -41,11 +41,11 @@ def check(options_json: str) -> None:
     """
     import torch
 
-    types = torch._inductor.config.get_type
-    known = {name: types(name) for name in torch._inductor.list_options()}
+    config: Any = torch._inductor.config  # which replaces itself by an object
+    known = {name: config.get_type(name) for name in torch._inductor.list_options()}
     for name, value in json.loads(options_json).items():
         typed = f"mode.options.{name}={json.dumps(value)}"
-        kind = known.get(name.replace("-", "_"))
+        kind: Any = known.get(name.replace("-", "_"))
         if name.replace("-", "_") not in known:
             near = ", ".join(nearest(name, list(known)))
             raise UsageError(f"{typed}: Inductor has no such option; the nearest are {near}")

@@ -45,7 +45,7 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureF
                 mode, baseline = request.settings.mode, request.baseline
                 speedup, code_hash = planted[name_of(request)]
                 given = json.dumps({"options": mode.options}) if mode.options else None
-                axes = '{"freezing":true}' if mode.freezing else None
+                axes = json.dumps(dict(mode.mode().axes)) if mode.mode().axes else None
                 records += [
                     record(mode.name, 1e-3, speedup, code_hash=code_hash, compile_options=given,
                            axes=axes, baseline_mode=baseline.name, replicate=number,

@@ -11,7 +11,7 @@ import torch
 
 from modescope.bench.records.cases import Variant
 from modescope.bench.records.errors import UsageError
-from modescope.bench.sweep import compiler_trial
+from modescope.bench.sweep import compiler_trial, isolation
 from modescope.bench.sweep.isolation import ChildOutcome
 from tests.helpers.made_up_records import COMPILE, EAGER, case
 from tests.helpers.probe_models import silent
@@ -58,7 +58,7 @@ def test_only_what_the_user_gave_is_tried_and_each_once(monkeypatch: pytest.Monk
         asked.append(trials)
         return ChildOutcome("returned")
 
-    monkeypatch.setattr(compiler_trial.isolation, "call", call)
+    monkeypatch.setattr(isolation, "call", call)
     plain = case(variant=Variant(COMPILE, "fp32"), baseline=Variant(EAGER, "fp32"))
     compiler_trial.check([plain])
     assert asked == []
@@ -73,6 +73,6 @@ def test_a_trial_that_does_not_return_ends_the_command(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     outcome = ChildOutcome(kind, None, "by SIGSEGV")
-    monkeypatch.setattr(compiler_trial.isolation, "call", lambda *given, **named: outcome)
+    monkeypatch.setattr(isolation, "call", lambda *given, **named: outcome)
     with pytest.raises(UsageError, match="by SIGSEGV"):
         compiler_trial.check([case(variant=Variant(NAMED, "fp32"))])
