@@ -25,6 +25,7 @@ from modescope.analysis.derive import (
     fusion,
     pace,
     profile,
+    same_code,
     split,
 )
 from modescope.analysis.derive.formulas import Formula
@@ -229,6 +230,10 @@ METRICS = (
     Metric("bytes_saved", "higher",
            "eager_bytes - bytes_accessed; null if nothing was compiled",
            formulas.bytes_saved),
+    Metric("options_changed_code", "neither",
+           "whether mode.options changed the code of the first call (code_hash), by the row of the "
+           "same mode without them; null if there is none",
+           same_code.options_changed_code, holds="bool | None"),
     Metric("floor_s", "neither",
            "least time for flops and least_bytes at the device's ceilings",
            formulas.floor_s),

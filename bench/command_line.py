@@ -49,6 +49,8 @@ def collect(words: Sequence[str]) -> list[Request]:
         composed.append((config, HydraConfig.get()))
 
     _check(words)
+    # Hydra adds keys only where a + allows it, and these are the compiler's, not ours
+    words = [f"+{word}" if word.startswith("mode.options={") else word for word in words]
     ConfigStore.instance().store(name="schema", node=Settings)
     OmegaConf.register_new_resolver("runner", runner, replace=True)  # for the text of --help
     OmegaConf.register_new_resolver("thread_counts", thread_counts, replace=True)

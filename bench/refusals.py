@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from modescope.bench.modes import axes, backends, regions
-from modescope.bench.records.cases import OPTIMIZERS, SWITCHED, Case, Variant
+from modescope.bench.modes import axes, backends, freezing, regions
+from modescope.bench.records.caches import CACHES
+from modescope.bench.records.cases import OPTIMIZERS, SWITCHED, Case, Plan, Training, Variant
 from modescope.bench.records.cpu import BF16
 from modescope.bench.records.environment import TF32_CAPABILITY, DeviceFacts
 
@@ -24,6 +26,40 @@ def has_tf32(device: DeviceFacts) -> bool:
 
 
 RULES: tuple[Rule, ...] = (
+    (
+        lambda variant, options, device: (
+            variant.mode.backend is not None and variant.mode.compile != "default"
+        ),
+        "mode.backend={mode.backend} is a backend of torch.compile, which mode.compile="
+        "{mode.compile} does not fit; use {of}mode=compile with mode.backend={mode.backend}",
+    ),
+    (
+        lambda variant, options, device: (
+            variant.mode.backend is not None and variant.mode.options != "{}"
+        ),
+        "mode.options are Inductor's, and mode.backend={mode.backend} ignores them; leave out one "
+        "of the two",
+    ),
+    (
+        lambda variant, options, device: freezing.NAME in json.loads(variant.mode.options),
+        "torch decides on freezing before it reads options, and would ignore this one without a "
+        "word; use mode.freezing=true",
+    ),
+    (
+        lambda variant, options, device: (
+            freezing.is_asked(variant.mode) and not backends.find(variant.mode).freezes
+        ),
+        "only Inductor freezes weights, and this mode does not compile with it; use "
+        "{of}mode=freezing",
+    ),
+    (
+        lambda variant, options, device: (
+            freezing.is_asked(variant.mode)
+            and variant.mode.grad == "enabled"
+            and not isinstance(options, Training)
+        ),
+        "torch freezes weights only where no gradient is recorded; leave out mode.grad=enabled",
+    ),
     (
         lambda variant, options, device: variant.mode.graph and device.type != "cuda",
         "a CUDA graph needs an NVIDIA GPU, and this runs on {device}; use {of}mode=compile instead",
@@ -113,6 +149,11 @@ PREBUILT_BASELINE = (
 )
 
 TRAINING_RULES: tuple[Rule, ...] = (
+    (
+        lambda variant, training, device: freezing.is_asked(variant.mode),
+        "training changes the weights, and frozen code would go on with the old ones; use "
+        "{of}mode=compile",
+    ),
     (
         lambda variant, training, device: variant.mode.grad != "enabled",
         "under {mode.grad} no gradient is recorded, so nothing can be trained; use {of}mode=eager, "
@@ -216,6 +257,8 @@ def refusal(case: Case, device: DeviceFacts) -> str | None:
     reason = _reason((*RULES, *of_both), case, case.baseline, device, of="baseline.")
     if reason:
         return f"the baseline {case.baseline.mode.name}: {reason}"
+    if reason := freezing.mixed(case):
+        return reason
     why = next((why for holds, why in WHY_NOT_MIXED if case.alternates and holds(case)), None)
     if why is None:
         return None
@@ -237,6 +280,12 @@ def unfit_for(case: Case, unfit: Mapping[str, str]) -> str | None:
     variants = [each for each in (case.variant, case.baseline) if each]
     reasons = (why for name, why in unfit.items() if any(axes.is_set(name, v) for v in variants))
     return next(reasons, None)
+
+
+def no_cache(case: Case, plan: Plan) -> str | None:
+    """Says why the compiler's cache cannot be in the state that `plan` asks for; None if it can."""
+    frozen = any(freezing.is_asked(each.mode) for each in (case.variant, case.baseline) if each)
+    return freezing.UNCACHED if frozen and not CACHES[plan.compile_cache].starts_empty else None
 
 
 def _reason(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 from omegaconf import MISSING, DictConfig, OmegaConf
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
 
-from modescope.bench.modes import axes, backends
+from modescope.bench.modes import axes, backends, compiler_options
 from modescope.bench.records.caches import CACHES
 from modescope.bench.records.cases import (
     IMPLEMENTATIONS,
@@ -109,6 +109,11 @@ class CommonModeSettings:
     graph: bool = MISSING
     dynamic: bool | None = None
     options: dict[str, Any] = field(default_factory=dict)
+    backend: str | None = None
+
+    def __post_init__(self) -> None:
+        self.options = compiler_options.flat(self.options)
+        self.backend = None if self.backend == "inductor" else self.backend
 
     def mode(self) -> Mode:
         """Returns the mode that these settings describe."""
@@ -126,7 +131,7 @@ else:  # with a setting for each further axis
     ModeSettings = make_dataclass(
         "ModeSettings",
         [
-            (name, str, setting(*values, default=values[0]))
+            (name, type(values[0]), setting(*values, default=values[0]))
             for name, values in axes.settings().items()
         ],
         bases=(CommonModeSettings,),

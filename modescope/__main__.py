@@ -47,6 +47,9 @@ COMMANDS = {
     "restat": Command(
         "modescope.analysis.restat:main", "compute the summaries of a study's rows anew"
     ),
+    "options": Command(
+        "modescope.bench.options:main", "try options of torch.compile one at a time on a model"
+    ),
     "claims": Command("modescope.bench.claims:main", "test statements about PyTorch here"),
     "selfcheck": Command("modescope.bench.selfcheck:main", "check how accurate modescope is here"),
     "instructions": Command(

@@ -103,6 +103,7 @@ def _settings() -> dict[str, Any]:
     import torch._functorch.config
     import torch.compiler.config
 
+    inductor = sys.modules.get("torch._inductor.config")
     return {
         "threads": torch.get_num_threads(),
         "precision": torch.get_float32_matmul_precision(),
@@ -112,6 +113,7 @@ def _settings() -> dict[str, Any]:
         "tag": torch.compiler.config.cache_key_tag,
         "gives up": torch._dynamo.config.fail_on_recompile_limit_hit,
         "activation budget": torch._functorch.config.activation_memory_budget,
+        "freezing": inductor is not None and inductor.freezing,
     }
 
 
@@ -158,6 +160,7 @@ def _restored() -> Iterator[None]:
     torch.compiler.config.cache_key_tag = before["tag"]
     torch._dynamo.config.fail_on_recompile_limit_hit = before["gives up"]
     torch._functorch.config.activation_memory_budget = before["activation budget"]
+    torch._inductor.config.freezing = before["freezing"]
 
 
 @pytest.fixture(scope="module")

@@ -144,6 +144,7 @@ def remarks(row: Row) -> str:
         _slow_rounds(row),
         phrases.power_limited(row),
         IN_PLACE if _reads_in_place(row) else "",
+        NO_EFFECT if row.get("options_changed_code") is False else "",
         "fullgraph=false" if breaks_allowed and not in_its_name else "",
         _breaks_counted(row) if row["graph_breaks"] else "",
         f"newest of {row['measured_times']}" if row["measured_times"] > 1 else "",
@@ -158,6 +159,8 @@ _REPLICATES = {0: "", 1: "", 2: "2 replicates (range of two processes)"}
 
 
 IN_PLACE = "inputs in place"
+
+NO_EFFECT = "the options change nothing: equal code"
 
 
 def _reads_in_place(row: Row) -> bool:

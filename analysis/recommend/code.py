@@ -82,7 +82,7 @@ def mode_of(row: Row) -> Mode:
     return Mode(
         row["mode"], row["grad"], row["autocast"], row["compile_mode"], row["graph"],
         dynamic=given.get("dynamic"), options=canonical_json(given.get("options", {})),
-        axes=tuple(json.loads(row.get("axes") or "{}").items()),
+        axes=tuple(json.loads(row.get("axes") or "{}").items()), backend=given.get("backend"),
     )  # fmt: skip
 
 

@@ -15,8 +15,8 @@ def captures(row: Row) -> str | None:
     """Returns what captures CUDA graphs in a row's mode, on a GPU: `hand`, `compiler` or None."""
     if row["graph"]:
         return "hand"
-    options = json.loads(row.get("compile_options") or "{}").get("options", {})
-    return "compiler" if captures_graphs(row["compile_mode"], options) else None
+    given = json.loads(row.get("compile_options") or "{}")
+    return "compiler" if captures_graphs(row["compile_mode"], given) else None
 
 
 def has_interval(row: Row) -> bool:

@@ -104,6 +104,7 @@ class Row(TypedDict):
     seen_weight_dtype: str | None
     seen_attention: str | None
     seen_axes: str | None
+    layout_kept: bool | None
     named_inputs: bool | None
     changed_arguments: str | None
     changed_state: str | None
@@ -179,6 +180,9 @@ class Row(TypedDict):
     extern_calls: float | None
     fallback_kernels: str | None
     bytes_accessed: float | None
+    code_hash: str | None
+    frozen_weights: float | None
+    packed_weights: float | None
     compiler_cache_hits: float | None
     compiler_cache_misses: float | None
     compile_phases_s: str | None
@@ -188,7 +192,6 @@ class Row(TypedDict):
     package_build_s: float | None
     package_load_s: float | None
     package_bytes: float | None
-    layout_kept: bool | None
     ops_dispatched: float | None
     ops_leaf: float | None
     leaf_ops_s: float | None
@@ -303,6 +306,7 @@ class Row(TypedDict):
     fusion_speedup: float | None
     launch_gain: float | None
     bytes_saved: float | None
+    options_changed_code: bool | None
     floor_s: float | None
     floor_bound: str | None
     roofline_fraction: float | None

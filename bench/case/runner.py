@@ -147,6 +147,7 @@ def set_up_torch(case: Case, plan: Plan) -> None:
     """Sets all global settings of torch on which a measurement depends."""
     torch.set_num_threads(case.threads)
     fp32_products.use(case.variant.dtype)
+    axes.set_up([each for each in (case.variant, case.baseline) if each])
     torch.manual_seed(plan.seed)
     phase_of(case.options).apply_settings()
 
@@ -381,10 +382,12 @@ def _add_settings(findings: Findings, put_back: Iterable[str], in_calls: Sequenc
 
 
 def _describe(candidate: Contender, findings: Findings) -> Findings:
-    facts, seen = candidate.facts, candidate.seen
+    facts, seen, made = candidate.facts, candidate.seen, candidate.built.made
+    frozen = seen.compiled_code.frozen_weights or seen.compiled_code.packed_weights
     checks = replace(
         facts.observed.add_to(findings.checks),
         torch_warnings=json.dumps(seen.warnings),
+        layout_kept=bool(frozen or made.weights_bytes) or None,
         first_call_s=candidate.first_call_s,
         graphs=facts.compiled.graphs,
         autotuned=facts.compiled.autotuned,
@@ -393,8 +396,9 @@ def _describe(candidate: Contender, findings: Findings) -> Findings:
         findings,
         checks=facts.breaks.add_to(checks) if facts.breaks else checks,
         regions=facts.regions,
-        packaged=candidate.built.made.columns,
+        packaged=made.columns,
         code=seen.code,
+        compiled_code=seen.compiled_code,
         compilations=seen.compilations,
         setup=seen.setup,
         first_pass=candidate.first_pass,

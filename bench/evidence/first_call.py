@@ -122,6 +122,7 @@ def enter(
         has_fp32=any(each.dtype is torch.float32 for each in subject.tensors()),
         breaks=_usable(seen, variant),
         regions=blocks,
+        code=seen.compiled_code,
     )
     if compiles:
         facts = _add_silent_changes(facts, seen)

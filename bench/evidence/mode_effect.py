@@ -20,7 +20,7 @@ from modescope.bench.modes.backends import Compiled
 from modescope.bench.modes.modes import weight_dtype
 from modescope.bench.modes.phase import Phase
 from modescope.bench.records.cases import SWITCHED, Inference, Mode, Variant, canonical_json
-from modescope.bench.records.columns import Checks, Regions
+from modescope.bench.records.columns import Checks, CompiledCode, Regions
 
 GRAPH_LAUNCHES = ("cudaGraphLaunch", "cuGraphLaunch")
 
@@ -111,7 +111,7 @@ class Observed:
     bf32.
     """
 
-    axes: dict[str, str]  # the value by axis (`bench.modes.axes`)
+    axes: dict[str, axes.Value]  # by axis, of those that a call shows (`bench.modes.axes`)
     weight_dtype: str  # all floating ones, such as "bfloat16, float64"; "none" without weights
     products: str | None = None
     attention: tuple[str, ...] | None = None  # operators of it that ran; None if unknown
@@ -121,8 +121,8 @@ class Observed:
         others = {name: self.axes[name] for name in axes.settings() if name in self.axes}
         return replace(
             checks,
-            seen_grad=self.axes["grad"],
-            seen_autocast=self.axes["autocast"],
+            seen_grad=str(self.axes["grad"]),
+            seen_autocast=str(self.axes["autocast"]),
             seen_weight_dtype=self.weight_dtype,
             seen_attention=None if self.attention is None else canonical_json(self.attention),
             seen_axes=canonical_json(others) if others else None,
@@ -193,7 +193,7 @@ def observe(
     called = _called(built, variant, device, *given[0], frozenset(generated))
     found = axes.witness(variant, called)
     ran = tuple(attention.names(called.operators)) if "attention" in found else None
-    return replace(observed[0], axes=observed[0].axes | found, attention=ran)
+    return replace(observed[0], axes={**observed[0].axes, **found}, attention=ran)
 
 
 def _called(
@@ -326,6 +326,7 @@ class Facts:
     varies: bool = False  # calls have different sizes, each of which may be compiled
     regions: Regions = field(default_factory=Regions)  # blocks that are compiled one by one
     runs: int = 0  # of what the backend made (`made.Made`), in one call
+    code: CompiledCode = field(default_factory=CompiledCode)  # of the first call
 
     @property
     def mode(self) -> Mode:
@@ -336,6 +337,11 @@ class Facts:
     def graphs(self) -> int:
         """The graphs that were compiled of the model."""
         return self.compiled.graphs - self.optimizer_graphs
+
+    @property
+    def backend(self) -> str:
+        """What messages call the backend that was requested."""
+        return self.mode.backend or "Inductor"
 
     @property
     def on_cpu(self) -> bool:
@@ -380,7 +386,8 @@ class ModeEffect:
 
 def effect(facts: Facts) -> ModeEffect:
     """Decides from `facts` whether a mode took effect."""
-    lines = (*DOUBTS, *backends.find(facts.mode).doubts)
+    of_axes = (line for axis in axes.AXES.values() for line in axis.doubts)
+    lines = (*DOUBTS, *of_axes, *backends.find(facts.mode).doubts)
     doubts = axes.doubts(facts.variant, facts.observed.axes)
     doubts += [text.format(f=facts) for applies, text in lines if applies(facts)]
     notes = [*(doubts or _remarks(facts)), *facts.switches]
@@ -388,6 +395,11 @@ def effect(facts: Facts) -> ModeEffect:
 
 
 def _remarks(facts: Facts) -> list[str]:
+    of_axes = (line for axis in axes.AXES.values() for line in axis.remarks)
+    return [*_of_compiling(facts), *(text for applies, text in of_axes if applies(facts))]
+
+
+def _of_compiling(facts: Facts) -> list[str]:
     if facts.breaks and (facts.breaks.sites or facts.breaks.in_eager):
         return [_describe_pieces(facts.breaks)]
     if backends.autotunes(facts.mode) and facts.compiled.autotuned == 0:

@@ -17,7 +17,7 @@ from modescope.bench.evidence import mode_effect
 from modescope.bench.evidence.mode_effect import GraphBreaks
 from modescope.bench.model import compiler
 from modescope.bench.modes.backends import Compiled
-from modescope.bench.records.columns import Compilations, GeneratedCode, Setup
+from modescope.bench.records.columns import Compilations, CompiledCode, GeneratedCode, Setup
 from modescope.bench.records.errors import shorten
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ class CallEvidence:
     limit_hits: int  # times that torch reached its limit of compilations
     failure: str | None  # a function that could not be compiled, and the first error
     code: GeneratedCode
+    compiled_code: CompiledCode
     compilations: Compilations
     setup: Setup
     optimizer_graphs: int = 0  # those of `compiled` that are of an optimizer's step
@@ -82,14 +83,15 @@ def watch(compiles: bool, code: bool = False, memory: Allocator | None = None) -
     per kernel and read a peak at the end.
     """
     before = mode_effect.read_compiled()
-    generated = compilations = breaks = peak = None
+    generated = compiled = compilations = breaks = peak = None
     with ExitStack() as stack:
         warned = stack.enter_context(watch_warnings())
         if compiles or compiler.is_imported():
-            from modescope.bench.evidence import compilation, graph_break_watch
+            from modescope.bench.evidence import compilation, compiled_code, graph_break_watch
 
             compilations = stack.enter_context(compilation.watch_compilations())
             generated = stack.enter_context(compilation.watch_code()) if code else None
+            compiled = stack.enter_context(compiled_code.watch())
             breaks = stack.enter_context(graph_break_watch.watch())
         if memory:
             peak = stack.enter_context(memory.watch_setup())
@@ -104,6 +106,7 @@ def watch(compiles: bool, code: bool = False, memory: Allocator | None = None) -
             limit_hits=watching.limit_hits,
             failure=breaks.failure if breaks else None,
             code=generated.columns if generated else GeneratedCode(),
+            compiled_code=compiled.columns if compiled else CompiledCode(),
             compilations=compilations.columns if compilations else Compilations(),
             setup=(peak and peak.result) or Setup(),
             optimizer_graphs=compilations.of_optimizer if compilations else 0,

@@ -7,13 +7,14 @@ without torch, so functions import torch inside.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from modescope.bench.modes import attention, layout, regions
+from modescope.bench.modes import attention, freezing, layout, regions
+from modescope.bench.modes.backends import Doubt
 from modescope.bench.records.cases import Case, Mode, Variant
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 NONE = "none"
 
 Context = Callable[[], AbstractContextManager[Any]]
+
+Value = str | bool
 
 
 @dataclass(frozen=True)
@@ -47,25 +50,33 @@ class Axis:
     """An axis of a mode: what it asks for, how that is brought about, and how it is seen.
 
     `read` returns the value that is in effect when a step calls the module; it gets the module and
-    the type of the device. `asked` returns the value that a variant asks for; None: the setting
-    `mode.<name>`, whose `values` begin with the one that changes nothing.
+    the type of the device. None: a call does not show it, and `doubts` alone are the proof. `asked`
+    returns the value that a variant asks for; None: the setting `mode.<name>`, whose `values`, all
+    texts or all booleans, begin with the one that changes nothing.
     """
 
-    read: Callable[[torch.nn.Module, str], str] | None = None
-    values: tuple[str, ...] = ()
-    asked: Callable[[Variant], str] | None = None
+    read: Callable[[torch.nn.Module, str], Value] | None = None
+    values: tuple[Value, ...] = ()
+    asked: Callable[[Variant], Value] | None = None
+    set_up: Callable[[Sequence[Variant]], None] | None = None
+    """Sets torch for the whole process, by the variants that run in it, before all else."""
     enter: Callable[[Variant, str], Context | None] | None = None
     """Returns the context that each call enters, by variant and type of the device; None: none."""
     prepare: Callable[[Subject, Variant], Subject] | None = None
     """Changes the copy of the model and its inputs that the variant calls, once."""
     code: Callable[[Variant, str], tuple[str, ...]] = lambda variant, device_type: ()
-    """Lines that do what `prepare` does in a user's program, by variant and type of the device."""
+    """Lines that do what `set_up` and `prepare` do in a user's program, by variant and type of the
+    device."""
     context: Callable[[Variant, str], str] = lambda variant, device_type: ""
     """The expression of the context in a user's program; empty: none."""
     input_code: Callable[[Variant, str], str] = lambda variant, device_type: ""
     """The expression that an input `x` is replaced by in a user's program; empty: none."""
     doubt: str = "{name} was {seen} instead of {asked}"
-    """Says that another value was in effect."""
+    """Says that another value than the one asked for was read."""
+    doubts: tuple[Doubt, ...] = ()
+    """Further reasons why it did not take effect, from all facts of the variant."""
+    remarks: tuple[Doubt, ...] = ()
+    """What to know of it where it took effect, in the same form."""
     witness: Callable[[Called], str] | None = None
     """Instead of `read`: returns the value that a further call shows. That call is made only for a
     variant that asks for another value than the first."""
@@ -128,7 +139,7 @@ def _autocast_code(variant: Variant, device_type: str) -> str:
 
 
 def _attention(variant: Variant) -> str:
-    return asked("attention", variant)
+    return str(asked("attention", variant))
 
 
 def _asks_channels_last(variant: Variant) -> bool:
@@ -177,16 +188,27 @@ AXES = {
         witness=lambda called: layout.read(called.module, (called.args, called.kwargs)),
         unfit=layout.unfit,
     ),
+    freezing.NAME: Axis(
+        read=None,
+        values=(False, True),
+        set_up=freezing.set_up,
+        code=freezing.code,
+        doubts=(
+            (freezing.froze_nothing, "no weight was frozen"),
+            (freezing.froze_unasked, "weights were frozen"),
+        ),
+        remarks=((freezing.froze, freezing.REMARK),),
+    ),
 }
 """Each call enters the contexts in this order, the last one first."""
 
 
-def settings() -> dict[str, tuple[str, ...]]:
+def settings() -> dict[str, tuple[Value, ...]]:
     """Returns the values of each setting `mode.<name>` that an axis adds, the default first."""
     return {name: axis.values for name, axis in AXES.items() if axis.asked is None}
 
 
-def asked(name: str, variant: Variant) -> str:
+def asked(name: str, variant: Variant) -> Value:
     """Returns the value that `variant` asks for on the axis `name`."""
     axis = AXES[name]
     if axis.asked is not None:
@@ -211,6 +233,13 @@ def contexts(variant: Variant, device_type: str) -> list[Context]:
     return [each for each in made if each is not None]
 
 
+def set_up(variants: Sequence[Variant]) -> None:
+    """Sets torch as the axes of `variants`, which run in this process, want it."""
+    for axis in AXES.values():
+        if axis.set_up:
+            axis.set_up(variants)
+
+
 def prepare(subject: Subject, variant: Variant) -> Subject:
     """Returns `subject` as the axes of `variant` want it; its module may be changed."""
     for name, axis in AXES.items():
@@ -219,7 +248,7 @@ def prepare(subject: Subject, variant: Variant) -> Subject:
     return subject
 
 
-def read(module: torch.nn.Module, device_type: str) -> dict[str, str]:
+def read(module: torch.nn.Module, device_type: str) -> dict[str, Value]:
     """Returns the value of each axis with a `read` that is in effect now."""
     return {name: axis.read(module, device_type) for name, axis in AXES.items() if axis.read}
 
@@ -274,8 +303,8 @@ def refusal(variant: Variant, device: DeviceFacts) -> str | None:
     return next(filter(None, reasons), None)
 
 
-def doubts(variant: Variant, seen: Mapping[str, str]) -> list[str]:
-    """Returns a sentence for each axis on which `variant` asked for something else than `seen`."""
+def doubts(variant: Variant, seen: Mapping[str, Value]) -> list[str]:
+    """Returns a sentence for each axis in `seen` on which `variant` asked for something else."""
     return [
         _doubt(name, seen[name], wanted)
         for name in AXES
@@ -283,7 +312,7 @@ def doubts(variant: Variant, seen: Mapping[str, str]) -> list[str]:
     ]
 
 
-def _doubt(name: str, seen: str, wanted: str) -> str:
+def _doubt(name: str, seen: Value, wanted: Value) -> str:
     axis = AXES[name]
     text = axis.unseen if axis.unseen and seen == NONE else axis.doubt
     return text.format(name=name, seen=seen, asked=wanted)

@@ -57,6 +57,12 @@ reason: a template in which `f` stands for these facts."""
 GRAPHS_OPTION = "triton.cudagraphs"
 """Inductor's option that makes it capture CUDA graphs, whatever its mode."""
 
+GRAPHS_BACKEND = "cudagraphs"
+"""The value of `mode.backend` that captures CUDA graphs."""
+
+NAMED = "named"
+"""The entry for all values of `mode.backend`."""
+
 
 @dataclass(frozen=True)
 class BuildContext:
@@ -88,7 +94,7 @@ class Backend:
 
     build: Build
     code: Callable[[Mode, bool], str]
-    modes: tuple[str, ...]  # values of mode.compile
+    modes: tuple[str, ...]  # values of mode.compile; none if mode.backend chooses it
     capturing: Mapping[str, str] = field(default_factory=dict)
     """Maps each mode that captures CUDA graphs by itself to the mode that runs the same kernels
     without graphs."""
@@ -98,6 +104,7 @@ class Backend:
     of_blocks: Callable[[Mode, bool], str] | None = None
     """Returns the arguments of torch.compile after the first one, for each block of a model; None:
     it takes no mode.regions."""
+    freezes: bool = False  # whether it takes mode.freezing
     counted: bool = False  # whether `Compiled` counts what it makes, so that 0 graphs are nothing
     doubts: tuple[Doubt, ...] = ()
     before: tuple[str, ...] = ()
@@ -110,7 +117,7 @@ class Backend:
     the expression of its contexts."""
 
 
-def _inductor(
+def _torch_compile(
     module: torch.nn.Module, inputs: Inputs, mode: Mode, context: BuildContext
 ) -> Callable[..., Any]:
     import torch._dynamo.config  # here, because the command line reads this table without torch
@@ -129,7 +136,7 @@ def _inductor(
     return compile_it(module)
 
 
-def _inductor_arguments(mode: Mode, fullgraph: bool) -> str:
+def _torch_compile_arguments(mode: Mode, fullgraph: bool) -> str:
     """The arguments of torch.compile after the first one that differ from torch's defaults."""
     given: dict[str, Any] = {} if mode.compile == "default" else {"mode": mode.compile}
     given |= ({"fullgraph": True} if fullgraph else {}) | mode.compile_options
@@ -138,6 +145,10 @@ def _inductor_arguments(mode: Mode, fullgraph: bool) -> str:
         added = ", ".join(f"{name!r}: {each!r}" for name, each in given.pop("options").items())
         return f"{arguments(given)}, options={named} | {{{added}}}"
     return arguments(given)
+
+
+def _torch_compile_code(mode: Mode, fullgraph: bool) -> str:
+    return f"torch.compile(model{_torch_compile_arguments(mode, fullgraph)})"
 
 
 def _load(
@@ -180,6 +191,39 @@ def arguments(named: Mapping[str, Any]) -> str:
     return "".join(texts)
 
 
+OF_TORCH_COMPILE: tuple[Doubt, ...] = (
+    (
+        lambda f: f.regions.regions_called == 0,
+        "the model calls none of its {f.regions.regions} blocks as a module, only parts of "
+        "them, so nothing is compiled",
+    ),
+    (
+        lambda f: f.graphs == 0 and f.regions.regions_called != 0,
+        "torch.compile compiled nothing",
+    ),
+    (
+        lambda f: f.graphs >= (f.regions.regions_called or math.inf) and not f.varies,
+        "{f.regions.regions_called} blocks have {f.graphs} graphs, so they share none",
+    ),
+    (
+        lambda f: f.graphs > 0 and f.other_backend,
+        "torch.compile compiled with another backend than {f.backend}",
+    ),
+    (lambda f: f.left_to_eager is not None, "in eager ran {f.left_to_eager}"),
+    (
+        lambda f: f.fullgraph and f.graphs > 1 and not (f.varies or f.regions.regions),
+        "torch.compile made {f.graphs} graphs instead of one",
+    ),
+    (
+        lambda f: f.mode.dynamic is True and f.symbolic_sizes == 0,
+        "no size is symbolic: the code is compiled for these sizes only",
+    ),
+    (
+        lambda f: captures(f.mode) and not f.on_cpu and f.compiled.graph_skips > 0,
+        "torch uses no CUDA graph for {f.compiled.graph_skips} piece(s) of the model",
+    ),
+)
+
 BACKENDS = {
     "none": Backend(
         lambda module, inputs, mode, context: module,
@@ -188,10 +232,11 @@ BACKENDS = {
         dynamic=False,
     ),
     "inductor": Backend(
-        _inductor,
-        code=lambda mode, fullgraph: f"torch.compile(model{_inductor_arguments(mode, fullgraph)})",
-        of_blocks=_inductor_arguments,
+        _torch_compile,
+        code=_torch_compile_code,
+        of_blocks=_torch_compile_arguments,
         options=True,
+        freezes=True,
         counted=True,
         modes=("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"),
         capturing={
@@ -200,36 +245,7 @@ BACKENDS = {
         },
         autotuning=("max-autotune", "max-autotune-no-cudagraphs"),
         doubts=(
-            (
-                lambda f: f.regions.regions_called == 0,
-                "the model calls none of its {f.regions.regions} blocks as a module, only parts of "
-                "them, so nothing is compiled",
-            ),
-            (
-                lambda f: f.graphs == 0 and f.regions.regions_called != 0,
-                "torch.compile compiled nothing",
-            ),
-            (
-                lambda f: f.graphs >= (f.regions.regions_called or math.inf) and not f.varies,
-                "{f.regions.regions_called} blocks have {f.graphs} graphs, so they share none",
-            ),
-            (
-                lambda f: f.graphs > 0 and f.other_backend,
-                "torch.compile compiled with another backend than Inductor",
-            ),
-            (lambda f: f.left_to_eager is not None, "in eager ran {f.left_to_eager}"),
-            (
-                lambda f: f.fullgraph and f.graphs > 1 and not (f.varies or f.regions.regions),
-                "torch.compile made {f.graphs} graphs instead of one",
-            ),
-            (
-                lambda f: f.mode.dynamic is True and f.symbolic_sizes == 0,
-                "no size is symbolic: the code is compiled for these sizes only",
-            ),
-            (
-                lambda f: captures(f.mode) and not f.on_cpu and f.compiled.graph_skips > 0,
-                "torch uses no CUDA graph for {f.compiled.graph_skips} piece(s) of the model",
-            ),
+            *OF_TORCH_COMPILE,
             (
                 lambda f: f.tuned_nothing,
                 "autotuning had nothing to choose between: the kernels are those of "
@@ -246,6 +262,14 @@ BACKENDS = {
         program=_package_program,
         doubts=((lambda f: f.runs == 0, "no package ran"),),
     ),
+    NAMED: Backend(
+        _torch_compile,
+        code=_torch_compile_code,
+        of_blocks=_torch_compile_arguments,
+        counted=True,
+        modes=(),
+        doubts=OF_TORCH_COMPILE,
+    ),
 }
 
 
@@ -260,7 +284,9 @@ def capturing() -> frozenset[str]:
 
 
 def find(mode: Mode) -> Backend:
-    """Returns the backend that `mode.compile` belongs to."""
+    """Returns the backend of `mode.compile`, or the entry NAMED if `mode.backend` is set."""
+    if mode.backend is not None:
+        return BACKENDS[NAMED]
     return next(each for each in BACKENDS.values() if mode.compile in each.modes)
 
 
@@ -298,12 +324,14 @@ def compiles_here(mode: Mode) -> bool:
 
 def captures(mode: Mode) -> bool:
     """Whether the backend of `mode` captures CUDA graphs by itself."""
-    return captures_graphs(mode.compile, json.loads(mode.options))
+    return captures_graphs(mode.compile, mode.compile_options)
 
 
-def captures_graphs(compile_mode: str, options: Mapping[str, Any]) -> bool:
-    """Whether a value of `mode.compile` with these options of the compiler captures CUDA graphs."""
-    return bool(options.get(GRAPHS_OPTION, compile_mode in capturing()))
+def captures_graphs(compile_mode: str, given: Mapping[str, Any]) -> bool:
+    """Whether a value of `mode.compile` with these `compile_options` captures CUDA graphs."""
+    if "backend" in given:
+        return bool(given["backend"] == GRAPHS_BACKEND)
+    return bool(given.get("options", {}).get(GRAPHS_OPTION, compile_mode in capturing()))
 
 
 def drop_graphs(mode: Mode) -> Mode:

@@ -113,7 +113,6 @@ def load(inputs: Inputs) -> Package:
         package_build_s=record.build_s,
         package_load_s=load_s,
         package_bytes=(folder / PACKAGE).stat().st_size,
-        layout_kept=True,
     )
     package.made = Made(
         columns=columns,

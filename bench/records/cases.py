@@ -26,7 +26,8 @@ class Mode:
     graph: bool = False  # captured by hand in a CUDA graph
     dynamic: bool | None = None  # symbolic sizes; None: only for sizes that change between calls
     options: str = "{}"  # of the compiler (Inductor), canonical JSON; they add to those of its mode
-    axes: tuple[tuple[str, str], ...] = ()  # further ones that are set (bench.modes.axes)
+    axes: tuple[tuple[str, str | bool], ...] = ()  # further ones that are set (bench.modes.axes)
+    backend: str | None = None  # of torch.compile; None: Inductor
 
     @property
     def compiles(self) -> bool:
@@ -36,7 +37,11 @@ class Mode:
     @property
     def compile_options(self) -> dict[str, Any]:
         """The arguments of torch.compile, other than `mode`, that are not at their defaults."""
-        given = {"dynamic": self.dynamic, "options": json.loads(self.options) or None}
+        given = {
+            "backend": self.backend,
+            "dynamic": self.dynamic,
+            "options": json.loads(self.options) or None,
+        }
         return {name: value for name, value in given.items() if value is not None}
 
     def eager_mode(self, grad: str | None = None) -> Mode:
@@ -301,7 +306,7 @@ def _target_in_ids(target: str) -> str:
 def _axes(variant: Variant) -> dict[str, Any]:
     axes = {**non_defaults(variant.mode), "dtype": variant.dtype}
     del axes["name"]
-    for name in ("dynamic", "options"):
+    for name in ("backend", "dynamic", "options"):
         axes.pop(name, None)
     options = variant.mode.compile_options
     return {**axes, "compile_options": options} if options else axes

@@ -55,6 +55,11 @@ class Checks:
         "the compiler made others of math"
     )
     seen_axes: str | None = nullable("values of the mode's further axes at that call, JSON")
+    layout_kept: bool | None = nullable(
+        "true where the mode reads weights of its own, in a package or frozen, whose places in "
+        "memory are not drawn anew between rounds: the speedup's interval lacks that part of the "
+        "noise"
+    )
     named_inputs: bool | None = nullable("true where the model takes its inputs by name")
     changed_arguments: str | None = nullable(
         "arguments that forward changes; they are put back before every call, untimed"
@@ -174,10 +179,6 @@ class Packaged:
     )
     package_load_s: float | None = nullable("time to load the package; part of first_call_s")
     package_bytes: int | None = nullable("size of the package's file, which has the weights, too")
-    layout_kept: bool | None = nullable(
-        "true where the weights that the mode reads are not moved in memory between rounds, as "
-        "they are in the package: the interval of the speedup lacks that part of the noise"
-    )
 
 
 @dataclass(frozen=True)
@@ -377,6 +378,22 @@ class GeneratedCode:
     )
     bytes_accessed: int | None = nullable(
         "bytes that all of these read and write, as the compiler counts"
+    )
+
+
+@dataclass(frozen=True)
+class CompiledCode:
+    """What identifies that code, and the weights that it holds; null if nothing was compiled.
+
+    Those of weights are null, too, unless mode.freezing is true of the case or its baseline.
+    """
+
+    code_hash: str | None = nullable(
+        "hash of Inductor's code without comments and folders: equal for equal code"
+    )
+    frozen_weights: int | None = nullable("parameters and buffers that became constants of it")
+    packed_weights: int | None = nullable(
+        "weights that Inductor stored anew in the layout of a library's kernels"
     )
 
 

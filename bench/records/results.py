@@ -166,6 +166,7 @@ class Findings:
     loss_scaling: groups.LossScaling = field(default_factory=groups.LossScaling)
     step_parts: groups.StepParts = field(default_factory=groups.StepParts)
     code: groups.GeneratedCode = field(default_factory=groups.GeneratedCode)
+    compiled_code: groups.CompiledCode = field(default_factory=groups.CompiledCode)
     compilations: groups.Compilations = field(default_factory=groups.Compilations)
     packaged: groups.Packaged = field(default_factory=groups.Packaged)
     profile: groups.Profiled = field(default_factory=groups.Profiled)

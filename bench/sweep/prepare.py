@@ -12,10 +12,17 @@ from modescope.bench.records.cases import Case, Model, PhaseOptions, Plan
 from modescope.bench.records.environment import Environment, Host
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.paths import runner
-from modescope.bench.refusals import TF32_NEEDS, has_tf32, refusal, same_kernels, unfit_for
+from modescope.bench.refusals import (
+    TF32_NEEDS,
+    has_tf32,
+    no_cache,
+    refusal,
+    same_kernels,
+    unfit_for,
+)
 from modescope.bench.resolve import Request, resolve
 from modescope.bench.settings import PHASE_SETTINGS
-from modescope.bench.sweep import isolation
+from modescope.bench.sweep import compiler_trial, isolation
 from modescope.bench.sweep.fingerprint import VISIBLE, changes_torch, environment_id, variables
 from modescope.bench.sweep.isolation import Task
 
@@ -91,6 +98,7 @@ def prepare_each(requests: Sequence[Request], chosen: Collection[int]) -> list[l
         jobs[position] = _jobs(requests[position], case, plan, found)
         if not jobs[position][0].refusal:
             modes[case.case_id] = case.variant.mode.name
+    compiler_trial.check(jobs[at][0].case for at in chosen if not jobs[at][0].refusal)
     return [[_add_to_sweep(job, modes) for job in of_request] for of_request in jobs]
 
 
@@ -186,7 +194,7 @@ def _jobs(request: Request, case: Case, plan: Plan, tried: Tried) -> list[Job]:
     environment = replace(environment, environment_id=environment_id(environment))
     command = shlex.join([*runner().split(), *request.overrides])
     plans = [replace(plan, replicate=number) for number in range(request.settings.replicates)]
-    refused = refusal(case, facts.device) or unfit_for(case, unfit)
+    refused = refusal(case, facts.device) or no_cache(case, plan) or unfit_for(case, unfit)
     return [Job(case, planned, environment, refused, command) for planned in plans]
 
 

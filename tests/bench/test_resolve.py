@@ -22,6 +22,7 @@ from modescope.bench.sweep.prepare import prepare
 from tests.helpers.commands import Ask
 from tests.helpers.made_up_records import CPU, H100
 from tests.helpers.paths import CONF
+from tests.helpers.probe_models import preset
 
 
 def read_yaml(file: Path) -> Any:
@@ -50,9 +51,7 @@ Resolve = Callable[..., Case]
 
 def test_every_preset_resolves_to_its_file(case: Resolve) -> None:
     for file in CONF.glob("mode/*.yaml"):
-        axes = read_yaml(file)
-        grad = axes["grad"] if axes["grad"] != "natural" else "inference_mode"
-        assert case(f"mode={file.stem}").variant.mode == Mode(**{**axes, "grad": grad})
+        assert case(f"mode={file.stem}").variant.mode == preset(file.stem)
 
 
 def test_a_request_goes_to_another_process_as_it_is(ask_quickly: Ask) -> None:

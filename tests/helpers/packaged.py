@@ -120,8 +120,8 @@ def main(folder: Path) -> None:
     variables = {FOLDER: str(folder)}
     for function in ("modescope.bench.case.packaging:build", "tests.helpers.packaged:measure"):
         outcome = isolation.call(
-            Task(function, object), asked, plan, timeout_s=400, variables=variables
+            Task(function, tuple), asked, plan, timeout_s=400, variables=variables
         )
-        assert outcome.kind == "returned", outcome.reason
+        assert outcome.value is not None, outcome.reason
     before, result, after = outcome.value
     print(before, after, result.status, result.reason, result.findings.checks.checked)

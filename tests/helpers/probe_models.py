@@ -521,7 +521,7 @@ def tabulates() -> Built:
 
 
 def observed(
-    grad: str, autocast: str, weight_dtype: str, products: str | None = None, **seen: str
+    grad: str, autocast: str, weight_dtype: str, products: str | None = None, **seen: Any
 ) -> Observed:
     """What a call of the module saw; `seen`: the further axes that were not at their defaults."""
     further = {name: values[0] for name, values in axes.settings().items()} | seen

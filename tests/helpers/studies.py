@@ -25,6 +25,7 @@ MODES = {
     "reduce-overhead": ("inference_mode", False, "reduce-overhead", False),
     "max-autotune": ("inference_mode", False, "max-autotune", False),
     "max-autotune-no-cudagraphs": ("inference_mode", False, "max-autotune-no-cudagraphs", False),
+    "freezing": ("inference_mode", False, "default", False),
     "cuda-graph": ("inference_mode", False, "none", True),
     "compile-cuda-graph": ("inference_mode", False, "default", True),
     "aoti": ("inference_mode", False, "aoti", False),

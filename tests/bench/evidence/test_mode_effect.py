@@ -63,7 +63,7 @@ def facts(asked: Variant, **changes: Any) -> Facts:
             asked.mode.grad,
             dtype if has_autocast else "none",
             "float32" if has_autocast else dtype,
-            **dict(asked.mode.axes),
+            **dict[str, Any](asked.mode.axes),
         ),
         compiled=replace(COMPILED, autotuned=3) if asked.mode.compiles else NOTHING,
         breaks=UNBROKEN,

@@ -16,7 +16,7 @@ from modescope.bench.devices.allocators import Watched
 from modescope.bench.evidence import watching
 from modescope.bench.model import compiler
 from modescope.bench.modes.backends import Compiled
-from modescope.bench.records.columns import Compilations, GeneratedCode, Setup
+from modescope.bench.records.columns import Compilations, CompiledCode, GeneratedCode, Setup
 
 PLACE = str(Path(torch.__file__).parent / "nn" / "made_up.py")
 FROM_CPP = "slow (Triggered internally at /pytorch/aten/src/ATen/x.cpp:1.)"
@@ -88,6 +88,7 @@ def test_a_watch_is_one_record_and_unknown_where_nothing_watches(
         limit_hits=0,
         failure=None,
         code=GeneratedCode(),
+        compiled_code=CompiledCode(),
         compilations=Compilations(),
         setup=Setup(setup_peak_bytes=7),
     )

@@ -134,3 +134,73 @@ def test_options_of_the_compiler_add_to_those_of_its_mode(
     assert not backends.captures(replace(graphs, options='{"triton.cudagraphs":false}'))
     eager = Variant(replace(wanted.mode, compile="none"), "fp32")
     assert "does not take mode.options" in str(refusal(case(variant=eager, baseline=None), CPU))
+
+
+NAMED = variant(compile="default", backend="aot_eager")
+
+
+@pytest.mark.parametrize("name", ["aot_eager", "eager"])
+def test_a_named_backend_of_torch_compile_is_passed_on(name: str) -> None:
+    asked = variant(compile="default", backend=name, dynamic=True)
+    subject = build(model(linear), {})
+    made = modes.build(modes.prepare(subject, asked, ONE_CALL), asked, True, Cpu(), ONE_CALL)
+    before = mode_effect.read_compiled()
+    assert torch.equal(torch.as_tensor(made.step()), subject.call())
+    assert mode_effect.read_compiled().since(before).graphs == 1
+    assert f'model = torch.compile(model, fullgraph=True, backend="{name}", dynamic=True)' in lines(
+        asked
+    )
+    torch.compiler.reset()
+
+
+def test_a_named_backend_is_part_of_the_case_and_of_its_row() -> None:
+    plain, named, other = (
+        case(variant=replace(NAMED, mode=replace(NAMED.mode, backend=name)))
+        for name in (None, "aot_eager", "eager")
+    )
+    assert len({each.case_id for each in (plain, named, other)}) == 3
+    assert named.variant.mode.compile_options == {"backend": "aot_eager"}
+    assert plain.variant.mode.compile_options == {}
+
+
+@pytest.mark.parametrize(
+    ("changes", "in_effect"),
+    [
+        ({}, True),
+        ({"symbolic_sizes": None}, True),  # of Inductor's code, which this backend makes none of
+        ({"compiled": Compiled(0, 0, 0, 0)}, False),
+        ({"compiled": Compiled(0, 2, 0, 0)}, False),
+        ({"other_backend": True}, False),
+        ({"left_to_eager": "f"}, False),
+    ],
+)
+def test_the_doubts_of_a_named_backend(changes: dict[str, Any], in_effect: bool) -> None:
+    seen = observed("enabled", "none", "float32")
+    facts = mode_effect.Facts(
+        NAMED, True, "cpu", Compiled(0, 1, 0, 0), True, None, seen, None, graph_launches=0
+    )
+    assert mode_effect.effect(replace(facts, **changes)).in_effect is in_effect
+
+
+def test_the_backend_that_captures_graphs_is_known_to_do_so() -> None:
+    graphs = replace(NAMED.mode, backend=backends.GRAPHS_BACKEND)
+    assert backends.replays_graphs(graphs)
+    assert not backends.replays_graphs(NAMED.mode)
+    assert backends.drop_graphs(NAMED.mode) == NAMED.mode
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({}, None),
+        ({"dynamic": True}, None),
+        ({"options": '{"cpp.simdlen":1}'}, "ignores them"),
+        ({"compile": "none"}, "use mode=compile"),
+        ({"compile": "reduce-overhead"}, "use mode=compile"),
+    ],
+)
+def test_what_a_named_backend_is_refused_with(changes: dict[str, Any], reason: str | None) -> None:
+    asked = Variant(replace(NAMED.mode, **changes), "fp32")
+    found = refusal(case(variant=asked, baseline=None), CPU)
+    assert (found is None) == (reason is None)
+    assert reason is None or reason in str(found)

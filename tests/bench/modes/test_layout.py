@@ -29,7 +29,7 @@ def asked(value: str = "channels_last", name: str = "eager") -> Variant:
     return Variant(replace(preset(name), axes=(("layout", value),)), "fp32")
 
 
-def seen(variant: Variant) -> dict[str, str]:
+def seen(variant: Variant) -> dict[str, axes.Value]:
     subject = modes.prepare(build(IMAGES, {}), variant, ONE_CALL)
     built = modes.build(subject, variant, True, Cpu(), ONE_CALL)
     return mode_effect.observe(built, variant, Cpu()).axes

@@ -179,7 +179,6 @@ def test_a_package_that_ran_is_in_effect_and_fills_its_columns(
     found: Any = made.built.made.columns
     assert (found.package_export_s, found.package_build_s, found.package_bytes) == (1.5, 30.0, 5)
     assert 0 < found.package_load_s <= made.first_call_s
-    assert found.layout_kept
 
 
 def test_a_model_that_runs_in_place_of_its_package_is_not_in_effect(
