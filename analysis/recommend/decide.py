@@ -246,7 +246,7 @@ def gain(row: Row, calls: float | None, baseline: Row | None) -> Estimate | None
     (`formulas.extra_s`); if that is undecided, it counts as measured.
     """
     speedup = row["speedup"]
-    first_s, call_s = phrases.setup_s(row), point(row["baseline_latency_s"])
+    first_s, call_s = row["first_call_s"], point(row["baseline_latency_s"])
     baseline_first_s = formulas.baseline_first_s(row)
     if baseline_first_s is None and baseline is not None:
         baseline_first_s = baseline["first_call_s"]

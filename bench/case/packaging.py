@@ -69,11 +69,7 @@ def _build(progress: Progress, case: Case, plan: Plan, folder: Path) -> Result:
             raise
         return PACKAGED
     if state := module_state.name_places(subject.state or written):
-        raise Ended(
-            "failed",
-            CHANGES_STATE.format(state=state),
-            Findings(checks=Checks(changed_state=state)),
-        )
+        raise Ended("failed", CHANGES_STATE.format(state=state), Findings())
     own = modes.prepare(subject, case.variant, phase)
     compiler.import_it()
     weights, given = packages.summed(own.module), own.given

@@ -52,8 +52,8 @@ def test_a_model_that_changes_its_state_is_not_packaged(
     builder: Callable[[], object], state: str, tmp_path: Path
 ) -> None:
     result = build(packaged(builder))
-    assert (result.status, result.findings.changed_state) == ("failed", state)
-    assert f"forward changes {state}" in result.reason
+    assert result.status == "failed"
+    assert f"forward changes {state}:" in result.reason
     assert not (tmp_path / packages.PACKAGE).exists()
 
 
