@@ -355,15 +355,16 @@ GRAPH_FLOOR_S = GRAPH["least_bytes"] / GRAPH["ceiling_bytes_per_s"]
 
 NEVER = {
     "apart", "named_inputs", "changed_arguments", "settings_put_back", "settings_in_calls",
-    "changed_state", "state_left", "dtypes_kept", "own_graphs", "baseline_note", "pipelined_note",
-    "subnormal", "confirms", "axes", "seen_axes", "seen_attention",
+    "changed_state", "state_left", "dtypes_kept", "own_graphs",
+    "regions", "regions_called", "region_names", "baseline_note", "pipelined_note",
+    "subnormal", "confirms", "axes", "seen_attention",
     "calls", "calls_pad", "first_pass_s", "compiled_calls", "gave_up_at_call", "eager_calls",
     "size_latencies_s",
     *(f"confirming_speedup{end}" for end in ("", "_ci_low", "_ci_high")),
 }  # fmt: skip
 """Columns that are null in this world: no two rows of it have the same name, no model changes
-anything but what it returns, no calls differ in size, no process confirms another, and modes have
-no further axes."""
+anything but what it returns, no calls differ in size, no process confirms another, and modes set
+no further axes and compile no blocks."""
 
 
 def _baseline_s(latency_us: float, ratio: float) -> float:
