@@ -139,6 +139,8 @@ ONE_WRONG = {
     ),
     "another backend": facts(COMPILE, other_backend=True),
     "in eager ran f": facts(COMPILE, left_to_eager="f"),
+    "the bits of fp32": facts(variant(), rounds_products=False),
+    "nothing of the optimizer's step": facts(variant(), compiles_optimizer=True),
 }
 
 LINES = (*mode_effect.DOUBTS, *(line for backend in BACKENDS.values() for line in backend.doubts))
