@@ -156,6 +156,8 @@ ONE_WRONG = {
         REGIONAL, compiled=replace(COMPILED, graphs=8), regions=OF_BLOCKS
     ),
     "in eager ran f": facts(COMPILE, left_to_eager="f"),
+    "the bits of fp32": facts(variant(), rounds_products=False),
+    "nothing of the optimizer's step": facts(variant(), compiles_optimizer=True),
 }
 
 LINES = (*mode_effect.DOUBTS, *(line for backend in BACKENDS.values() for line in backend.doubts))
