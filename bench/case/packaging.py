@@ -23,7 +23,6 @@ from modescope.bench.modes import axes, modes, packages
 from modescope.bench.modes.packages import Record
 from modescope.bench.modes.phases import phase_of
 from modescope.bench.records.cases import Case, Plan
-from modescope.bench.records.columns import Checks
 from modescope.bench.records.errors import Progress, one_line
 from modescope.bench.records.results import CACHE_FILLED, Ended, Findings, Result
 

@@ -13,17 +13,16 @@ from typing import Any
 import pytest
 from omegaconf import OmegaConf
 
+from modescope.bench.modes import axes
 from modescope.bench.records.cases import Case, Mode, Model, Training
 from modescope.bench.records.environment import DeviceFacts
 from modescope.bench.records.errors import UsageError
 from modescope.bench.resolve import resolve
 from modescope.bench.settings import TrainSettings
-from modescope.bench.steps import axes
 from modescope.bench.sweep.prepare import prepare
 from tests.helpers.commands import Ask
 from tests.helpers.made_up_records import CPU, H100
 from tests.helpers.paths import CONF
-from tests.helpers.probe_models import preset
 
 
 def read_yaml(file: Path) -> Any:
