@@ -357,12 +357,13 @@ NEVER = {
     "changed_state", "state_left", "dtypes_kept", "own_graphs", "baseline_note", "pipelined_note",
     "subnormal", "confirms", "axes", "seen_axes",
     "calls", "calls_pad", "first_pass_s", "compiled_calls", "gave_up_at_call", "eager_calls",
-    "size_latencies_s",
+    "size_latencies_s", "code_hash", "options_changed_code",
+    "frozen_weights", "packed_weights", "layout_kept",
     *(f"confirming_speedup{end}" for end in ("", "_ci_low", "_ci_high")),
 }  # fmt: skip
 """Columns that are null in this world: no two rows of it have the same name, no model changes
-anything but what it returns, no calls differ in size, no process confirms another, and modes have
-no further axes."""
+anything but what it returns, no calls differ in size, no process confirms another, modes have no
+further axes, and Inductor's code is made up."""
 
 
 def _baseline_s(latency_us: float, ratio: float) -> float:
