@@ -118,7 +118,8 @@ class Observed:
 
     def add_to(self, checks: Checks) -> Checks:
         """Returns `checks` with the columns of what was seen."""
-        others = {name: self.axes[name] for name in axes.settings() if name in self.axes}
+        usual = {name: values[0] for name, values in axes.settings().items()}
+        others = {name: seen for name, seen in self.axes.items() if seen != usual.get(name, seen)}
         return replace(
             checks,
             seen_grad=str(self.axes["grad"]),

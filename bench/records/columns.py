@@ -54,7 +54,9 @@ class Checks:
         "operators of attention that ran in a call where mode.attention is set, JSON; empty where "
         "the compiler made others of math"
     )
-    seen_axes: str | None = nullable("values of the mode's further axes at that call, JSON")
+    seen_axes: str | None = nullable(
+        "values of the mode's further axes at that call that are not their defaults, JSON"
+    )
     layout_kept: bool | None = nullable(
         "true where the mode reads weights of its own, in a package or frozen, whose places in "
         "memory are not drawn anew between rounds: the speedup's interval lacks that part of the "

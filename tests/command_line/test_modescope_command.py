@@ -25,7 +25,10 @@ def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def programs() -> set[str]:
     """What `python -m analysis.NAME` or `python -m bench.NAME` starts, for users."""
     files = [*(ROOT / "analysis").glob("*/__main__.py"), *(ROOT / "bench").glob("*/__main__.py")]
-    of_files = {"table", "trend", "why", "compact", "restat", "claims", "instructions", "selfcheck"}
+    of_files = {
+        *("table", "trend", "why", "compact", "restat", "claims", "instructions", "selfcheck"),
+        "options",
+    }
     return {path.parent.name for path in files} | of_files
 
 

@@ -524,5 +524,6 @@ def observed(
     grad: str, autocast: str, weight_dtype: str, products: str | None = None, **seen: Any
 ) -> Observed:
     """What a call of the module saw; `seen`: the further axes that were not at their defaults."""
-    further = {name: values[0] for name, values in axes.settings().items()} | seen
+    read = {n: axis.values[0] for n, axis in axes.AXES.items() if axis.read and not axis.asked}
+    further: dict[str, Any] = {**read, **seen}
     return Observed({**further, "grad": grad, "autocast": autocast}, weight_dtype, products)

@@ -135,7 +135,7 @@ GRAPH: Columns = {
     # The limit is 3 x eager's error + a tenth of the tolerance. The world's models call an operator
     # that their steps on the simulated device do not.
     "in_effect": True, "matmul_precision": "highest", "seen_grad": "no_grad",
-    "seen_autocast": "none", "seen_weight_dtype": "bfloat16", "seen_axes": '{"regions":"model"}',
+    "seen_autocast": "none", "seen_weight_dtype": "bfloat16",
     "checked": "exact",
     "checked_inputs": "fresh", "checked_against": "float64", "error": 3 * 2**-6,
     "error_place": "output [0]", "unchecked_outputs": Text(r"^\[1\] \(int64"),
@@ -357,14 +357,15 @@ NEVER = {
     "apart", "named_inputs", "changed_arguments", "settings_put_back", "settings_in_calls",
     "changed_state", "state_left", "dtypes_kept", "own_graphs",
     "regions", "regions_called", "region_names", "baseline_note", "pipelined_note",
-    "subnormal", "confirms", "axes", "seen_attention",
+    "subnormal", "confirms", "axes", "seen_axes", "seen_attention",
     "calls", "calls_pad", "first_pass_s", "compiled_calls", "gave_up_at_call", "eager_calls",
-    "size_latencies_s",
+    "size_latencies_s", "code_hash", "options_changed_code",
+    "frozen_weights", "packed_weights", "layout_kept",
     *(f"confirming_speedup{end}" for end in ("", "_ci_low", "_ci_high")),
 }  # fmt: skip
 """Columns that are null in this world: no two rows of it have the same name, no model changes
-anything but what it returns, no calls differ in size, no process confirms another, and modes set
-no further axes and compile no blocks."""
+anything but what it returns, no calls differ in size, no process confirms another, modes set no
+further axes and compile no blocks, and Inductor's code is made up."""
 
 
 def _baseline_s(latency_us: float, ratio: float) -> float:

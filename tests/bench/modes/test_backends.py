@@ -187,6 +187,7 @@ def test_the_backend_that_captures_graphs_is_known_to_do_so() -> None:
     assert backends.replays_graphs(graphs)
     assert not backends.replays_graphs(NAMED.mode)
     assert backends.drop_graphs(NAMED.mode) == NAMED.mode
+    assert backends.find(NAMED.mode) is BACKENDS[backends.NAMED]
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,7 @@ def test_every_section_of_torch_is_known() -> None:
         ({"epilogue_fusion": "no"}, "takes bool there, not str"),
         ({"cpp.simdlen": "x"}, "takes int | None there, not str"),
         ({"cudagraphs": True}, "the nearest are triton.cudagraphs, "),
+        ({"package": True}, "the nearest are aot_inductor.package, "),
         ({"epilog_fusion": True}, "the nearest are epilogue_fusion, "),
     ],
 )
