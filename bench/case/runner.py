@@ -248,7 +248,7 @@ def _examine(progress: Progress, case: Case, device: Hardware, plan: Plan) -> _E
     with _blame(f"{EAGER_FAILS}{after}", case, Findings(), misuse):
         if subject.again is None and (fault := witness.find_fault(subject, drawn.to_call)):
             raise Ended("failed", OTHER_COPY.format(fault=fault), Findings())
-        subject = phase.prepare(subject, plan.seed)
+        subject = replace(phase.prepare(subject, plan.seed), switches=axes.switches(case))
         examined = plain_call.find_changes(subject, drawn.to_call, phase.trains)
         subject = examined.subject
         checks = Checks(

@@ -145,9 +145,10 @@ def check_without_randomness(
 def _check_quiet_copy(case: Case, plan: Plan, device: Hardware, findings: Findings) -> Findings:
     phase = phase_of(case.options)
     torch.manual_seed(plan.seed)
-    axes.switch_back(axes.switches(case))  # for what is compared with, before the mode is built
+    switches = axes.switches(case)
+    axes.switch_back(switches)  # for what is compared with, before the mode is built
     drawn = plain_call.build_drawn(case, device)
-    subject = phase.prepare(drawn.subject, plan.seed)
+    subject = replace(phase.prepare(drawn.subject, plan.seed), switches=switches)
     subject = plain_call.find_changes(subject, drawn.to_call, phase.trains).subject
     off: list[str] = []
     for name, turn_off in SWITCHES.items():

@@ -19,7 +19,6 @@ from modescope.bench.model import arguments, copies, module_state
 from modescope.bench.model.building import build
 from modescope.bench.model.module_state import keep_state
 from modescope.bench.model.subject import Inputs, Subject
-from modescope.bench.modes import axes
 from modescope.bench.records.cases import Case, Model
 from modescope.bench.records.errors import UsageError, one_line
 from modescope.bench.records.input_descriptions import KEY
@@ -78,9 +77,7 @@ def build_drawn(case: Case, device: Hardware) -> Drawn:
         other = build(case.model, {**case.largest_shape, **(sizes or {})}).inputs
         return other.map(lambda tensor: tensor.to(device.torch_device))
 
-    subject = replace(
-        first, rebuild=rebuild, alternates=case.alternates, switches=axes.switches(case)
-    )
+    subject = replace(first, rebuild=rebuild, alternates=case.alternates)
     why_not = copies.why_not_copied(first.module) if is_slow else "not tried"
     if why_not:  # so the builder has to be called again, whatever that takes
         second, other = _build_again(again, first.module)

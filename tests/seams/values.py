@@ -361,11 +361,12 @@ NEVER = {
     "calls", "calls_pad", "first_pass_s", "compiled_calls", "gave_up_at_call", "eager_calls",
     "size_latencies_s", "code_hash", "options_changed_code",
     "frozen_weights", "packed_weights", "layout_kept",
+    "package_export_s", "package_build_s", "package_load_s", "package_bytes",
     *(f"confirming_speedup{end}" for end in ("", "_ci_low", "_ci_high")),
 }  # fmt: skip
 """Columns that are null in this world: no two rows of it have the same name, no model changes
 anything but what it returns, no calls differ in size, no process confirms another, modes set no
-further axes and compile no blocks, and Inductor's code is made up."""
+further axes, compile no blocks and load no package, and Inductor's code is made up."""
 
 
 def _baseline_s(latency_us: float, ratio: float) -> float:
