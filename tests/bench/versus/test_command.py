@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from modescope.bench.command_line import collect
+from modescope.bench.records.outcomes import Status
 from modescope.bench.resolve import Request
 from modescope.bench.sweep import isolation, prepare
 from modescope.bench.versus import __main__ as command
@@ -195,10 +196,10 @@ def test_a_planted_change_decides_the_status(
 def test_a_failure_of_the_new_side_is_a_row_and_a_regression_and_is_tried_again(
     versus: Versus, bench: Bench
 ) -> None:
-    bench.worlds["new"].status, bench.worlds["new"].reason = "failed", "not today"
+    bench.worlds["new"].status, bench.worlds["new"].reason = Status.FAILED, "not today"
     assert versus(*SWEEP).status == 1
     assert [row["status"] for row in of_sides()["new"]] == ["failed"] * 2
-    bench.worlds["new"].status = "ok"
+    bench.worlds["new"].status = Status.OK
     assert versus(*SWEEP).status == 0
     assert len(bench.turns) == 4
 
