@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -86,17 +86,16 @@ class HereSide:
     def __init__(self, state: CodeState, bench: Bench) -> None:
         self.state, self._bench, self._worker = state, bench, Worker()
 
-    def ask(self, method: str, *arguments: Any) -> None:
-        self._asked = (method, arguments)
+    def ask(self, method: Callable[..., Any], *arguments: Any) -> Callable[[], Any]:
+        return partial(self._answer, method, *arguments)
 
-    def answer(self) -> Any:
-        method, arguments = self._asked
+    def _answer(self, method: Callable[..., Any], *arguments: Any) -> Any:
         prepare._hosts.clear()
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(isolation, "call", self._bench.worlds[self.state.side].call)
-            if method == "measure":
+            if method is Worker.measure:
                 self._count(arguments[0])
-            return getattr(self._worker, method)(*arguments)
+            return method(self._worker, *arguments)
 
     def _count(self, number: int) -> None:
         if len(self._bench.turns) == self._bench.stop_after:
