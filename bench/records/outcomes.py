@@ -12,7 +12,7 @@ class Status(StrEnum):
     """How the measuring of a case ended; the column `status`."""
 
     OK = "ok"
-    SKIPPED = "skipped"  # refused before it was measured
+    SKIPPED = "skipped"  # the device or the model lacks what it needs
     FAILED = "failed"
     WRONG_RESULT = "wrong_result"
     OOM = "oom"
