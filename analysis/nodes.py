@@ -9,6 +9,7 @@ import pandas as pd
 from modescope.analysis.derive.select import SECTION
 from modescope.analysis.estimates import values
 from modescope.analysis.format.phrases import listed
+from modescope.bench.records.outcomes import Status
 
 WORK = [*SECTION, "baseline_dtype"]
 """If two rows are equal in these columns, their baselines do the same work."""
@@ -71,7 +72,9 @@ def _eager(processes: pd.DataFrame) -> pd.DataFrame:
     Columns: the node or GPU (`name`), a number that is equal for the same work (`work`), `seconds`.
     """
     rows = processes.assign(seconds=values(processes["baseline_latency_s"]))
-    known = rows["status"].eq("ok") & (rows["budget_rank"] > 0) & rows["baseline_mode"].eq("eager")
+    known = (
+        rows["status"].eq(Status.OK) & (rows["budget_rank"] > 0) & rows["baseline_mode"].eq("eager")
+    )
     rows = rows[known & rows["node"].notna()]
     has_several_gpus = rows.groupby("node")["gpu_uuid"].transform("nunique") > 1
     gpu = " " + rows["gpu_uuid"].astype("str").str[:GPU_CHARACTERS]

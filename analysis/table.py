@@ -42,6 +42,7 @@ from modescope.analysis.recommend.types import Recommendation
 from modescope.analysis.rows import predicates
 from modescope.analysis.rows.type import Row
 from modescope.analysis.rows.values import as_rows, grouped
+from modescope.bench.records.outcomes import Status
 from modescope.bench.records.parquet import SCHEMA
 from modescope.bench.records.paths import program
 
@@ -79,7 +80,9 @@ def table_lines(frame: pd.DataFrame) -> list[str]:
     for block in blocks:
         result.append(_heading(block[0], letter, shared))
         for row in block:
-            cells = [column.cell(row) for column in (columns if row["status"] == "ok" else naming)]
+            cells = [
+                column.cell(row) for column in (columns if row["status"] == Status.OK else naming)
+            ]
             result += _with_reason(row, _join(cells, columns, widths), alone=len(every) == 1)
     for note, mark in marks.items():
         result += textwrap.wrap(f"{mark} {note}", WIDTH, subsequent_indent="  ")
@@ -92,7 +95,7 @@ def _fitting(
     naming: Sequence[Column], others: Sequence[Column], every: Sequence[Row]
 ) -> tuple[list[Column], list[int]]:
     columns = [*naming, *others]
-    ok = [row for row in every if row["status"] == "ok"]
+    ok = [row for row in every if row["status"] == Status.OK]
     cells = [(column, map(column.cell, every if column in naming else ok)) for column in columns]
     widths = [max(len(column.title), *map(len, texts), 0) for column, texts in cells]
     while sum(widths) + len(_GAP) * (len(widths) - 1) > WIDTH:
@@ -119,13 +122,13 @@ def _with_reason(row: Row, line: str, alone: bool) -> list[str]:
     reason goes on lines below. Only the reason of a skipped case is shortened, and only in a table
     of several rows.
     """
-    if row["status"] == "ok":
+    if row["status"] == Status.OK:
         return [line]
     room = max(WIDTH - len(line) - len(_GAP), 20)
     reason = predicates.status_and_reason(row)
     if len(reason) <= room:
         return [f"{line}{_GAP}{reason}"]
-    if row["status"] == "skipped" and not alone:
+    if row["status"] == Status.SKIPPED and not alone:
         return [f"{line}{_GAP}{textwrap.shorten(reason, room, placeholder=' …')}"]
     return [f"{line}{_GAP}{row['status']}:", *indented_paragraph(reason.partition(": ")[2])]
 
@@ -265,7 +268,7 @@ def summary(rows: pd.DataFrame, folder: Folder) -> str:
     line is the command that prints all; it names `folder`, the study's folder.
     """
     important = rows.assign(
-        _rank=rows["status"].map({"ok": 1, "skipped": 2}).fillna(0),
+        _rank=rows["status"].map({Status.OK: 1, Status.SKIPPED: 2}).fillna(0),
         _speedup=over_common_baseline(rows),
     )
     important = important.sort_values(["_rank", "_speedup"], ascending=[True, False], kind="stable")
@@ -281,7 +284,9 @@ def not_shown(runs: pd.DataFrame, rows: pd.DataFrame) -> list[str]:
     `runs` are stored rows, and `rows` are the derived rows of the table. A derived row combines the
     replicates of a case, and only the newest of several seeds is shown.
     """
-    wrong = runs[~runs["status"].isin(["ok", "skipped"]) & ~runs["run_id"].isin(rows["run_id"])]
+    wrong = runs[
+        ~runs["status"].isin([Status.OK, Status.SKIPPED]) & ~runs["run_id"].isin(rows["run_id"])
+    ]
     return [
         line
         for run in as_rows(wrong)

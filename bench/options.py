@@ -21,6 +21,7 @@ from modescope.analysis.snapshot import Snapshot
 from modescope.bench.command_line import collect
 from modescope.bench.modes import freezing
 from modescope.bench.records.errors import UsageError
+from modescope.bench.records.outcomes import Status
 from modescope.bench.records.paths import program
 from modescope.bench.resolve import Request
 from modescope.bench.stats.estimates import Estimate, Verdict, verdict
@@ -128,7 +129,7 @@ def _run(trials: Sequence[Trial], common: Sequence[str]) -> int:
     else:
         print(f"\n{best.option} was fastest, in {PROCESSES} processes:\n")
         print(code(_find(rows, asked[best])))
-    return FAILED if any(row["status"] not in ("ok", "skipped") for row in rows) else 0
+    return FAILED if any(row["status"] not in (Status.OK, Status.SKIPPED) for row in rows) else 0
 
 
 def _request(common: Sequence[str], mode: str, baseline: str, *words: str) -> Request:
@@ -152,7 +153,7 @@ def _find(rows: Sequence[Row], request: Request) -> Row:
 
 def _judge(row: Row, rows: Sequence[Row]) -> tuple[str, Estimate | None]:
     """Returns the verdict on an option in words, and its speedup over the mode without it."""
-    if row["status"] != "ok":
+    if row["status"] != Status.OK:
         return f"{row['status']}: {row['reason']}", None
     if not row["in_effect"]:
         return f"not in effect: {row['in_effect_note']}", None

@@ -21,6 +21,7 @@ from modescope.bench.records.errors import (
     replace_unprintable,
     terminate,
 )
+from modescope.bench.records.outcomes import Status
 from modescope.bench.records.paths import program
 from modescope.bench.resolve import Request
 from modescope.bench.sweep.prepare import start_torch
@@ -139,4 +140,4 @@ def show(study: Path, run_ids: Sequence[str], snapshot: Snapshot, is_sweep: bool
     print(f"results  {study / ROWS}")
     print(f"next     {program('analysis.table' if is_sweep else 'analysis.report', study)}")
     unread = set(run_ids) - set(mine["run_id"])
-    return 0 if set(mine["status"]) <= {"ok", "skipped"} and not unread else 1
+    return 0 if set(mine["status"]) <= {Status.OK, Status.SKIPPED} and not unread else 1

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from modescope.bench.records.columns import Contention, WorkCounts
+from modescope.bench.records.outcomes import Status
 from modescope.bench.records.results import StoredRow
 from modescope.bench.records.summary_columns import ESTIMATES, NUMBERS, SUMMARY, VALUES
 from modescope.bench.stats import diagnostics, estimates
@@ -63,7 +64,7 @@ Found = dict[str, Estimate | None]
 
 def summary(row: StoredRow) -> dict[str, Any]:
     """Returns the columns SUMMARY of a row; numbers are None if its status is not ok."""
-    ok = row["status"] == "ok"
+    ok = row["status"] == Status.OK
     counted = at_full_pace(row)
     found = all_estimates(row) if ok else dict.fromkeys((*ESTIMATES, *VALUES))
     flags = [*(row["flags"] or ()), *(own_flags(counted, found) if ok else ())]
@@ -184,7 +185,7 @@ def _peak_bytes(row: StoredRow) -> int | None:
 def least_work(row: StoredRow) -> Floor | None:
     """Returns the least time of the row's FLOPs and bytes at the measured ceilings, if known."""
     least_bytes, bandwidth = row["least_bytes"], row["ceiling_bytes_per_s"]
-    if row["status"] != "ok" or least_bytes is None or bandwidth is None:
+    if row["status"] != Status.OK or least_bytes is None or bandwidth is None:
         return None
     # the stored bandwidth was measured with a copy of this size
     ceilings = Ceilings(row["ceiling_flops_per_s"], ((int(least_bytes), bandwidth),))

@@ -25,6 +25,7 @@ from modescope.analysis.estimates import low
 from modescope.analysis.rows import predicates
 from modescope.analysis.rows.type import Row
 from modescope.analysis.rows.values import as_rows, grouped, required
+from modescope.bench.records.outcomes import Status
 
 CAUSES = (
     *graphs.CAUSES,
@@ -90,7 +91,7 @@ def _of_row(
     sections: Mapping[tuple[Hashable, ...], list[Row]],
     threads: Mapping[tuple[Hashable, ...], list[Row]],
 ) -> tuple[Finding, ...]:
-    if row["status"] != "ok" or predicates.is_smoke(row):
+    if row["status"] != Status.OK or predicates.is_smoke(row):
         return ()
     members = sections.get(values_of(row, SAME_BASELINE), [])
     same = threads.get(values_of(row, THREADED), [])

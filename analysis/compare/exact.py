@@ -15,6 +15,7 @@ from enum import StrEnum
 from modescope.analysis.format import numbers
 from modescope.analysis.rows.type import Row
 from modescope.analysis.rows.values import value_of
+from modescope.bench.records.outcomes import Status
 
 Processes = Sequence[Row]
 
@@ -60,7 +61,7 @@ def find_changes(old: Processes, new: Processes) -> list[ExactChange]:
     if not old:
         return [ExactChange("row", ChangeKind.REPORTED, "not in the old results")]
     if not new:
-        ok = any(row["status"] == "ok" for row in old)
+        ok = any(row["status"] == Status.OK for row in old)
         kind = ChangeKind.WORSE if ok else ChangeKind.REPORTED
         return [ExactChange("row", kind, "not in the new results")]
     found = ((one.name, one.compare(old, new)) for one in EXACT)
@@ -68,7 +69,7 @@ def find_changes(old: Processes, new: Processes) -> list[ExactChange]:
 
 
 def _status(old: Processes, new: Processes) -> tuple[ChangeKind, str] | None:
-    before, after = ([row for row in rows if row["status"] != "ok"] for rows in (old, new))
+    before, after = ([row for row in rows if row["status"] != Status.OK] for rows in (old, new))
     if not after:
         none_was = len(before) == len(old)
         return (ChangeKind.BETTER, f"ok, was {_statuses(before)}") if none_was else None
@@ -136,7 +137,7 @@ def _bytes(size: float) -> str:
 
 
 def _ok(rows: Processes) -> list[Row]:
-    return [row for row in rows if row["status"] == "ok"]
+    return [row for row in rows if row["status"] == Status.OK]
 
 
 def _counts(rows: Processes, name: str) -> set[float]:

@@ -17,6 +17,7 @@ from modescope.analysis.format import numbers
 from modescope.analysis.load import Folder
 from modescope.analysis.rows.values import value_of
 from modescope.bench.records.errors import UsageError
+from modescope.bench.records.outcomes import Status
 from modescope.bench.records.paths import program
 
 PASSED, FAILED, NOT_COMPARED, UNDECIDED = 0, 1, 2, 3
@@ -137,7 +138,7 @@ def _gated(finding: ExactChange, gates: Collection[str]) -> bool:
 def _check_something(rows: Sequence[ComparedRow], gates: Collection[str]) -> None:
     """Raises UsageError if a gate has nothing to compare, because it would then always pass."""
     both = [row.pair for row in rows if row.pair.old and row.pair.new]
-    ok = [pair for pair in both if any(one["status"] == "ok" for one in pair.old)]
+    ok = [pair for pair in both if any(one["status"] == Status.OK for one in pair.old)]
     if not ok:
         raise UsageError(
             "nothing is compared: no row of the old side that is on the new side ended ok; "

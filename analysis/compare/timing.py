@@ -18,6 +18,7 @@ from modescope.analysis.format import numbers
 from modescope.analysis.rows import predicates
 from modescope.analysis.rows.type import Row
 from modescope.analysis.rows.values import grouped, value_of
+from modescope.bench.records.outcomes import Status
 from modescope.bench.stats.estimates import Estimate
 
 LEAST_WITHOUT_BASELINE = 5
@@ -146,15 +147,15 @@ def _times(pair: Pair) -> _Times | str:
 
 
 def _counts(row: Row) -> bool:
-    timed = row["status"] == "ok" and row["in_effect"] is True and row["latency_s"] is not None
+    timed = row["status"] == Status.OK and row["in_effect"] is True and row["latency_s"] is not None
     return timed and not predicates.is_smoke(row)
 
 
 def _why_not(rows: Sequence[Row]) -> str:
     if not rows:
         return "on one side only"
-    row = next((row for row in rows if row["status"] == "ok"), rows[0])
-    if row["status"] != "ok":
+    row = next((row for row in rows if row["status"] == Status.OK), rows[0])
+    if row["status"] != Status.OK:
         return str(row["status"])
     if predicates.is_smoke(row):
         return "a smoke budget has no timing"

@@ -26,6 +26,7 @@ from modescope.analysis.rows.type import Row
 from modescope.analysis.rows.values import as_rows, required
 from modescope.bench import summary
 from modescope.bench.records.cases import OPTIMIZERS, PLAIN_EAGER
+from modescope.bench.records.outcomes import Status
 from modescope.bench.stats import diagnostics
 from modescope.bench.stats.diagnostics import CLOCK_FALL, SLOW_PACE
 from modescope.bench.stats.estimates import Estimate, ends, is_wide
@@ -275,7 +276,7 @@ def legend(rows: Sequence[Row]) -> str:
 
 def banner(rows: Sequence[Row]) -> str:
     """Says what disturbed over MOST_DISTURBED of measured rows and what to do; empty if nothing."""
-    measured = [row for row in rows if row["status"] == "ok" and not predicates.is_smoke(row)]
+    measured = [row for row in rows if row["status"] == Status.OK and not predicates.is_smoke(row)]
     counts = Counter(flag for row in measured for flag in predicates.flags(row))
     conditions = [
         one for flag, one in CONDITIONS.items() if counts[flag] > MOST_DISTURBED * len(measured)

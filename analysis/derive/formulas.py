@@ -13,6 +13,7 @@ from modescope.analysis.format import phrases
 from modescope.analysis.rows import predicates
 from modescope.analysis.rows.type import Row
 from modescope.analysis.rows.values import as_rows
+from modescope.bench.records.outcomes import Status
 from modescope.bench.stats import estimates as stats
 from modescope.bench.stats.estimates import Verdict
 from modescope.bench.stats.roofline import Floor
@@ -124,7 +125,7 @@ def extra_s(row: Row, baseline_s: float | None) -> float | None:
 def bytes_saved(rows: pd.DataFrame) -> pd.Series:
     """Returns how many fewer bytes compiled code moves than eager's operators (negative: more)."""
     saved: pd.Series = rows["eager_bytes"] - rows["bytes_accessed"]
-    return saved.where(rows["status"] == "ok").astype("float64")
+    return saved.where(rows["status"] == Status.OK).astype("float64")
 
 
 def latency_paired_s(rows: pd.DataFrame) -> pd.Series:

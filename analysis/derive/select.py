@@ -20,6 +20,7 @@ from modescope.analysis.rows.predicates import is_smoke, on_cuda
 from modescope.analysis.rows.type import Row
 from modescope.analysis.rows.values import as_rows, grouped, value_of
 from modescope.bench.records.cases import PLAIN_EAGER
+from modescope.bench.records.outcomes import Checked, Status
 from modescope.bench.records.results import Work
 from modescope.bench.records.summary_columns import ESTIMATES, VALUES
 from modescope.bench.stats import estimates as stats
@@ -105,7 +106,7 @@ def latest(runs: pd.DataFrame, among: Collection[str] | None = None) -> pd.DataF
     rows = as_rows(runs[[*process, "status", "budget_rank"]])
     times: dict[int, int] = {}  # by the place of the newest run
     for places in grouped((values_of(row, process), at) for at, row in enumerate(rows)).values():
-        ran = [at for at in places if rows[at]["status"] != "skipped"] or places
+        ran = [at for at in places if rows[at]["status"] != Status.SKIPPED] or places
         kept = [at for at in ran if not is_smoke(rows[at])] or ran
         times[kept[-1]] = len(kept)
     newest = sorted(times)
@@ -175,8 +176,8 @@ def _rank(row: Row) -> tuple[Any, ...]:
     looks more reliable than its weakest process.
     """
     trust = {False: 0, None: 1, True: 2}[row["in_effect"]]
-    checked = row["checked"] != "not"
-    return row["status"] != "ok", trust, checked, row["budget_rank"], row["replicate"]
+    checked = row["checked"] != Checked.NOT
+    return row["status"] != Status.OK, trust, checked, row["budget_rank"], row["replicate"]
 
 
 def _combined_columns(table: pd.DataFrame, cases: Sequence[Sequence[int]]) -> pd.DataFrame:
@@ -188,7 +189,7 @@ def _combined_columns(table: pd.DataFrame, cases: Sequence[Sequence[int]]) -> pd
         name: table[name].tolist()
         for name in (*_ESTIMATES, *VALUES.values(), "flags", "rounds", "run_id", "node")
     }
-    each["_ok"] = (table["status"] == "ok").tolist()
+    each["_ok"] = (table["status"] == Status.OK).tolist()
 
     def of(name: str) -> Iterator[list[Any]]:
         for case in cases:
@@ -283,7 +284,7 @@ def trusted(rows: pd.DataFrame) -> pd.DataFrame:
 
     These rows ended ok, were in effect, had more than a smoke budget and have an interval.
     """
-    in_effect = (rows["status"] == "ok") & (rows["in_effect"].eq(True))
+    in_effect = (rows["status"] == Status.OK) & (rows["in_effect"].eq(True))
     return rows[in_effect & (rows["budget_rank"] > 0) & lows(rows["speedup"]).notna()]
 
 

@@ -23,6 +23,7 @@ from modescope.analysis.figures.theme import FigureKind
 from modescope.analysis.format import numbers, style
 from modescope.analysis.format.columns import COUNTED, Table, naming, table_of, wanted
 from modescope.analysis.rows.values import as_rows
+from modescope.bench.records.outcomes import Status
 
 OF_SECTION = (SPEEDUP, FIRST_PASS, OVERHEAD, FUSION, MEMORY, STEP_PARTS)  # one work at one size
 OF_GRIDS = (HEATMAP,)  # one work at all sizes
@@ -76,7 +77,7 @@ def section_tables(section: pd.DataFrame) -> Iterator[Table]:
     describe what ran.
     """
     rows = as_rows(section)
-    ok = [row for row in rows if row["status"] == "ok"]
+    ok = [row for row in rows if row["status"] == Status.OK]
     if wanted(COUNTED, ok):
         yield table_of("Operators, generated code and allocations", ok, naming(rows), COUNTED)
     for kind in profile.KINDS:

@@ -10,6 +10,7 @@ from modescope.analysis.rows import predicates
 from modescope.analysis.rows.type import Row
 from modescope.analysis.rows.values import required, value_of
 from modescope.bench.records.caches import CACHES
+from modescope.bench.records.outcomes import Status
 
 MANY_ROUNDS = 0.1
 """Rounds left out because the host was slow are a remark from this share of all rounds on."""
@@ -123,7 +124,7 @@ def process_spread(row: Row) -> str:
 
 def outcome(row: Row) -> str:
     """Returns the verdict, or why there is none: `faster`, `skipped`, `not in effect`."""
-    if row["status"] != "ok":
+    if row["status"] != Status.OK:
         return str(row["status"])
     if predicates.not_in_effect(row):
         return "not in effect"

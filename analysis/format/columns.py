@@ -11,6 +11,7 @@ from modescope.analysis.format import cells, numbers, phrases
 from modescope.analysis.rows import predicates
 from modescope.analysis.rows.type import Row
 from modescope.analysis.rows.values import value_of
+from modescope.bench.records.outcomes import Checked, Status
 
 
 @dataclass(frozen=True)
@@ -132,7 +133,11 @@ REPORTED = (
     REMARKS,
     Column("graph breaks", cells.graph_breaks, optional=True),
 )
-_HOW_CHECKED = {"exact": "exact", "without_randomness": "without randomness", "not": "no"}
+_HOW_CHECKED: dict[Checked | None, str] = {
+    Checked.EXACT: "exact",
+    Checked.WITHOUT_RANDOMNESS: "without randomness",
+    Checked.NOT: "no",
+}
 # All the rest, which a report shows on request.
 FURTHER = (
     Column("mde", lambda row: numbers.percent(row["mde"]), ">", key="mde"),
@@ -164,7 +169,7 @@ FURTHER = (
     _number(numbers.scientific, "error limit", "error_limit"),
     _number(numbers.scientific, "scale error", "scale_error"),
     _text("unchecked", "unchecked_outputs"),
-    Column("checked", lambda row: _HOW_CHECKED.get(row["checked"] or "", numbers.UNKNOWN),
+    Column("checked", lambda row: _HOW_CHECKED.get(row["checked"], numbers.UNKNOWN),
            optional=True),
     _text("checked on", "checked_inputs"),
     _text("checked against", "checked_against"),
@@ -219,7 +224,7 @@ def measured(rows: Sequence[Row]) -> list[Column]:
 
 def wanted(columns: Iterable[Column], rows: Iterable[Row]) -> list[Column]:
     """Returns `columns` without optional ones that are empty or unknown in every row that is ok."""
-    ok = [row for row in rows if row["status"] == "ok"]
+    ok = [row for row in rows if row["status"] == Status.OK]
     silent = ("", numbers.UNKNOWN)
     return [c for c in columns if not c.optional or any(c.cell(row) not in silent for row in ok)]
 

@@ -14,6 +14,7 @@ from modescope.analysis.rows.type import Row
 from modescope.analysis.rows.values import required, value_of
 from modescope.bench.records.cases import eager_is_sane
 from modescope.bench.records.cpu import instructions_text, told_name
+from modescope.bench.records.outcomes import Checked, Status
 from modescope.bench.stats.diagnostics import apart
 
 WIDTH = 132  # of a terminal's lines, in tables, too: spare columns are dropped to fit
@@ -155,8 +156,11 @@ def listed(names: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
-_CHECKED = {
-    "checked": {"not": "not checked", "without_randomness": "checked without randomness"},
+_CHECKED: dict[str, dict[str, str]] = {
+    "checked": {
+        Checked.NOT: "not checked",
+        Checked.WITHOUT_RANDOMNESS: "checked without randomness",
+    },
     "checked_against": dict.fromkeys(("fp32", "own"), "checked against eager"),
     "checked_inputs": {"example": "checked on the example"},
 }
@@ -175,7 +179,7 @@ def checked(row: Row) -> str:
 def accepted_knowingly(row: Row) -> str:
     """Returns `error accepted up to 0.05` if errors pass only because of max_error; else empty."""
     error, usual, limit = row["error"], row["error_limit"], row["max_error"]
-    judged = row["status"] == "ok" and row["checked"] != "not"
+    judged = row["status"] == Status.OK and row["checked"] != Checked.NOT
     if not judged or error is None or usual is None or limit is None:
         return ""
     scale, usual_scale = row["scale_error"], row["scale_error_limit"]
@@ -213,7 +217,7 @@ def model_remarks(row: Row) -> list[str]:
 def baseline_accepted(row: Row) -> str:
     """Returns a remark if the baseline's error passes only due to max_error; else empty."""
     error, limit = row["baseline_error"], row["max_error"]
-    if row["status"] != "ok" or error is None or limit is None or error > limit:
+    if row["status"] != Status.OK or error is None or limit is None or error > limit:
         return ""
     usual, dtype = row["baseline_error_limit"], row["baseline_dtype"]
     right = eager_is_sane(error, required(dtype)) if usual is None else error <= usual

@@ -26,6 +26,7 @@ from modescope.analysis.recommend.types import (
 from modescope.analysis.rows import predicates
 from modescope.analysis.rows.type import Row
 from modescope.analysis.rows.values import as_rows, required, value_of
+from modescope.bench.records.outcomes import Status
 from modescope.bench.stats import estimates
 from modescope.bench.stats.estimates import MARGIN, Estimate
 from modescope.bench.summary import GROWS
@@ -49,9 +50,9 @@ NO_BASELINE = {"baseline_failed", "baseline_wrong", "baseline_not_in_effect"}
 """The flags of a row that had a baseline and could not be compared with it."""
 
 RULES: tuple[tuple[str, Callable[[Row], object]], ...] = (
-    ("skipped", lambda row: row["status"] == "skipped"),
-    ("wrong", lambda row: row["status"] == "wrong_result"),
-    ("failed", lambda row: row["status"] != "ok"),
+    ("skipped", lambda row: row["status"] == Status.SKIPPED),
+    ("wrong", lambda row: row["status"] == Status.WRONG_RESULT),
+    ("failed", lambda row: row["status"] != Status.OK),
     ("not_in_effect", lambda row: not row["in_effect"]),
     ("smoke", predicates.is_smoke),
     ("unchecked", lambda row: row["error"] is None and not predicates.unchecked(row)),
@@ -146,7 +147,7 @@ def _baseline(section: Sequence[Row], case: Row) -> Row | None:
     `case`.
     """
     named = (case["baseline_mode"], case["baseline_dtype"])
-    runs = [r for r in section if r["status"] == "ok" and (r["mode"], r["dtype"]) == named]
+    runs = [r for r in section if r["status"] == Status.OK and (r["mode"], r["dtype"]) == named]
 
     def doubts(row: Row) -> tuple[bool, ...]:
         return (
@@ -192,7 +193,7 @@ def _answer(rows: Sequence[Row], baseline: Row | None, wishes: Wishes) -> Recomm
     if outcome == types.BASELINE and baseline is not None and floor is not None:
         choice = _choice(baseline, floor, baseline)
     unchecked = [predicates.unchecked(row) for row in ([baseline] if baseline else rows)
-                 if row["status"] == "ok"]  # fmt: skip
+                 if row["status"] == Status.OK]  # fmt: skip
     return Recommendation(
         Question(**{field.name: value_of(rows[0], field.name) for field in fields(Question)}),
         wishes, outcome, choice, tied, (*lost, *refused), floor,

@@ -15,6 +15,7 @@ from modescope.analysis.recommend.types import Recommendation
 from modescope.analysis.rows import predicates
 from modescope.analysis.rows.type import Row
 from modescope.analysis.rows.values import grouped
+from modescope.bench.records.outcomes import Status
 
 MOST_LETTERS = 120  # of a reason
 _CLAUSE = re.compile(r";| \(|, (?:and|so|which) ")
@@ -44,9 +45,12 @@ def why_left_out(rows: Iterable[Row]) -> Iterator[Reason]:
 
 
 def _why_not_counted(row: Row) -> Iterator[tuple[str, str]]:
-    if row["status"] in ("skipped", "failed"):
-        yield "Not run here" if row["status"] == "skipped" else "Failed", predicates.reason(row)
-    elif row["status"] != "ok":
+    if row["status"] in (Status.SKIPPED, Status.FAILED):
+        yield (
+            "Not run here" if row["status"] == Status.SKIPPED else "Failed",
+            predicates.reason(row),
+        )
+    elif row["status"] != Status.OK:
         yield "Failed", predicates.status_and_reason(row)
     elif predicates.not_in_effect(row):
         yield "Not in effect", row["in_effect_note"] or "for an unknown reason"

@@ -27,13 +27,17 @@ from modescope.analysis.report.study import Study
 from modescope.analysis.rows import predicates
 from modescope.analysis.rows.type import Row
 from modescope.analysis.rows.values import grouped
+from modescope.bench.records.outcomes import Status
 
 FIRST = (MODE, Column("verdict", cells.outcome), SPEEDUP, DTYPE)  # a phone shows the first three
 # columns that rows of one work may differ in -> prefix of the text if all rows are equal
 _OPTIONAL = {AGAINST: "against ", BUDGET: "budget=", CACHE: "compile_cache="}
 
 # errors come before skipped rows
-_ORDER = ("wrong_result", "crashed", "oom", "timeout", "failed", "ok", "skipped")
+_ORDER = (
+    *(Status.WRONG_RESULT, Status.CRASHED, Status.OOM, Status.TIMEOUT, Status.FAILED),
+    *(Status.OK, Status.SKIPPED),
+)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import json
 
 from modescope.analysis.rows.type import Row
 from modescope.bench.modes.backends import captures_graphs
+from modescope.bench.records.outcomes import Checked, Status
 from modescope.bench.stats.estimates import Estimate
 from modescope.bench.summary import is_smoke as is_smoke
 from modescope.bench.summary import on_cuda as on_cuda
@@ -68,7 +69,7 @@ def flags(row: Row, *touching: str) -> list[str]:
 
 def unchecked(row: Row) -> str:
     """Returns why the results of a row that is ok could not be judged; empty if they could."""
-    if row["status"] != "ok" or row["checked"] != "not":
+    if row["status"] != Status.OK or row["checked"] != Checked.NOT:
         return ""
     return row["checked_note"] or "no reason was recorded"
 
@@ -101,7 +102,7 @@ def host_slower(row: Row) -> str | None:
 
 def why_left_out(row: Row) -> str | None:
     """Returns why a row is not charted or recommended; None if its result counts."""
-    if row["status"] != "ok":
+    if row["status"] != Status.OK:
         return status_and_reason(row)
     if not_in_effect(row):
         return f"not in effect: {row['in_effect_note'] or 'no note was recorded'}"

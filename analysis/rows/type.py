@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NotRequired, TypedDict
 
+from modescope.bench.records.outcomes import Checked, Status
 from modescope.bench.stats.estimates import Estimate, Verdict
 
 
@@ -24,7 +25,7 @@ class Row(TypedDict):
     budget_settings: str | None
     seed: int
     replicate: int
-    status: str
+    status: Status
     reason: str | None
     duration_s: float | None
     command: str
@@ -111,7 +112,7 @@ class Row(TypedDict):
     state_left: str | None
     dtypes_kept: str | None
     steady_operators: str | None
-    checked: str | None
+    checked: Checked | None
     checked_note: str | None
     checked_inputs: str | None
     checked_against: str | None

@@ -40,7 +40,7 @@ from modescope.bench.records.errors import UsageError
 from modescope.bench.resolve import Request
 from modescope.bench.run import confirm, read
 from modescope.bench.sweep import isolation, prepare, progress_bar, sweep
-from modescope.bench.sweep.isolation import Task
+from modescope.bench.sweep.isolation import Ending, Task
 
 COMPOSING_S = 3600.0
 """Time limit in seconds for composing all cases; Hydra takes 0.1 to 0.3 s for each."""
@@ -215,9 +215,9 @@ def _submit(*words: str) -> sweep.Submission:
         Task("modescope.bench.command_line:collect_in_child", list[Request]), ["-m", *words],
         timeout_s=COMPOSING_S,
     )  # fmt: skip
-    if outcome.kind == "usage":
+    if outcome.kind == Ending.USAGE:
         raise UsageError(outcome.reason)
-    if outcome.kind != "returned":
+    if outcome.kind != Ending.RETURNED:
         raise RuntimeError(f"the cases could not be composed: {outcome.reason}")
     submission = sweep.submit(outcome.value) if outcome.value else None
     if submission is None:  # --help, dry_run=true

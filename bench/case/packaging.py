@@ -24,7 +24,8 @@ from modescope.bench.modes.packages import Record
 from modescope.bench.modes.phases import phase_of
 from modescope.bench.records.cases import Case, Plan
 from modescope.bench.records.errors import Progress, one_line
-from modescope.bench.records.results import CACHE_FILLED, Ended, Findings, Result
+from modescope.bench.records.outcomes import Status
+from modescope.bench.records.results import Ended, Findings, Result
 
 CHANGES_STATE = (
     "forward changes {state}: a package changes its own copy of a buffer or drops the change, and "
@@ -34,7 +35,7 @@ CHANGES_STATE = (
 NOT_EXPORTED = "torch.export fails: {}"
 NOT_COMPILED = "what torch.export made cannot be compiled and packaged: {}"
 
-PACKAGED = Result(CACHE_FILLED, "the package is built", Findings())
+PACKAGED = Result(Status.CACHE_FILLED, "the package is built", Findings())
 
 
 def build(progress: Progress, case: Case, plan: Plan, run_id: str | None = None) -> Result:
@@ -50,7 +51,7 @@ def build(progress: Progress, case: Case, plan: Plan, run_id: str | None = None)
     except Exception as error:
         if not is_out_of_memory(error):
             raise
-        return Result("oom", one_line(error), Findings())
+        return Result(Status.OOM, one_line(error), Findings())
 
 
 def _build(progress: Progress, case: Case, plan: Plan, folder: Path) -> Result:
@@ -68,7 +69,7 @@ def _build(progress: Progress, case: Case, plan: Plan, folder: Path) -> Result:
             raise
         return PACKAGED
     if state := module_state.name_places(subject.state or written):
-        raise Ended("failed", CHANGES_STATE.format(state=state), Findings())
+        raise Ended(Status.FAILED, CHANGES_STATE.format(state=state), Findings())
     own = modes.prepare(subject, case.variant, phase)
     compiler.import_it()
     weights, given = packages.summed(own.module), own.given
@@ -116,4 +117,4 @@ def _blame(fails: str) -> Iterator[None]:
         if is_out_of_memory(error):
             raise
         traceback.print_exc()
-        raise Ended("failed", fails.format(one_line(error)), Findings()) from error
+        raise Ended(Status.FAILED, fails.format(one_line(error)), Findings()) from error

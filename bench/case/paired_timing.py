@@ -21,6 +21,7 @@ from modescope.bench.model import compiler
 from modescope.bench.modes.phases import phase_of
 from modescope.bench.records.cases import Case, Plan
 from modescope.bench.records.errors import Progress
+from modescope.bench.records.outcomes import Status
 from modescope.bench.records.results import Ended, Findings, add_flag
 from modescope.bench.stats import diagnostics
 from modescope.bench.stats.estimates import MIN_ROUNDS
@@ -110,7 +111,7 @@ def run(
         compilations = replace(findings.compilations, recompile_reasons=json.dumps(why))
         findings = replace(findings, compilations=compilations)
         reason = f"torch compiled {recompiles} more time(s) while the case was timed"
-        raise Ended("failed", f"{reason}: {why[0]}" if why else reason, findings)
+        raise Ended(Status.FAILED, f"{reason}: {why[0]}" if why else reason, findings)
     return findings, median(compared.rounds.latency_rounds_s)
 
 

@@ -41,8 +41,8 @@ from modescope.bench.passes import passes
 from modescope.bench.records.cases import Case, Plan, Variant
 from modescope.bench.records.columns import Calibration, Checks
 from modescope.bench.records.errors import Progress, UsageError, one_line, with_place
+from modescope.bench.records.outcomes import Status
 from modescope.bench.records.results import (
-    CACHE_FILLED,
     Ended,
     Findings,
     Result,
@@ -96,17 +96,17 @@ def run(progress: Progress, case: Case, plan: Plan, run_id: str | None = None) -
         return ended.result
     except Exception as error:
         if is_out_of_memory(error):
-            return Result("oom", one_line(error), Findings())
+            return Result(Status.OOM, one_line(error), Findings())
         reason = _compilers_reason(error, case)
         if reason is None:
             raise
-        return Result("failed", with_place(reason, error), Findings())
+        return Result(Status.FAILED, with_place(reason, error), Findings())
 
 
 def fill(progress: Progress, case: Case, plan: Plan, run_id: str | None = None) -> Result:
     """Measures `case` like `run`, unless its first call has to fill the compiler's cache.
 
-    It then ends after that call, with the status CACHE_FILLED.
+    It then ends after that call, with the status `CACHE_FILLED`.
     """
     return run(progress, case, replace(plan, fills_cache=True), run_id)
 
@@ -131,10 +131,10 @@ def _measure(progress: Progress, case: Case, plan: Plan, run_id: str | None) -> 
         findings = add_note(findings, ["checked_note"], KEEPS_RANDOMNESS if random else None)
         random = False
     if not random:  # otherwise to be checked on a copy that draws no random numbers
-        return Result("ok", None, findings)
-    progress("last check", Result("ok", None, findings, ("checked_note",)))
+        return Result(Status.OK, None, findings)
+    progress("last check", Result(Status.OK, None, findings, ("checked_note",)))
     del scene
-    return Result("ok", None, check_without_randomness(case, plan, device, findings))
+    return Result(Status.OK, None, check_without_randomness(case, plan, device, findings))
 
 
 def _compiles_here(case: Case) -> bool:
@@ -166,7 +166,7 @@ def _blame(fails: str, case: Case, findings: Findings, advice: str | None = None
         traceback.print_exc()
         reason = _compilers_reason(error, case) or one_line(error)
         text = "; ".join(filter(None, (f"{fails}: {reason}", advice)))
-        raise Ended("failed", text, findings) from error
+        raise Ended(Status.FAILED, text, findings) from error
 
 
 @contextmanager
@@ -182,7 +182,7 @@ def _name_what_is_left(case: Case, findings: Findings) -> Iterator[None]:
         traceback.print_exc()
         left = findings.checks.state_left or "outside of its attributes"
         reason = AFTER_CALLS.format(error=one_line(error), left=left)
-        raise Ended("failed", reason, findings) from error
+        raise Ended(Status.FAILED, reason, findings) from error
 
 
 @contextmanager
@@ -198,7 +198,7 @@ def _blame_gradients(subject: Subject, variant: Variant, findings: Findings) -> 
         if not failure:
             raise
         reason = NEEDS_GRADIENTS.format(grad=variant.mode.grad, failure=failure)
-        raise Ended("failed", reason, findings) from error
+        raise Ended(Status.FAILED, reason, findings) from error
 
 
 @dataclass(frozen=True)
@@ -240,14 +240,14 @@ def _examine(progress: Progress, case: Case, device: Hardware, plan: Plan) -> _E
     subject = drawn.subject
     asked = [each for each in (case.variant, case.baseline) if each]
     if any(regions.are_asked(each.mode) for each in asked) and not regions.find(subject.module):
-        raise Ended("skipped", regions.NO_BLOCKS, Findings())
+        raise Ended(Status.SKIPPED, regions.NO_BLOCKS, Findings())
     put_back, compiled = subject.put_back, mode_effect.read_compiled()
     was_set = ", ".join(put_back)  # which the model may need
     after = f", after what its builder set was put back ({was_set})" if put_back else ""
     misuse = plain_call.find_misuse(subject)
     with _blame(f"{EAGER_FAILS}{after}", case, Findings(), misuse):
         if subject.again is None and (fault := witness.find_fault(subject, drawn.to_call)):
-            raise Ended("failed", OTHER_COPY.format(fault=fault), Findings())
+            raise Ended(Status.FAILED, OTHER_COPY.format(fault=fault), Findings())
         subject = replace(phase.prepare(subject, plan.seed), switches=axes.switches(case))
         examined = plain_call.find_changes(subject, drawn.to_call, phase.trains)
         subject = examined.subject
@@ -262,19 +262,19 @@ def _examine(progress: Progress, case: Case, device: Hardware, plan: Plan) -> _E
         reached = copies.Reached(subject.module)
         work = steady_work.work_of_new_call(examined.plain, findings, reached)
         if reached.place:
-            raise Ended("failed", REACHED.format(place=reached.place), findings)
+            raise Ended(Status.FAILED, REACHED.format(place=reached.place), findings)
         del drawn, examined, reached
         with fp32_products.exact():  # or the model in float64 would seem to be another one
             check = check_for(phase, subject, device, plan.seed)
     if work and not work.operators and check.seen.depends:
-        raise Ended("failed", steady_work.REMEMBERED, findings)
+        raise Ended(Status.FAILED, steady_work.REMEMBERED, findings)
     findings = replace(
         findings,
         checks=replace(checks, matmul_precision=precision, unchecked_outputs=check.unchecked),
         calibration=Calibration(synchronize_cost(device)),
     )
     if check.unfit:
-        raise Ended("failed", check.unfit, findings)
+        raise Ended(Status.FAILED, check.unfit, findings)
 
     if _compiles_here(case) or compiler.is_imported():  # as the model may have done
         compiler.import_it()  # not in the first call, whose time is measured
@@ -305,7 +305,7 @@ def _enter(
         candidate = enter(subject, case.variant, case, device, plan)
     findings = _describe(candidate, findings)
     if plan.fills_cache and findings.compilations.compiler_cache_misses:
-        raise Ended(CACHE_FILLED, "the compiler's cache lacked its code", findings)
+        raise Ended(Status.CACHE_FILLED, "the compiler's cache lacked its code", findings)
     progress("check")
     findings = judge.judge(candidate.built, findings)
     progress("baseline")
@@ -350,7 +350,9 @@ def _time(
     scene = passes.Scene(candidate, case, device, plan, latency_s)
     notes = passes.notes(passes.applicable(scene))
     unproven = ("in_effect_note",) if replays else ()
-    partial_result = Result("ok", None, findings, (*paired_timing.CLOCK_NOTES, *unproven, *notes))
+    partial_result = Result(
+        Status.OK, None, findings, (*paired_timing.CLOCK_NOTES, *unproven, *notes)
+    )
     progress("clocks", partial_result)  # which is kept if timing an empty batch kills the process
     if not plan.latency_alone:
         with candidate.built.keep_state():
@@ -359,7 +361,7 @@ def _time(
             )
             findings = passes.guard("clocks", paired_timing.CLOCK_NOTES, read, findings)
     if replays:  # proved last, because that profiles, which may slow down what is timed later
-        progress("evidence", Result("ok", None, findings, (*unproven, *notes)))
+        progress("evidence", Result(Status.OK, None, findings, (*unproven, *notes)))
         prove = partial(_prove, candidate, baseline, device)
         findings = passes.guard("evidence", unproven, prove, findings)
     return scene, findings

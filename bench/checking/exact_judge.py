@@ -14,6 +14,7 @@ from modescope.bench.modes import modes
 from modescope.bench.modes.phases import phase_of
 from modescope.bench.records.cases import EAGER_LIMIT, Case, Plan, Variant, eager_is_sane
 from modescope.bench.records.columns import Checks
+from modescope.bench.records.outcomes import Checked, Status
 from modescope.bench.records.results import Ended, Findings
 
 GUIDE = "docs/how-to-read-a-report.md#a-wrong-result"
@@ -132,7 +133,7 @@ class ExactJudge:
         explained = EXPLAINED.format(dtype=self.case.variant.dtype, places=", ".join(places))
         if found.compares_nothing:
             note = explained if places else NOTHING_COMPARED.format(unchecked)
-            return replace(checks, checked="not", checked_note=note, checked_inputs=None)
+            return replace(checks, checked=Checked.NOT, checked_note=note, checked_inputs=None)
         by_rounding = self.rounding is not None and not is_chaotic(self.rounding)
         notes = (
             BY_ROUNDING if by_rounding else None,
@@ -141,7 +142,7 @@ class ExactJudge:
         )
         return replace(
             checks,
-            checked="exact",
+            checked=Checked.EXACT,
             checked_note="; ".join(filter(None, notes)) or None,
             unchecked_outputs=", ".join(filter(None, [unchecked, *places])) or None,
         )
@@ -163,9 +164,9 @@ class ExactJudge:
         if self.eager and limit == NOTHING:
             error, accept = _describe_error(self.eager), _accept(self.eager.error)
             reason = UNJUDGED.format(dtype=dtype, error=error, accept=accept)
-            raise Ended("wrong_result", reason, findings)
+            raise Ended(Status.WRONG_RESULT, reason, findings)
         by_user = replace(limit, error=max(limit.error, self.plan.max_error or 0.0))
-        raise Ended("wrong_result", self._wrong_reason(found, by_user), findings)
+        raise Ended(Status.WRONG_RESULT, self._wrong_reason(found, by_user), findings)
 
     def _wrong_reason(self, found: Deviation, limit: Limit) -> str:
         dtype, eager = self.case.variant.dtype, self.eager
@@ -254,7 +255,9 @@ class ExactJudge:
 
 def unchecked(findings: Findings, note: str) -> Findings:
     """Returns `findings` with the results marked as not checked; `note` says why."""
-    return replace(findings, checks=replace(findings.checks, checked="not", checked_note=note))
+    return replace(
+        findings, checks=replace(findings.checks, checked=Checked.NOT, checked_note=note)
+    )
 
 
 def check_state(check: Check, built: Built, findings: Findings) -> Findings:
@@ -265,7 +268,7 @@ def check_state(check: Check, built: Built, findings: Findings) -> Findings:
     state = check.examine_state(built)
     findings = replace(findings, loss_scaling=state.scaling or findings.loss_scaling)
     if state.reason:
-        raise Ended("wrong_result", state.reason, findings)
+        raise Ended(Status.WRONG_RESULT, state.reason, findings)
     return findings
 
 

@@ -24,6 +24,7 @@ from modescope.bench.model import geometry, trees
 from modescope.bench.model.compiler import OperatorMode
 from modescope.bench.model.subject import Inputs, Subject, is_plain_float, redraw
 from modescope.bench.records.cases import TOLERANCE, eager_is_sane
+from modescope.bench.records.outcomes import Status
 from modescope.bench.records.results import Ended, Findings
 
 T = TypeVar("T")
@@ -126,7 +127,7 @@ def _first_results(recipe: Recipe[T], seed: int) -> T:
     known = {name for name, _ in first.module.named_parameters()}
     results = first.results((recipe.subject.inputs,), seed)
     if made := [name for name, _ in first.module.named_parameters() if name not in known]:
-        raise Ended("failed", DRAWS_WEIGHTS.format(", ".join(made)), Findings())
+        raise Ended(Status.FAILED, DRAWS_WEIGHTS.format(", ".join(made)), Findings())
     return results
 
 

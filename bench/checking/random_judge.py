@@ -20,6 +20,7 @@ from modescope.bench.modes import axes, fp32_products
 from modescope.bench.modes.phases import phase_of
 from modescope.bench.records.cases import EPS, Case, Plan, Variant
 from modescope.bench.records.errors import one_line
+from modescope.bench.records.outcomes import Checked, Status
 from modescope.bench.records.results import Ended, Findings
 
 CALLS, PERMUTATIONS = 16, 2_000
@@ -90,7 +91,7 @@ class RandomJudge:
         checks = replace(findings.checks, drawn_spread=seen.spread)
         findings = replace(findings, checks=checks)
         if differs(seen) and differs(seen, self._shift_by_rounding(usual)):
-            raise Ended("wrong_result", _other_randomness_reason(seen), findings)
+            raise Ended(Status.WRONG_RESULT, _other_randomness_reason(seen), findings)
         return exact_judge.check_state(self.check, built, findings)
 
     def baseline_is_right(
@@ -166,10 +167,10 @@ def _check_quiet_copy(case: Case, plan: Plan, device: Hardware, findings: Findin
     built = enter(subject, case.variant, case, device, plan).built
     findings = judge.judge(built, judge.columns(findings))
     checks = findings.checks
-    if checks.checked == "not":
+    if checks.checked == Checked.NOT:
         return findings
     notes = filter(None, (f"in a copy in which {' and '.join(off)}", checks.checked_note))
-    checks = replace(checks, checked="without_randomness", checked_note="; ".join(notes))
+    checks = replace(checks, checked=Checked.WITHOUT_RANDOMNESS, checked_note="; ".join(notes))
     return replace(findings, checks=checks)
 
 

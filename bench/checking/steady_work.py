@@ -23,6 +23,7 @@ from modescope.bench.modes import axes
 from modescope.bench.passes import operator_comparison
 from modescope.bench.passes.operator_comparison import Operators
 from modescope.bench.passes.profiler.operators import find_working
+from modescope.bench.records.outcomes import Status
 from modescope.bench.records.results import Ended, Findings, add_flag
 from modescope.bench.summary import GROWS
 
@@ -64,7 +65,7 @@ def work_of_new_call(
     except Exception:  # of any kind: forward may need gradients, or refuse to be observed
         return None
     if new and not same:
-        raise Ended("failed", REMEMBERED, findings)
+        raise Ended(Status.FAILED, REMEMBERED, findings)
     return WorkOfNewCall(new, elements, _dtypes(plain))
 
 
@@ -89,7 +90,7 @@ def compare(before: WorkOfNewCall, contenders: Iterable[Contender], findings: Fi
         except Exception:  # such as a table that was made in inference mode
             continue
         if before.operators and not now:
-            raise Ended("failed", REMEMBERED, findings)
+            raise Ended(Status.FAILED, REMEMBERED, findings)
         if elements > GROWTH * before.elements or now.total() > GROWTH * before.operators.total():
             findings = add_flag(findings, GROWS)
         if now != before.operators:

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from modescope.bench.records.environment import scheduling
 from modescope.bench.records.errors import UsageError
+from modescope.bench.records.outcomes import Status
 from modescope.bench.resolve import Request
 from modescope.bench.sweep.attempt import Place, attempt, describe_end, remove_abandoned_files
 from modescope.bench.sweep.prepare import Job, prepare_each
@@ -110,7 +111,7 @@ def measure_chunk(chunk: Chunk, job: str | None = None) -> None:
         with _locks(case):
             _append(chunk.log, Entry(number))
             row = attempt(case, place=Place(order, chunk.numbers.index(number)), where=where)
-        if row["status"] == "crashed":
+        if row["status"] == Status.CRASHED:
             time.sleep(1.0)  # Slurm may be ending this process, too; then it is not finished
         _append(chunk.log, Entry(number, row["run_id"]))
         print(f"{row['run_id']}  {case.label}: {describe_end(row)}", flush=True)

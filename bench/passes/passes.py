@@ -26,6 +26,7 @@ from modescope.bench.records import files
 from modescope.bench.records.cases import Budget, Case, Mode, Plan
 from modescope.bench.records.columns import CeilingRates, Profiled, Snapshot, StepParts
 from modescope.bench.records.errors import Progress, one_line
+from modescope.bench.records.outcomes import Status
 from modescope.bench.records.results import Findings, Result, add_note
 from modescope.bench.timing import memory_layout
 from modescope.bench.timing.rounds import (
@@ -185,7 +186,7 @@ def run(progress: Progress, scene: Scene, findings: Findings) -> Findings:
     """
     passes = applicable(scene)
     for position, each in enumerate(passes):
-        progress(each.name, Result("ok", None, findings, notes(passes[position:])))
+        progress(each.name, Result(Status.OK, None, findings, notes(passes[position:])))
         findings = guard(each.name, [each.note], partial(each.run, scene), findings)
     return findings
 

@@ -2,13 +2,15 @@
 
 A column is null if nothing was measured; no column is derived from others. The columns that
 describe the attempt and its case are in `bench.records.results`, the columns of the machine in
-`bench.records.environment`. Standard library only.
+`bench.records.environment`. Imports no package.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any
+
+from modescope.bench.records.outcomes import Checked
 
 
 def column(doc: str, **default: Any) -> Any:
@@ -80,7 +82,7 @@ class Checks:
     steady_operators: str | None = nullable(
         "operators by which a steady call differs from a call of plain eager; null if by none"
     )
-    checked: str | None = nullable(
+    checked: Checked | None = nullable(  # noqa: RUF009 (an enum cannot be changed)
         "exact (results of the timed step), without_randomness (of a copy without random numbers) "
         "or not"
     )

@@ -18,11 +18,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from modescope.bench.records.files import atomic_write
+from modescope.bench.records.outcomes import Checked, Status
 from modescope.bench.records.results import Record, columns_of
 from modescope.bench.records.summary_columns import ESTIMATES, SUMMARY
 
 _TYPES: dict[Any, pa.DataType] = {
-    str: pa.string(),
+    **dict.fromkeys((str, Status, Checked), pa.string()),
     int: pa.int64(),
     float: pa.float64(),
     bool: pa.bool_(),

@@ -19,6 +19,7 @@ from modescope.bench.records.caches import CACHES
 from modescope.bench.records.cases import Case, Plan, canonical_json
 from modescope.bench.records.columns import column, nullable
 from modescope.bench.records.environment import Environment, Scheduling
+from modescope.bench.records.outcomes import Status
 
 SCHEMA_VERSION = 5
 """Increased when a column's name, unit or meaning changes, or what ids are hashed from. Rows of
@@ -26,10 +27,6 @@ another version are not read."""
 
 REVISION = "git:"
 """The beginning of the column `versus_state` if a revision of a git repository was measured."""
-
-CACHE_FILLED = "cache_filled"
-"""Status of a `Result` whose process only prepared what the next one uses: the compiler's cache, or
-code that is built ahead of time. No row has this status."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +43,7 @@ class Attempt:
     budget_settings: str | None = column("what the budget allows, JSON")
     seed: int = column("of weights, inputs and the order within rounds")
     replicate: int = column("0 for the first process of a case, then 1, 2, …")
-    status: str = column("ok, skipped, failed, wrong_result, oom, timeout or crashed")
+    status: Status = column("ok, skipped, failed, wrong_result, oom, timeout or crashed")  # noqa: RUF009
     reason: str | None = column("why the status is not ok, in one sentence")
     duration_s: float | None = column("the whole attempt")
     command: str = column("measures this case again")
@@ -202,7 +199,7 @@ class Result:
     which the reason of its death is added then.
     """
 
-    status: str
+    status: Status
     reason: str | None  # why the status is not ok
     findings: Findings
     lost: tuple[str, ...] = ()  # columns of notes that say why if the process dies from here on
@@ -211,7 +208,7 @@ class Result:
 class Ended(Exception):
     """Raised to end the measuring of a case with a status other than ok."""
 
-    def __init__(self, status: str, reason: str, findings: Findings) -> None:
+    def __init__(self, status: Status, reason: str, findings: Findings) -> None:
         self.result = Result(status, reason, findings)
 
 

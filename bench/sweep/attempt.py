@@ -19,10 +19,11 @@ from modescope.bench.records import files, parquet, results, rows
 from modescope.bench.records.caches import CACHES
 from modescope.bench.records.cases import Plan
 from modescope.bench.records.environment import Scheduling, scheduling
+from modescope.bench.records.outcomes import Status
 from modescope.bench.records.results import Findings, Record, Result, StoredRow
 from modescope.bench.summary import summary
 from modescope.bench.sweep import isolation
-from modescope.bench.sweep.isolation import ChildOutcome, Task
+from modescope.bench.sweep.isolation import STATUS, ChildOutcome, Ending, Task
 from modescope.bench.sweep.prepare import Job
 
 OnPhase = Callable[[str], None]
@@ -117,15 +118,14 @@ def new_run_id() -> str:
 
 def _result(job: Job, run_id: str, on_phase: OnPhase) -> Result:
     if job.refusal:
-        return Result("skipped", job.refusal, Findings())
+        return Result(Status.SKIPPED, job.refusal, Findings())
     log = job.plan.study_folder / "logs" / f"{run_id}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     outcome = _outcome(job, run_id, log, on_phase)
     result = outcome.value
     if result is None:
-        status = "failed" if outcome.kind == "usage" else outcome.kind
-        return Result(status, outcome.reason, Findings())
-    if outcome.kind == "returned":
+        return Result(STATUS[outcome.kind], outcome.reason, Findings())
+    if outcome.kind == Ending.RETURNED:
         return result
     # The process died in a pass after timing: the timing is kept.
     return replace(result, findings=results.add_note(result.findings, result.lost, outcome.reason))
@@ -153,7 +153,7 @@ def _outcome(job: Job, run_id: str, log: Path, on_phase: OnPhase) -> ChildOutcom
         )
         for function in before:
             outcome = call(Task(function, Result), *arguments)
-            if outcome.value is None or outcome.value.status != results.CACHE_FILLED:
+            if outcome.value is None or outcome.value.status != Status.CACHE_FILLED:
                 return outcome
         return call(Task("modescope.bench.case.runner:run", Result), *arguments)
 

@@ -9,7 +9,7 @@ from modescope.bench.modes import compiler_options
 from modescope.bench.records.cases import Case, Mode
 from modescope.bench.records.errors import Progress, UsageError, shorten
 from modescope.bench.sweep import isolation
-from modescope.bench.sweep.isolation import Task
+from modescope.bench.sweep.isolation import Ending, Task
 
 TIMEOUT_S = 300
 
@@ -38,7 +38,7 @@ def check(cases: Iterable[Case]) -> None:
         list(dict.fromkeys(trials)),
         timeout_s=TIMEOUT_S,
     )
-    if outcome.kind != "returned":
+    if outcome.kind != Ending.RETURNED:
         raise UsageError(outcome.reason)
 
 

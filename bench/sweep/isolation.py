@@ -21,6 +21,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from multiprocessing import connection, forkserver, get_context, resource_tracker
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -29,6 +30,7 @@ from typing import Any, Generic, TypeVar
 
 import modescope
 from modescope.bench.records.errors import UsageError, one_line
+from modescope.bench.records.outcomes import Status
 
 STARTED = "MODESCOPE_FORKSERVER"
 """Environment variable that makes a new process a forkserver (`_become_forkserver`). Its value is
@@ -66,6 +68,28 @@ class Task(Generic[T]):
     returns: type[T]
 
 
+class Ending(StrEnum):
+    """How the call of a function in a child process ended."""
+
+    RETURNED = "returned"
+    USAGE = "usage"  # it raised UsageError
+    FAILED = "failed"  # it raised another error
+    OOM = "oom"
+    TIMEOUT = "timeout"
+    CRASHED = "crashed"
+
+
+STATUS = {
+    Ending.RETURNED: Status.OK,
+    Ending.USAGE: Status.FAILED,
+    Ending.FAILED: Status.FAILED,
+    Ending.OOM: Status.OOM,
+    Ending.TIMEOUT: Status.TIMEOUT,
+    Ending.CRASHED: Status.CRASHED,
+}
+"""The status of what was measured in a process that ended so, without a result of its own."""
+
+
 @dataclass(frozen=True)
 class ChildOutcome(Generic[T]):
     """How the call of a function in a child process ended, and its result.
@@ -74,7 +98,7 @@ class ChildOutcome(Generic[T]):
     `Progress`, or None. `reason` says why a call did not return; None if it did.
     """
 
-    kind: str  # returned | usage | failed | oom | timeout | crashed
+    kind: Ending
     value: T | None = None  # what the function returned, or the last `keep` that it reported
     reason: str | None = None
 
@@ -113,13 +137,15 @@ def call(
             message = _receive(ours) if ours in ready else None
             if message is None:
                 return _describe_death(child, kills_before, kept, where, log)
-            kind, value, text = message
-            if kind != "phase":
+            ending, value, text = message
+            if ending is not None:
                 child.join(EXIT_TIMEOUT_S)  # its result is here: let it release its resources
-                return ChildOutcome(kind, kept if value is None else value, text)
+                return ChildOutcome(ending, kept if value is None else value, text)
             kept, where = value, f", during {text}"
             on_phase(text)
-        return ChildOutcome("timeout", kept, f"still running after timeout_s={timeout_s:g}{where}")
+        return ChildOutcome(
+            Ending.TIMEOUT, kept, f"still running after timeout_s={timeout_s:g}{where}"
+        )
     finally:
         _end_group(child)
         ours.close()
@@ -196,10 +222,13 @@ def set_variables(variables: Mapping[str, str | None]) -> None:
             os.environ[name] = value
 
 
-def _receive(pipe: Any) -> tuple[str, Any, Any] | None:
-    """Returns the child's next message (kind, value, text), or None if it has closed the pipe."""
+def _receive(pipe: Any) -> tuple[Ending | None, Any, Any] | None:
+    """Returns the child's next message (ending, value, text), or None if it has closed the pipe.
+
+    The ending is None in a message that says which phase begins.
+    """
     try:
-        message: tuple[str, Any, Any] = pipe.recv()
+        message: tuple[Ending | None, Any, Any] = pipe.recv()
     except (EOFError, OSError):
         return None
     return message
@@ -212,9 +241,11 @@ def _describe_death(
     code = child.exitcode or 0
     if code == -signal.SIGKILL and _oom_kills() != kills_before:
         reason = f"the kernel's out-of-memory killer ended the process{where}"
-        return ChildOutcome("oom", kept, reason)
+        return ChildOutcome(Ending.OOM, kept, reason)
     output = f"; its output is in {log}" if log else ""
-    return ChildOutcome("crashed", kept, f"the process ended {describe_exit(code)}{where}{output}")
+    return ChildOutcome(
+        Ending.CRASHED, kept, f"the process ended {describe_exit(code)}{where}{output}"
+    )
 
 
 def describe_exit(code: int) -> str:
@@ -262,18 +293,18 @@ def _child(
     value, reason = None, None
 
     def report(phase: str, keep: object = None) -> None:
-        pipe.send(("phase", keep, phase))
+        pipe.send((None, keep, phase))
 
     try:
         value = pkgutil.resolve_name(function)(report, *arguments)
-        kind = "returned"
+        kind = Ending.RETURNED
     except UsageError as error:
-        kind, reason = "usage", str(error)
+        kind, reason = Ending.USAGE, str(error)
     except MemoryError as error:
-        kind, reason = "oom", one_line(error)
+        kind, reason = Ending.OOM, one_line(error)
     except BaseException as error:
         traceback.print_exc()
-        kind, reason = "failed", one_line(error)
+        kind, reason = Ending.FAILED, one_line(error)
     sys.stdout.flush()
     sys.stderr.flush()
     pipe.send((kind, value, reason))

@@ -24,7 +24,7 @@ from modescope.bench.resolve import Request, resolve
 from modescope.bench.settings import PHASE_SETTINGS
 from modescope.bench.sweep import compiler_trial, isolation
 from modescope.bench.sweep.fingerprint import VISIBLE, changes_torch, environment_id, variables
-from modescope.bench.sweep.isolation import Task
+from modescope.bench.sweep.isolation import Ending, Task
 
 PROBE_TIMEOUT_S = 300
 
@@ -182,7 +182,7 @@ def _try(cases: Sequence[tuple[Case, Plan]]) -> dict[tuple[Model, str], Tried]:
             *(*model, [*shapes]),
             timeout_s=limit_s * len(shapes),
         )
-        if outcome.kind == "usage":
+        if outcome.kind == Ending.USAGE:
             raise UsageError(outcome.reason)
         found[model] = outcome.value or UNTRIED
     return found

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from modescope.bench.records.cases import Plan
 from modescope.bench.records.environment import FINGERPRINT, Environment
+from modescope.bench.records.outcomes import Status
 from modescope.bench.records.rows import ROWS, read
 from modescope.bench.resolve import Request
 from modescope.bench.sweep.prepare import Job
@@ -19,7 +20,7 @@ from modescope.bench.sweep.prepare import Job
 COMPARED = FINGERPRINT | {"model_source_id": "the model's source"}
 """Maps a column that must be equal in an earlier row to its name in messages."""
 
-FINAL = ("ok", "skipped")
+FINAL = (Status.OK, Status.SKIPPED)
 """Statuses of rows that are reused. A case with another status is measured again, unless
 retry=false."""
 
@@ -72,7 +73,7 @@ def _find(job: Job, newest_first: list[dict[str, Any]], retry: bool) -> Reuse:
     skipped_too = bool(job.refusal)
     why_not = None
     for row in newest_first:
-        if row["status"] == "skipped" and not skipped_too:
+        if row["status"] == Status.SKIPPED and not skipped_too:
             continue
         difference = _difference(row, job.plan, job.environment)
         if difference is None:
@@ -126,7 +127,7 @@ def _status_may_differ(row: dict[str, Any], max_error: float | None) -> bool:
     A smaller limit may reject an accepted result, and a larger limit accept a rejected result.
     """
     before, now = row["max_error"] or 0.0, max_error or 0.0
-    if row["status"] == "skipped" or before == now:
+    if row["status"] == Status.SKIPPED or before == now:
         return False
-    was_wrong = row["status"] == "wrong_result" or "baseline_wrong" in (row["flags"] or ())
+    was_wrong = row["status"] == Status.WRONG_RESULT or "baseline_wrong" in (row["flags"] or ())
     return now < before or was_wrong

@@ -39,7 +39,7 @@ from modescope.bench.sweep.attempt import Place
 from modescope.bench.sweep.fingerprint import untested_warning
 from modescope.bench.sweep.prepare import Job
 from modescope.bench.sweep.progress_bar import advance, progress_bar
-from modescope.bench.versus.sides import SideProcess, start
+from modescope.bench.versus.sides import SideProcess, Worker, start
 from modescope.bench.versus.states import state
 
 SIDES = ("old", "new")
@@ -97,9 +97,13 @@ def _measure(typed: Mapping[str, str], requests: Sequence[Request]) -> list[Path
     with ExitStack() as stack:
         states = [state(side, typed[side], stack) for side in SIDES]
         sides = {code_state.side: stack.enter_context(start(code_state)) for code_state in states}
-        for name, side in sides.items():  # both at once, as nothing is timed yet
-            side.ask("prepare", side.state, [_side_request(request, name) for request in requests])
-        (jobs, blocks), (others, other_blocks) = [side.answer() for side in sides.values()]
+        answers = [  # both at once, as nothing is timed yet
+            side.ask(
+                Worker.prepare, side.state, [_side_request(request, name) for request in requests]
+            )
+            for name, side in sides.items()
+        ]
+        (jobs, blocks), (others, other_blocks) = [answer() for answer in answers]
         if [job.case.case_id for job in jobs] != [job.case.case_id for job in others]:
             raise UsageError("old and new are different cases; set the device: device=cpu")
         folders = [of_side[0].plan.study_folder for of_side in (jobs, others)]
@@ -146,8 +150,9 @@ def _take(
             block = begun.setdefault(job.plan.replicate, time.time_ns() // 1_000_000)
             label = f"{name} {job.label}"
             bar.set_description(label)
-            side.ask("measure", number, Place(order, position, block, name, side.state.name))
-            advance(bar, count, f"{label}: {side.answer()}")
+            place = Place(order, position, block, name, side.state.name)
+            answer = side.ask(Worker.measure, number, place)
+            advance(bar, count, f"{label}: {answer()}")
 
 
 def _side_request(request: Request, side: str) -> Request:

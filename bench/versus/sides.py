@@ -14,14 +14,14 @@ import subprocess
 import sys
 import threading
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, NoReturn
+from typing import Any, Concatenate, NoReturn, ParamSpec, TypeVar
 
 import modescope
 from modescope.bench.records.errors import Progress, UsageError
@@ -41,6 +41,12 @@ START = "from modescope.bench.versus.sides import main; import sys; main(int(sys
 
 END_TIMEOUT_S = 10.0
 
+Given = ParamSpec("Given")
+Answer = TypeVar("Answer")
+
+Question = tuple[Callable[..., object], tuple[Any, ...], dict[str, Any]]
+"""A method of `Worker`, and its arguments by place and by name."""
+
 
 class SideProcess:
     """The parent's handle of the process that measures `state`; takes one question at a time."""
@@ -50,16 +56,21 @@ class SideProcess:
     ) -> None:
         self.state, self._pipe, self._process = state, pipe, process
 
-    def ask(self, method: str, *arguments: Any) -> None:
-        """Makes the process call a method of `Worker`; `answer` waits for the result."""
-        with suppress(OSError):  # it has ended, which `answer` reports
-            self._pipe.send((method, arguments))
+    def ask(
+        self,
+        method: Callable[Concatenate[Worker, Given], Answer],
+        *arguments: Given.args,
+        **named: Given.kwargs,
+    ) -> Callable[[], Answer]:
+        """Makes the process call `method`; returns a function that waits for the result.
 
-    def answer(self) -> Any:
-        """Waits for the method that `ask` named; returns its result, or raises its error.
-
-        Raises UsageError if the process has ended.
+        That function raises the error of the method, or UsageError if the process has ended.
         """
+        with suppress(OSError):  # it has ended, which the returned function reports
+            self._pipe.send((method, arguments, named))
+        return self._answer
+
+    def _answer(self) -> Any:
         try:
             answer = self._pipe.recv()
         except (EOFError, OSError):
@@ -105,7 +116,7 @@ def start(state: CodeState) -> Iterator[SideProcess]:
 
 
 class Worker:
-    """What runs in the process of a side; `SideProcess.ask` calls its methods."""
+    """What runs in the process of a side; `SideProcess.ask` gets one of its methods."""
 
     def prepare(
         self, state: CodeState, requests: Sequence[Request]
@@ -190,18 +201,16 @@ def imported_files(progress: Progress, targets: Sequence[str]) -> list[str]:
 
 
 def main(descriptor: int) -> NoReturn:
-    """Runs the process of a side: answers questions from the pipe with the file `descriptor`.
-
-    A question is the name of a method of `Worker`, with its arguments.
-    """
+    """Runs the process of a side: answers each `Question` from the pipe, the file `descriptor`."""
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # ends children
     parent, worker = Connection(descriptor), Worker()
-    questions: SimpleQueue[tuple[str, tuple[Any, ...]]] = SimpleQueue()
+    questions: SimpleQueue[Question] = SimpleQueue()
     threading.Thread(target=_receive, args=(parent, questions), daemon=True).start()
     while True:
-        method, arguments = questions.get()
+        method, arguments, named = questions.get()
+        answer: object
         try:
-            answer = getattr(worker, method)(*arguments)
+            answer = method(worker, *arguments, **named)
         except (UsageError, OSError) as error:
             answer = error
         except Exception:
@@ -209,7 +218,7 @@ def main(descriptor: int) -> NoReturn:
         parent.send(answer)
 
 
-def _receive(parent: Connection, questions: SimpleQueue[tuple[str, tuple[Any, ...]]]) -> None:
+def _receive(parent: Connection, questions: SimpleQueue[Question]) -> None:
     try:
         while True:
             questions.put(parent.recv())

@@ -9,6 +9,7 @@ import torch
 
 from modescope.bench.allocations import WatchedBlock, watch_allocations
 from modescope.bench.sweep import isolation
+from modescope.bench.sweep.isolation import Ending
 
 pytestmark = pytest.mark.usefixtures("as_in_a_child")
 
@@ -75,5 +76,5 @@ def test_only_the_report_is_printed(tmp_path: Path) -> None:
         timeout_s=60,
         log=log,
     )
-    assert asked.kind == "returned"
+    assert asked.kind == Ending.RETURNED
     assert log.read_text() == "a block: 1 allocation of 40 B on cpu, 40 B freed, 40 B at most\n"

@@ -9,7 +9,8 @@ import torch
 
 from modescope.bench.allocations import watch_allocations
 from modescope.bench.devices.cuda_allocator import CudaAllocator
-from modescope.bench.tools.claims.check import CLAIMS, OK, check
+from modescope.bench.records.outcomes import Status
+from modescope.bench.tools.claims.check import CLAIMS, check
 from modescope.bench.tools.claims.claim import HOLDS, REFUTED, UNDECIDED, WITHIN_LIMITS
 
 pytestmark = pytest.mark.cuda
@@ -39,7 +40,7 @@ EXPECTED = {
 def test_every_claim_is_decided_on_a_gpu(id: str, tmp_path: Path) -> None:
     claim = CLAIMS[id]
     row, numbers = check(claim, "cuda", tmp_path / "log")
-    assert (row.status, row.reason, row.tested_on) == (OK, None, "cuda")
+    assert (row.status, row.reason, row.tested_on) == (Status.OK, None, "cuda")
     assert row.printed
     assert numbers
     if "clock" not in claim.needs:  # durations may lie on a bound

@@ -7,7 +7,7 @@ from pathlib import Path
 from modescope.bench.records.cases import Case, Plan
 from modescope.bench.records.results import Findings, Result
 from modescope.bench.sweep import isolation
-from modescope.bench.sweep.isolation import Task
+from modescope.bench.sweep.isolation import Ending, Task
 
 
 def findings_in_child(asked: Case, plan: Plan, caches: Path | None = None) -> Findings:
@@ -26,7 +26,7 @@ def findings_in_child(asked: Case, plan: Plan, caches: Path | None = None) -> Fi
         timeout_s=300,
         variables=variables,
     )
-    assert outcome.kind == "returned", outcome.reason
+    assert outcome.kind == Ending.RETURNED, outcome.reason
     result = outcome.value
     assert result is not None
     assert (result.status, result.reason) == ("ok", None)

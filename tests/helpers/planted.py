@@ -21,6 +21,7 @@ from modescope.bench.modes import modes
 from modescope.bench.modes.phases import phase_of
 from modescope.bench.modes.trainer import trainer_of
 from modescope.bench.records.cases import Case, Inference, Model, PhaseOptions, Training
+from modescope.bench.records.outcomes import Status
 from modescope.bench.records.results import Ended, Findings, Result
 from tests.helpers import probe_models, published
 
@@ -210,4 +211,4 @@ def verdict(
             findings = random_judge.check_without_randomness(case, plan, device, findings)
     except Ended as ended:
         return ended.result
-    return Result("ok", None, findings)
+    return Result(Status.OK, None, findings)

@@ -12,8 +12,9 @@ from typing import Any
 from modescope.bench.records.cases import Case, Model, Plan
 from modescope.bench.records.columns import Checks, Rounds
 from modescope.bench.records.environment import DeviceFacts, Environment, Host
+from modescope.bench.records.outcomes import Status
 from modescope.bench.records.results import Findings, Result
-from modescope.bench.sweep.isolation import ChildOutcome, Task
+from modescope.bench.sweep.isolation import ChildOutcome, Ending, Task
 from tests.helpers.made_up_records import CPU, part
 
 
@@ -24,7 +25,7 @@ class World:
     torch_version: str = "2.13.0"
     device: DeviceFacts = CPU
     model_file: Path | None = None
-    status: str = "ok"
+    status: Status = Status.OK
     reason: str | None = None
     slower: dict[str, float] = field(default_factory=dict)  # factors of a mode's times
     measured: list[tuple[Case, Plan]] = field(default_factory=list)
@@ -38,7 +39,7 @@ class World:
             "modescope.bench.case.runner:fill": self._measured,
             "modescope.bench.versus.sides:imported_files": self._imported,
         }
-        return ChildOutcome("returned", answers[task.function](*arguments))
+        return ChildOutcome(Ending.RETURNED, answers[task.function](*arguments))
 
     def _host(self, device: str) -> Host:
         environment = part(
@@ -70,4 +71,6 @@ class World:
             baseline_latency_rounds_s=times,
         )
         findings = Findings(Checks(in_effect=True, error=1e-7, error_limit=1e-5), rounds=rounds)
-        return Result(self.status, self.reason, findings if self.status == "ok" else Findings())
+        return Result(
+            self.status, self.reason, findings if self.status == Status.OK else Findings()
+        )

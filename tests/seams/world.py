@@ -19,7 +19,7 @@ from modescope.bench.records.cases import Budget, Case, Mode, Model, Plan, Varia
 from modescope.bench.records.environment import Environment, Scheduling
 from modescope.bench.sweep import attempt, isolation
 from modescope.bench.sweep.attempt import Place
-from modescope.bench.sweep.isolation import ChildOutcome, Task
+from modescope.bench.sweep.isolation import ChildOutcome, Ending, Task
 from modescope.bench.sweep.prepare import Job
 from modescope.bench.timing import contention, pace
 from modescope.bench.timing.rounds import UNWATCHED
@@ -165,7 +165,9 @@ def running(machine: Machine) -> Iterator[None]:
     """Cases that are measured within it run on `machine`, in this process."""
 
     def call(task: Task[Any], *arguments: Any, **options: Any) -> ChildOutcome[Any]:
-        return ChildOutcome("returned", resolve_name(task.function)(machine.report, *arguments))
+        return ChildOutcome(
+            Ending.RETURNED, resolve_name(task.function)(machine.report, *arguments)
+        )
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(isolation, "call", call)

@@ -14,9 +14,10 @@ import torch
 from modescope.bench.devices.cuda import find
 from modescope.bench.records.caches import CACHES
 from modescope.bench.records.errors import Progress
+from modescope.bench.records.outcomes import Status
 from modescope.bench.stats.estimates import Estimate
 from modescope.bench.sweep import isolation
-from modescope.bench.sweep.isolation import ChildOutcome, T, Task
+from modescope.bench.sweep.isolation import STATUS, ChildOutcome, Ending, T, Task
 from modescope.bench.tools.claims import (
     autograd,
     compiled_speed,
@@ -40,8 +41,6 @@ CLAIMS = {
 }
 """Every claim by its id."""
 
-OK = "ok"
-SKIPPED = "skipped"  # this machine lacks what it needs
 LIMIT_S = 900.0  # for a claim's function, and for a snippet
 
 
@@ -55,7 +54,7 @@ class ClaimRow:
     because: str  # the reason for the verdict
     limits: tuple[str, ...]  # cases in which the statement does not hold
     counter_example: str | None  # None unless refuted
-    status: str  # ok | skipped | failed | oom | timeout | crashed
+    status: Status
     reason: str | None  # why the status is not ok
     tested_on: str | None = None  # cpu | cuda | cuda:<index>
     printed: str | None = None  # what the snippet printed; None if it did not run
@@ -101,14 +100,14 @@ def check(claim: Claim, device: str, log: Path) -> tuple[ClaimRow, list[NumberRo
     where, begin = choose_device(claim, device), time.monotonic()
     if where is None:
         missing = "no GPU: torch finds no CUDA device here"
-        return _row(claim, undecided(missing, {}), SKIPPED, missing), []
+        return _row(claim, undecided(missing, {}), Status.SKIPPED, missing), []
     outcome = _call(Task(f"{__name__}:observe", Answer), claim, log, where)
     seconds = time.monotonic() - begin
     snippet = _call(Task(f"{__name__}:run_snippet", str), claim, log)
-    status, reason = OK, None
+    status, reason = Status.OK, None
     for ended, name in ((snippet, "the snippet: "), (outcome, "")):
-        if ended.kind != "returned":
-            status = ended.kind.replace("usage", "failed")
+        if ended.kind != Ending.RETURNED:
+            status = STATUS[ended.kind]
             reason = f"{name}{ended.reason}; see {log}"
     answer = outcome.value or undecided(outcome.reason or outcome.kind, {})
     row = _row(claim, answer, status, reason, where, snippet.value, seconds)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from modescope.bench.records.outcomes import Status
 from modescope.bench.text import markdown, prose
-from modescope.bench.tools.claims.check import CLAIMS, OK, SKIPPED, ClaimRow, NumberRow
+from modescope.bench.tools.claims.check import CLAIMS, ClaimRow, NumberRow
 from modescope.bench.tools.claims.claim import HOLDS, REFUTED, UNDECIDED, WITHIN_LIMITS
 
 NAMES = {HOLDS: "holds", WITHIN_LIMITS: "within limits", REFUTED: "refuted", UNDECIDED: "undecided"}
@@ -77,7 +78,7 @@ def summary(rows: Sequence[ClaimRow]) -> str:
 
 def failures(rows: Sequence[ClaimRow]) -> list[str]:
     """Returns a line for each claim whose function or snippet failed."""
-    failed = [row for row in rows if row.status not in (OK, SKIPPED)]
+    failed = [row for row in rows if row.status not in (Status.OK, Status.SKIPPED)]
     return [f"{row.claim}: {row.status}, {row.reason}" for row in failed]
 
 

@@ -17,7 +17,7 @@ from modescope.bench.model import torch_settings
 from modescope.bench.model.made import FOLDER
 from modescope.bench.modes import packages
 from modescope.bench.records.cases import Case
-from modescope.bench.records.results import CACHE_FILLED
+from modescope.bench.records.outcomes import Status
 from tests.helpers.commands import Cli, rows
 from tests.helpers.packaged import AOTI, branches, named, packaged, steps, stores
 from tests.helpers.paths import ROOT
@@ -58,7 +58,7 @@ def test_a_model_that_changes_its_state_is_not_packaged(
 
 
 def test_an_error_of_the_models_own_is_left_to_the_process_that_measures(tmp_path: Path) -> None:
-    assert build(case(model(fails_in, name="eval", batch=2), AOTI)).status == CACHE_FILLED
+    assert build(case(model(fails_in, name="eval", batch=2), AOTI)).status == Status.CACHE_FILLED
     assert not (tmp_path / packages.RECORD).exists()
 
 

@@ -26,7 +26,8 @@ from modescope.bench.model.subject import Built
 from modescope.bench.modes.backends import BACKENDS, Backend
 from modescope.bench.records.cases import Case, Variant
 from modescope.bench.records.errors import Progress, UsageError
-from modescope.bench.records.results import CACHE_FILLED, Result, row
+from modescope.bench.records.outcomes import Status
+from modescope.bench.records.results import Result, row
 from modescope.bench.timing import comparison, paired
 from modescope.bench.timing.comparison import WarmUp
 from tests.helpers import probe_models
@@ -156,7 +157,7 @@ def test_a_first_call_that_fills_the_cache_ends_there(
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
     asked = case(model(scaled), COMPILE)
     first, second = (runner.fill(silent, asked, smoke()) for _ in range(2))
-    assert (first.status, first.findings.rounds) == (CACHE_FILLED, None)
+    assert (first.status, first.findings.rounds) == (Status.CACHE_FILLED, None)
     assert first.findings.compilations.compiler_cache_misses == 1
     assert second.status == "ok"
 

@@ -13,6 +13,7 @@ from modescope.bench.model.building import build, parse_inputs
 from modescope.bench.model.plain_call import call_without_gradients, find_misuse, try_call
 from modescope.bench.model.subject import Subject
 from modescope.bench.records.errors import UsageError
+from modescope.bench.records.outcomes import Status
 from modescope.bench.records.results import Ended, Findings
 from tests.helpers.probe_models import model, one_dict
 
@@ -43,7 +44,7 @@ def test_the_first_error_is_told_and_the_second_is_its_cause() -> None:
 
 @pytest.mark.parametrize(
     "final",
-    [UsageError("yours"), Ended("failed", "ended", Findings()), torch.OutOfMemoryError()],
+    [UsageError("yours"), Ended(Status.FAILED, "ended", Findings()), torch.OutOfMemoryError()],
     ids=lambda error: type(error).__name__,
 )
 def test_what_ends_a_case_is_raised_at_once(final: Exception) -> None:

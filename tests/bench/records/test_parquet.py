@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from modescope.bench.records import parquet
+from modescope.bench.records.outcomes import Checked, Status
 from modescope.bench.records.results import Record, columns_of, row
 from modescope.bench.records.summary_columns import SUMMARY
 from tests.helpers.commands import rows_in
@@ -41,3 +42,16 @@ def test_a_record_survives_writing_and_reading(
     assert found == expected
     assert {n: type(v) for n, v in found.items()} == {n: type(v) for n, v in expected.items()}
     assert json.dumps(found, default=list) == json.dumps(expected, default=list)  # -0.0 is not 0.0
+
+
+@pytest.mark.parametrize("checked", Checked)
+@pytest.mark.parametrize("status", Status)
+def test_a_value_of_an_enum_is_stored_as_its_text(
+    tmp_path: Path, status: Status, checked: Checked
+) -> None:
+    in_hand = row(record(status=status, checked=checked))
+    (found,) = rows_in(parquet.write(in_hand, tmp_path))
+    for name, value in (("status", status), ("checked", checked)):
+        assert type(found[name]) is str
+        assert found[name] == in_hand[name] == value.value
+        assert json.dumps(in_hand[name]) == json.dumps(found[name])

@@ -11,21 +11,23 @@ import pytest
 
 from modescope.bench.model.made import FOLDER
 from modescope.bench.records.caches import CACHES, Cache
-from modescope.bench.records.results import CACHE_FILLED, Findings, Result
+from modescope.bench.records.outcomes import Status
+from modescope.bench.records.results import Findings, Result
 from modescope.bench.settings import LIMITS
 from modescope.bench.sweep import attempt, isolation, prepare
-from modescope.bench.sweep.isolation import ChildOutcome, Task
+from modescope.bench.sweep.isolation import ChildOutcome, Ending, Task
 from tests.helpers.commands import Ask, rows
 from tests.helpers.worlds import World
 
 
 def ended(value: object) -> ChildOutcome[Any]:
-    return ChildOutcome("returned", value)
+    return ChildOutcome(Ending.RETURNED, value)
 
 
-MEASURED = ended(Result("failed", "measured", Findings()))
-FILLED = ended(Result(CACHE_FILLED, "the compiler's cache lacked its code", Findings()))
-KILLED = ChildOutcome("crashed", None, "by SIGKILL")
+MEASURED = ended(Result(Status.FAILED, "measured", Findings()))
+FILLED = ended(Result(Status.CACHE_FILLED, "the compiler's cache lacked its code", Findings()))
+LATE = ChildOutcome(Ending.TIMEOUT, None, "during package")
+KILLED = ChildOutcome(Ending.CRASHED, None, "by SIGKILL")
 
 
 FIRST, SECOND = "somewhere:first", "somewhere:second"
@@ -104,8 +106,8 @@ def test_a_confirmation_prepares_no_cache(
         ("cold", True, [(PACKAGE, FILLED), (RUN, MEASURED)], "failed"),
         ("warm", False, [(PACKAGE, FILLED), (FILL, MEASURED)], "failed"),
         ("warm", True, [(PACKAGE, FILLED), (RUN, MEASURED)], "failed"),
-        ("cold", False, [(PACKAGE, ended(Result("failed", "export", Findings())))], "failed"),
-        ("cold", False, [(PACKAGE, ChildOutcome("timeout", None, "during package"))], "timeout"),
+        ("cold", False, [(PACKAGE, ended(Result(Status.FAILED, "export", Findings())))], "failed"),
+        ("cold", False, [(PACKAGE, LATE)], "timeout"),
         ("cold", False, [(PACKAGE, KILLED)], "crashed"),
     ],
 )

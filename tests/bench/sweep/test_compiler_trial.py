@@ -12,7 +12,7 @@ import torch
 from modescope.bench.records.cases import Variant
 from modescope.bench.records.errors import UsageError
 from modescope.bench.sweep import compiler_trial, isolation
-from modescope.bench.sweep.isolation import ChildOutcome
+from modescope.bench.sweep.isolation import ChildOutcome, Ending
 from tests.helpers.made_up_records import COMPILE, EAGER, case
 from tests.helpers.probe_models import silent
 
@@ -56,7 +56,7 @@ def test_only_what_the_user_gave_is_tried_and_each_once(monkeypatch: pytest.Monk
 
     def call(function: str, trials: Any, timeout_s: float) -> ChildOutcome[Any]:
         asked.append(trials)
-        return ChildOutcome("returned")
+        return ChildOutcome(Ending.RETURNED)
 
     monkeypatch.setattr(isolation, "call", call)
     plain = case(variant=Variant(COMPILE, "fp32"), baseline=Variant(EAGER, "fp32"))
@@ -68,9 +68,9 @@ def test_only_what_the_user_gave_is_tried_and_each_once(monkeypatch: pytest.Monk
     assert asked == [[("{}", "aot_eager", "cpu"), (OPTIONS.options, None, "cpu")]]
 
 
-@pytest.mark.parametrize("kind", ["usage", "crashed", "timeout", "failed"])
+@pytest.mark.parametrize("kind", [kind for kind in Ending if kind != Ending.RETURNED])
 def test_a_trial_that_does_not_return_ends_the_command(
-    kind: str, monkeypatch: pytest.MonkeyPatch
+    kind: Ending, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     outcome = ChildOutcome(kind, None, "by SIGSEGV")
     monkeypatch.setattr(isolation, "call", lambda *given, **named: outcome)

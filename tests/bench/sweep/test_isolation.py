@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from modescope.bench.sweep import isolation
-from modescope.bench.sweep.isolation import ChildOutcome, Task
+from modescope.bench.sweep.isolation import ChildOutcome, Ending, Task
 from tests.helpers import child_functions
 from tests.helpers.paths import ROOT
 from tests.helpers.processes import alive, marker, soon
@@ -33,7 +33,7 @@ def call(name: str, *arguments: Any, timeout_s: float = 30, **options: Any) -> C
 @pytest.fixture(scope="module", autouse=True)
 def forkserver() -> None:
     """Started, and done with its imports."""
-    assert call("adds", 1, 2, timeout_s=120) == ChildOutcome("returned", 3)
+    assert call("adds", 1, 2, timeout_s=120) == ChildOutcome(Ending.RETURNED, 3)
 
 
 def test_each_call_has_a_process_of_its_own_from_any_thread() -> None:
@@ -54,18 +54,21 @@ LATE = ", during second"
 @pytest.mark.parametrize(
     ("words", "outcome"),
     [
-        (["misuses"], ChildOutcome("usage", reason="shape.batch=0: must be at least 1")),
-        (["fails"], ChildOutcome("failed", reason="ValueError: first line second line")),
-        (["needs_memory"], ChildOutcome("oom", [1, 2], "MemoryError: cannot have 1 PiB")),
-        (["leaves"], ChildOutcome("crashed", reason="the process ended with exit status 7")),
+        (["misuses"], ChildOutcome(Ending.USAGE, reason="shape.batch=0: must be at least 1")),
+        (["fails"], ChildOutcome(Ending.FAILED, reason="ValueError: first line second line")),
+        (["needs_memory"], ChildOutcome(Ending.OOM, [1, 2], "MemoryError: cannot have 1 PiB")),
+        (["leaves"], ChildOutcome(Ending.CRASHED, reason="the process ended with exit status 7")),
         (
             ["dies_of", signal.SIGSEGV],
-            ChildOutcome("crashed", reason="the process ended by SIGSEGV"),
+            ChildOutcome(Ending.CRASHED, reason="the process ended by SIGSEGV"),
         ),
-        (["aborts_late"], ChildOutcome("crashed", [1, 2], f"the process ended by SIGABRT{LATE}")),
+        (
+            ["aborts_late"],
+            ChildOutcome(Ending.CRASHED, [1, 2], f"the process ended by SIGABRT{LATE}"),
+        ),
         (
             ["sleeps_late"],
-            ChildOutcome("timeout", [1, 2], f"still running after timeout_s=1{LATE}"),
+            ChildOutcome(Ending.TIMEOUT, [1, 2], f"still running after timeout_s=1{LATE}"),
         ),
     ],
 )
@@ -74,7 +77,7 @@ def test_every_ending_of_a_child_has_its_outcome(
 ) -> None:
     """With what it had reported by then. The parent awaits it without CPU time."""
     used_s = time.process_time()
-    assert call(*words, timeout_s=1 if outcome.kind == "timeout" else 30) == outcome
+    assert call(*words, timeout_s=1 if outcome.kind == Ending.TIMEOUT else 30) == outcome
     assert time.process_time() - used_s < 0.1
 
 
@@ -94,7 +97,7 @@ def test_output_and_tracebacks_go_to_the_log_only(
 def test_a_child_that_lingers_after_its_result_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(isolation, "EXIT_TIMEOUT_S", 0.2)
     start = time.monotonic()
-    assert call("lingers") == ChildOutcome("returned", "done")
+    assert call("lingers") == ChildOutcome(Ending.RETURNED, "done")
     assert time.monotonic() - start < 10
 
 
@@ -267,7 +270,7 @@ def test_the_main_program_is_not_run_again(tmp_path: Path) -> None:
 
 INTERRUPTED = """
 import os, signal, subprocess, sys
-from modescope.bench.sweep.isolation import ignore_interrupts
+from modescope.bench.sweep.isolation import Ending, ignore_interrupts
 
 CHILD = "import os, signal; os.kill(os.getpid(), signal.SIGINT); print('alive')"
 try:

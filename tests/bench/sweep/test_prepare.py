@@ -9,7 +9,7 @@ import pytest
 
 from modescope.bench.records.errors import UsageError
 from modescope.bench.sweep import isolation, prepare
-from modescope.bench.sweep.isolation import ChildOutcome, Task
+from modescope.bench.sweep.isolation import ChildOutcome, Ending, Task
 from tests.helpers.commands import Ask
 from tests.helpers.worlds import World
 
@@ -26,7 +26,7 @@ def asked() -> Asked:
 def answers(monkeypatch: pytest.MonkeyPatch, asked: Asked) -> Iterator[list[ChildOutcome[Any]]]:
     """The last of them answers questions about models; the host answers for itself."""
     world = World()
-    found: list[ChildOutcome[Any]] = [ChildOutcome("returned", ("source", {}))]
+    found: list[ChildOutcome[Any]] = [ChildOutcome(Ending.RETURNED, ("source", {}))]
 
     def call(task: Task[Any], *arguments: Any, **options: Any) -> ChildOutcome[Any]:
         asked.append(arguments)
@@ -55,7 +55,7 @@ def test_the_host_has_one_child_and_each_model_one_for_all_its_shapes(
 def test_an_axis_that_changes_nothing_in_a_model_skips_its_cases(
     ask_quickly: Ask, answers: list[ChildOutcome[Any]]
 ) -> None:
-    answers.append(ChildOutcome("returned", ("source", {"layout": "no convolution"})))
+    answers.append(ChildOutcome(Ending.RETURNED, ("source", {"layout": "no convolution"})))
     words = ("model=mlp", "mode.layout=contiguous,channels_last")
     jobs = prepare.prepare(ask_quickly("mode=eager", *words))
     assert [job.refusal for job in jobs] == [None, "no convolution"]
@@ -69,7 +69,7 @@ def test_a_mistake_counts_unless_another_machine_measures_its_case(
         prepare.prepare(requests)
     of_one, of_other = prepare.prepare_each(requests, {0})
     assert (len(of_one), of_other) == (1, [])
-    answers.append(ChildOutcome("usage", "source", "batch=2: too many"))
+    answers.append(ChildOutcome(Ending.USAGE, "source", "batch=2: too many"))
     with pytest.raises(UsageError, match="batch=2: too many"):
         prepare.prepare_each(requests, {0})
 
@@ -77,6 +77,6 @@ def test_a_mistake_counts_unless_another_machine_measures_its_case(
 def test_a_model_that_crashes_while_it_is_built_is_left_to_its_cases_own_runs(
     ask_quickly: Ask, answers: list[ChildOutcome[Any]]
 ) -> None:
-    answers.append(ChildOutcome("crashed"))
+    answers.append(ChildOutcome(Ending.CRASHED))
     jobs = prepare.prepare(ask_quickly("model=mlp", "mode=eager", "shape.batch=1,2"))
     assert [(job.refusal, job.environment.model_source_id) for job in jobs] == [(None, None)] * 2

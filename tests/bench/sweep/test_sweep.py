@@ -15,6 +15,7 @@ import pytest
 
 from modescope.analysis.metrics import derived
 from modescope.bench import run as running
+from modescope.bench.records.outcomes import Status
 from modescope.bench.sweep import isolation, others, prepare, progress_bar, sweep
 from tests.helpers import composing
 from tests.helpers.commands import Answer, Cli, last_of_each, rows, rows_in
@@ -244,9 +245,9 @@ def test_reasons_for_measuring_again_are_counted(
 ) -> None:
     command(*SWEEP[:-1], "mode=eager", "shape.ops=1")
     command(*SWEEP[:-1], "mode=no_grad", "budget=quick", "compile_cache=warm")
-    world.status = "timeout"
+    world.status = Status.TIMEOUT
     command(*SWEEP[:-1], "mode=amp", "budget=quick", "shape.ops=1")
-    world.status = "ok"
+    world.status = Status.OK
     command(*SWEEP[:-1], "mode=amp", "budget=quick", "shape.ops=16")
     every = [*SWEEP, "mode=eager,no_grad,amp", "shape.ops=1,16", "budget=quick"]
     first, *others = command(*every)

@@ -10,13 +10,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from modescope.bench.command_line import collect
+from modescope.bench.records.outcomes import Status
 from modescope.bench.resolve import Request
 from modescope.bench.sweep import isolation, prepare
 from modescope.bench.versus import __main__ as command
@@ -85,17 +86,16 @@ class HereSide:
     def __init__(self, state: CodeState, bench: Bench) -> None:
         self.state, self._bench, self._worker = state, bench, Worker()
 
-    def ask(self, method: str, *arguments: Any) -> None:
-        self._asked = (method, arguments)
+    def ask(self, method: Callable[..., Any], *arguments: Any) -> Callable[[], Any]:
+        return partial(self._answer, method, *arguments)
 
-    def answer(self) -> Any:
-        method, arguments = self._asked
+    def _answer(self, method: Callable[..., Any], *arguments: Any) -> Any:
         prepare._hosts.clear()
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(isolation, "call", self._bench.worlds[self.state.side].call)
-            if method == "measure":
+            if method is Worker.measure:
                 self._count(arguments[0])
-            return getattr(self._worker, method)(*arguments)
+            return method(self._worker, *arguments)
 
     def _count(self, number: int) -> None:
         if len(self._bench.turns) == self._bench.stop_after:
@@ -195,10 +195,10 @@ def test_a_planted_change_decides_the_status(
 def test_a_failure_of_the_new_side_is_a_row_and_a_regression_and_is_tried_again(
     versus: Versus, bench: Bench
 ) -> None:
-    bench.worlds["new"].status, bench.worlds["new"].reason = "failed", "not today"
+    bench.worlds["new"].status, bench.worlds["new"].reason = Status.FAILED, "not today"
     assert versus(*SWEEP).status == 1
     assert [row["status"] for row in of_sides()["new"]] == ["failed"] * 2
-    bench.worlds["new"].status = "ok"
+    bench.worlds["new"].status = Status.OK
     assert versus(*SWEEP).status == 0
     assert len(bench.turns) == 4
 

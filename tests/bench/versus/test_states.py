@@ -15,7 +15,7 @@ import pytest
 from modescope.bench.records.cases import Inference, Training
 from modescope.bench.records.errors import UsageError
 from modescope.bench.sweep import isolation
-from modescope.bench.sweep.isolation import ChildOutcome, Task
+from modescope.bench.sweep.isolation import ChildOutcome, Ending, Task
 from modescope.bench.versus import sides
 from modescope.bench.versus.states import PROBE, CodeState, state
 from tests.helpers.paths import ROOT
@@ -124,7 +124,7 @@ def test_some_code_of_each_case_must_be_of_the_state(
 
     def call(task: Task[Any], targets: tuple[str, ...], **options: Any) -> ChildOutcome[Any]:
         asked.append(targets)
-        return ChildOutcome("returned", imports.split() if targets[1] else ["/mine/net.py"])
+        return ChildOutcome(Ending.RETURNED, imports.split() if targets[1] else ["/mine/net.py"])
 
     monkeypatch.setattr(isolation, "call", call)
     jobs: Any = [

@@ -12,7 +12,7 @@ import pytest
 
 from modescope.bench.stats.estimates import Estimate
 from modescope.bench.sweep import isolation
-from modescope.bench.sweep.isolation import ChildOutcome, Task
+from modescope.bench.sweep.isolation import ChildOutcome, Ending, Task
 from modescope.bench.tools.claims.check import CLAIMS, NumberRow, check, choose_device, number_rows
 from modescope.bench.tools.claims.claim import (
     HOLDS,
@@ -59,8 +59,8 @@ def test_a_claim_that_needs_a_gpu_runs_nothing_without_one(
     assert (row.printed, row.seconds, row.tested_on, numbers) == (None, None, None, [])
 
 
-ANSWERED = ChildOutcome("returned", Answer(HOLDS, "so it is", {"offset": 4}))
-PRINTED = ChildOutcome("returned", "(5, 3, 4)\n")
+ANSWERED = ChildOutcome(Ending.RETURNED, Answer(HOLDS, "so it is", {"offset": 4}))
+PRINTED = ChildOutcome(Ending.RETURNED, "(5, 3, 4)\n")
 OFFSET = NumberRow(EXERCISE.id, "offset", 4.0, None, None, "4")
 
 
@@ -71,9 +71,9 @@ OFFSET = NumberRow(EXERCISE.id, "offset", 4.0, None, None, "4")
         *(
             (ChildOutcome(kind, reason="it broke"), PRINTED,
              (UNDECIDED, "it broke", status, "(5, 3, 4)\n"), [])
-            for kind, status in (("timeout", "timeout"), ("usage", "failed"))
+            for kind, status in ((Ending.TIMEOUT, "timeout"), (Ending.USAGE, "failed"))
         ),
-        (ANSWERED, ChildOutcome("failed", reason="x"),
+        (ANSWERED, ChildOutcome(Ending.FAILED, reason="x"),
          (HOLDS, "so it is", "failed", None), [OFFSET]),
     ],
 )  # fmt: skip

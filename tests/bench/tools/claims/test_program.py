@@ -13,9 +13,10 @@ import pytest
 import torch
 
 from modescope.bench import claims
+from modescope.bench.records.outcomes import Status
 from modescope.bench.sweep import isolation
 from modescope.bench.sweep.isolation import Task
-from modescope.bench.tools.claims.check import CLAIMS, SKIPPED, ClaimRow, NumberRow
+from modescope.bench.tools.claims.check import CLAIMS, ClaimRow, NumberRow
 from modescope.bench.tools.claims.claim import REFUTED, UNDECIDED
 from tests.helpers.paths import REFERENCE
 
@@ -49,7 +50,7 @@ def test_a_run_says_and_prints_what_the_published_page_does(tmp_path: Path) -> N
     here, there = by_claim(tmp_path / "claims"), by_claim(PUBLISHED)
     assert set(here) == QUICK
     undecided = {id for id, each in here.items() if each["verdict"] == UNDECIDED}
-    assert undecided == {id for id, each in here.items() if each["status"] == SKIPPED}
+    assert undecided == {id for id, each in here.items() if each["status"] == Status.SKIPPED}
     same_torch = there["view-dtype"]["torch_version"].partition("+")[0] in torch.__version__
     run_here = [id for id in here if same_torch and id not in undecided]
     for name in ("statement", "verdict", "printed"):
@@ -82,7 +83,7 @@ VIEW = ClaimRow(
     because="`x.T` was accepted",
     limits=("none_of_it",),
     counter_example="x.T.view(<shape>) is a view",
-    status="ok",
+    status=Status.OK,
     reason=None,
     tested_on="cpu",
     printed="True\n",
@@ -92,9 +93,9 @@ DTYPE = replace(VIEW, claim="view-dtype", verdict=UNDECIDED, because="it broke",
 NUMBER = NumberRow("view-contiguous", "a | refusal", 2.0, None, None, "size < stride")
 
 
-@pytest.mark.parametrize(("ended", "status"), [(SKIPPED, 0), ("crashed", 1)])
+@pytest.mark.parametrize(("ended", "status"), [(Status.SKIPPED, 0), (Status.CRASHED, 1)])
 def test_answers_become_a_page_and_rows(
-    ended: str, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ended: Status, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The exit status says whether a test failed."""
     coming = iter([(VIEW, [NUMBER]), (replace(DTYPE, status=ended, reason="why"), [])])
