@@ -28,7 +28,7 @@ from modescope.analysis.figures.registry import Picture
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.recommend.advice import Advice, Precision, fold
 from modescope.analysis.recommend.constraints import Wishes
-from modescope.analysis.recommend.types import MODE, Recommendation
+from modescope.analysis.recommend.types import Outcome, Recommendation
 from modescope.analysis.report.absences import Reason, not_measured, why_left_out
 from modescope.analysis.report.chapters import Chapter
 from modescope.analysis.report.study import Study
@@ -295,7 +295,7 @@ def _compiles(rows: Iterable[Row]) -> Iterator[Reason]:
 
 
 def _recommended(answer: Recommendation) -> Row | None:
-    return answer.choice.row if answer.choice and answer.outcome == MODE else None
+    return answer.choice.row if answer.choice and answer.outcome is Outcome.MODE else None
 
 
 def _size(row: Row) -> float:
