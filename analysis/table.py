@@ -160,11 +160,13 @@ def advice(rows: pd.DataFrame, wanted: Wishes = ANYTHING) -> str:
     """Returns which modes to use, with code: a line per workload and precision, the best first."""
     lines = []
     every = fold(recommend(rows, wanted))
-    for one in every:
-        lines += paragraph(f"use for {one.work}")
-        texts = [text for each in one.precisions for text in (each.text, *each.remarks)]
+    for work in every:
+        lines += paragraph(f"use for {work.work}")
+        texts = [
+            text for precision in work.precisions for text in (precision.text, *precision.remarks)
+        ]
         lines += [
-            line for text in (*texts, one.certainty) if text for line in indented_paragraph(text)
+            line for text in (*texts, work.certainty) if text for line in indented_paragraph(text)
         ]
     return "\n".join([*lines, *_programs(every)])
 
@@ -172,9 +174,11 @@ def advice(rows: pd.DataFrame, wanted: Wishes = ANYTHING) -> str:
 def use(answers: Sequence[Recommendation]) -> str:
     """Returns which modes to use, like `advice` but without remarks and code."""
     lines = []
-    for one in fold(answers):
-        lines += paragraph(f"use for {one.work}")
-        lines += [line for each in one.precisions for line in indented_paragraph(each.text)]
+    for work in fold(answers):
+        lines += paragraph(f"use for {work.work}")
+        lines += [
+            line for precision in work.precisions for line in indented_paragraph(precision.text)
+        ]
     return "\n".join(lines)
 
 
@@ -182,8 +186,8 @@ def _programs(works: Iterable[Advice]) -> Iterator[str]:
     """Yields the code of each recommended mode once; code beyond MOST_CODE lines is counted."""
     every = grouped(
         (code, name)
-        for one in works
-        for precision in one.precisions
+        for work in works
+        for precision in work.precisions
         for name, code in precision.programs.items()
     )
     left, more = MOST_CODE, 0

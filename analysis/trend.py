@@ -175,10 +175,10 @@ def text(
     steps = sorted(filter(None, found), key=lambda step: -abs(step.change.value))
     kinds = Counter(Verdict.SLOWER if step.change.value > 0 else Verdict.FASTER for step in steps)
     counts = ", ".join(f"{number} {kind}" for kind, number in kinds.most_common())
-    of = f"{numbers.counted(len(long), 'row', 'rows')} over {len(sets)} sets"
-    sentence = f"Steps in {len(steps)} of {of}: {counts}"
+    rows = f"{numbers.counted(len(long), 'row', 'rows')} over {len(sets)} sets"
+    sentence = f"Steps in {len(steps)} of {rows}: {counts}"
     if not steps:
-        sentence = f"No step beyond {numbers.percent(margin)} found in {of}"
+        sentence = f"No step beyond {numbers.percent(margin)} found in {rows}"
     if short := len(every) - len(long):
         were = numbers.counted(short, "row was", "rows were")
         sentence += f"; {were} timed in fewer than {SHORTEST} sets"

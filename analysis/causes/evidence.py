@@ -76,7 +76,7 @@ class Kernel:
 def texts(row: Mapping[str, Any], column: str) -> list[str]:
     """The texts in a column that holds a JSON list, or an empty list if the column has no value."""
     value = row.get(column)
-    return [" ".join(str(one).split()) for one in json.loads(value)] if value else []
+    return [" ".join(str(text).split()) for text in json.loads(value)] if value else []
 
 
 def kernels(row: Row | None) -> tuple[Kernel, ...]:
@@ -90,12 +90,12 @@ def kernels(row: Row | None) -> tuple[Kernel, ...]:
 
 @lru_cache(maxsize=64)  # several rules read the same rows
 def _parse_kernels(text: str) -> tuple[Kernel, ...]:
-    return tuple(Kernel(**one) for one in json.loads(text))
+    return tuple(Kernel(**entry) for entry in json.loads(text))
 
 
-def seconds(of: Iterable[Kernel]) -> float:
-    """The summed time of the kernels in `of`, in seconds."""
-    return sum(one.seconds for one in of)
+def seconds(several: Iterable[Kernel]) -> float:
+    """The summed time of the kernels in `several`, in seconds."""
+    return sum(kernel.seconds for kernel in several)
 
 
 def fewer_kernels(row: Row, before: Row) -> str:
@@ -120,8 +120,8 @@ def became(row: Row, before: Row, column: str, what: str) -> str:
 
 def only_in(row: Row, other: Row | None) -> list[Kernel]:
     """The kernels of `row` that `other` does not have, by their names."""
-    names = {one.name for one in kernels(other)}
-    return [one for one in kernels(row) if one.name not in names]
+    names = {kernel.name for kernel in kernels(other)}
+    return [kernel for kernel in kernels(row) if kernel.name not in names]
 
 
 def input_copies(row: Row, plain: Row | None) -> list[Kernel]:
@@ -131,7 +131,7 @@ def input_copies(row: Row, plain: Row | None) -> list[Kernel]:
     """
     if row["phase"] != "inference" or not row["graph_launches"]:
         return []
-    return [one for one in only_in(row, plain) if _INPUT_COPY.search(one.name)]
+    return [kernel for kernel in only_in(row, plain) if _INPUT_COPY.search(kernel.name)]
 
 
 def share_of_call(row: Row, part_s: float | None) -> float | None:
@@ -143,12 +143,12 @@ def share_of_call(row: Row, part_s: float | None) -> float | None:
     return share if share <= 1 else None
 
 
-def heaviest_names(of: Iterable[Kernel], row: Row) -> str:
+def heaviest_names(several: Iterable[Kernel], row: Row) -> str:
     """The two heaviest kernels with their shares of a call: `aten::mm 75 %, aten::gelu 6 %`."""
-    heaviest = sorted(of, key=lambda one: -one.seconds)[:_MOST_NAMED]
+    heaviest = sorted(several, key=lambda kernel: -kernel.seconds)[:_MOST_NAMED]
     return ", ".join(
-        f"{shorten(one.name)} {numbers.share(one.seconds, row['profiled_span_s'])}"
-        for one in heaviest
+        f"{shorten(kernel.name)} {numbers.share(kernel.seconds, row['profiled_span_s'])}"
+        for kernel in heaviest
     )
 
 
@@ -187,7 +187,9 @@ def overhead_share(row: Row) -> Estimate | None:
 def _within_a_call(share: Estimate | None) -> Estimate | None:
     if share is None or share.low is None or share.high is None:
         return None
-    return Estimate(*(min(1.0, max(0.0, each)) for each in (share.value, share.low, share.high)))
+    return Estimate(
+        *(min(1.0, max(0.0, number)) for number in (share.value, share.low, share.high))
+    )
 
 
 def _of_compiled(clocked: Estimate, profiled: Estimate | None) -> Estimate:
@@ -224,7 +226,7 @@ def durations(*times_s: float) -> list[str]:
     if min(times_s) < scale / 10:
         scale, unit = numbers.time_unit(min(times_s))
     values = [time_s / scale for time_s in times_s]
-    texts = (f"{one:,.0f}" if one >= 99.95 else f"{one:#.3g}" for one in values)
+    texts = (f"{value:,.0f}" if value >= 99.95 else f"{value:#.3g}" for value in values)
     return [f"{text} {unit}" for text in texts]
 
 
@@ -266,7 +268,7 @@ def savings(row: Row, plain: Row | None) -> Savings | None:
 
 
 def _savings_on_cuda(row: Row, plain: Row) -> Savings | None:
-    sides = [(_saved(each), _saved_work(each)) for each in (plain, row)]
+    sides = [(_saved(side), _saved_work(side)) for side in (plain, row)]
     (saved_before, work_before), (saved, work) = sides
     whole, work = difference(saved, saved_before), difference(work, work_before)
     overhead = difference(whole, work)
@@ -295,7 +297,7 @@ def _saved_work(row: Row) -> Estimate | None:
     share = (
         gain.value * device_s.value / whole_s.value
     )  # of the baseline's call, which its device time is
-    return Estimate(*(share * each for each in (rest.value, rest.low, rest.high)))
+    return Estimate(*(share * number for number in (rest.value, rest.low, rest.high)))
 
 
 def _is_by_profile(row: Row) -> bool:
@@ -308,8 +310,8 @@ def _is_by_profile(row: Row) -> bool:
 def _with_profile(clocked: Estimate | None, profiled: Estimate | None) -> Estimate | None:
     if clocked is None or profiled is None:
         return clocked
-    (one, other), (low, high) = ends(clocked), ends(profiled)
-    return Estimate(profiled.value, min(one, low), max(other, high))
+    (least, most), (low, high) = ends(clocked), ends(profiled)
+    return Estimate(profiled.value, min(least, low), max(most, high))
 
 
 def _parts(row: Row, share: Estimate | None) -> tuple[Estimate | None, Estimate | None] | None:

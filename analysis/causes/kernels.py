@@ -99,7 +99,7 @@ def slower_kernels(context: Context) -> Evidence | None:
     if saved is None or plain is None or ends(saved.work)[1] > -LEAST:
         return None
     copies = evidence.input_copies(row, plain)
-    new = [one for one in evidence.only_in(row, plain) if one not in copies]
+    new = [kernel for kernel in evidence.only_in(row, plain) if kernel not in copies]
     slower = evidence.pace_ratio(row, plain)
     old_s = evidence.seconds(evidence.only_in(plain, row))
     if not new or slower is None or evidence.seconds(new) / slower < SLOWER * old_s:
@@ -157,11 +157,11 @@ def _unchanged(row: Row, plain: Row | None) -> list[Kernel]:
 
     On a CPU, those that Inductor did not generate are taken for them.
     """
-    mine = [one for one in kernels(row) if not one.is_generated]
+    mine = [kernel for kernel in kernels(row) if not kernel.is_generated]
     if not predicates.on_cuda(row):
         return mine
-    names = {one.name for one in kernels(plain)}
-    return [one for one in mine if one.name in names]
+    names = {kernel.name for kernel in kernels(plain)}
+    return [kernel for kernel in mine if kernel.name in names]
 
 
 def threads(context: Context) -> Evidence | None:
@@ -172,8 +172,8 @@ def threads(context: Context) -> Evidence | None:
     is asked for because processes of the same code differ by less.
     """
     row = context.row
-    compared = ((one, pace.latencies(row, one)) for one in context.threads)
-    faster = [(one, both) for one, both in compared if both and _surely_faster(*both)]
+    compared = ((other, pace.latencies(row, other)) for other in context.threads)
+    faster = [(other, both) for other, both in compared if both and _surely_faster(*both)]
     if not faster:
         return None
     best, (mine, theirs) = min(faster, key=lambda pair: pair[1][1].value / pair[1][0].value)

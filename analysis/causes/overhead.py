@@ -146,8 +146,8 @@ def _unwaited(row: Row) -> str:
         return ""
     if call_s.high > (1 + MARGIN) * gain.low * device_s.low:
         return ""
-    each, mode = numbers.duration(call_s.value), row["baseline_mode"]
-    return f"; calls that do not wait for each other, {each} each, take no longer than {mode}'s"
+    taken, mode = numbers.duration(call_s.value), row["baseline_mode"]
+    return f"; calls that do not wait for each other, {taken} each, take no longer than {mode}'s"
 
 
 def bound_by_overhead(context: Context) -> Evidence | None:
@@ -183,7 +183,7 @@ def regional_guards(context: Context) -> Evidence | None:
     row, found = context.row, _guards(context)
     if not row["regions_called"] or found is None:
         return None
-    whole = next((one for one in context.siblings if _is_whole(one, row)), None)
+    whole = next((other for other in context.siblings if _is_whole(other, row)), None)
     beside = ""
     if whole is not None and row["dispatch_s"] is not None and whole["dispatch_s"] is not None:
         both = evidence.durations(row["dispatch_s"].value, whole["dispatch_s"].value)
@@ -194,7 +194,7 @@ def regional_guards(context: Context) -> Evidence | None:
 
 def _is_whole(other: Row, row: Row) -> bool:
     same = ("grad", "dtype", "autocast", "compile_mode", "graph", "compile_options")
-    of_other, of_row = (json.loads(one["axes"] or "{}") for one in (other, row))
+    of_other, of_row = (json.loads(side["axes"] or "{}") for side in (other, row))
     return of_other == {k: v for k, v in of_row.items() if k != "regions"} and (
         values_of(other, same) == values_of(row, same)
     )
@@ -244,11 +244,11 @@ def grad_left_on(context: Context) -> Evidence | None:
         "compile_cache",
     )
     others = [
-        one
-        for one in context.siblings
-        if one["grad"] in GRADS
-        and values_of(one, same) == values_of(row, same)
-        and low(one["speedup"]) * (1 - LEAST) > high(row["speedup"])
+        other
+        for other in context.siblings
+        if other["grad"] in GRADS
+        and values_of(other, same) == values_of(row, same)
+        and low(other["speedup"]) * (1 - LEAST) > high(row["speedup"])
     ]
     if not others:
         return None
@@ -267,8 +267,8 @@ def _uncompiled(context: Context) -> Row | None:
     if is_same_precision(row):
         return context.plain
     same = ("grad", "dtype", "autocast")
-    others = (one for one in context.siblings if not (is_compiled(one) or one["graph"]))
-    return next((one for one in others if values_of(one, same) == values_of(row, same)), None)
+    others = (other for other in context.siblings if not (is_compiled(other) or other["graph"]))
+    return next((other for other in others if values_of(other, same) == values_of(row, same)), None)
 
 
 def _how(row: Row, before: Row) -> str:

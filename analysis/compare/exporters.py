@@ -49,14 +49,16 @@ LEGEND = (
 SAME = "Nothing that is recorded differs: the same code on both sides."
 
 
-def change(one: Estimate | None) -> str:
+def change(estimate: Estimate | None) -> str:
     """Formats a change in percent, with its interval if it has one: `+4.8 % [+4.1, +5.5]`."""
-    if one is None:
+    if estimate is None:
         return numbers.UNKNOWN
-    if one.low is None or one.high is None:
-        return f"{_signed(one.value, 1)} %"
-    places = 2 if one.high - one.low < 0.002 else 1
-    value, low, high = (_signed(each, places) for each in (one.value, one.low, one.high))
+    if estimate.low is None or estimate.high is None:
+        return f"{_signed(estimate.value, 1)} %"
+    places = 2 if estimate.high - estimate.low < 0.002 else 1
+    value, low, high = (
+        _signed(number, places) for number in (estimate.value, estimate.low, estimate.high)
+    )
     return f"{value} % [{low}, {high}]"
 
 
@@ -76,7 +78,7 @@ def _cells(row: ComparedRow) -> tuple[str, ...]:
 
 
 def _verdict(row: ComparedRow) -> str:
-    rest = [one.text for one in row.findings if one.text not in row.failures]
+    rest = [finding.text for finding in row.findings if finding.text not in row.failures]
     if row.timing.verdict not in row.failures and (row.timing.verdict or not row.findings):
         rest = [_timing_verdict(row.timing), *rest]
     failing = [f"FAILS: {'; '.join(row.failures)}"] if row.failures else []
@@ -111,14 +113,14 @@ def _notes(comparison: StudyComparison) -> list[str]:
 def _difference_texts(comparison: StudyComparison) -> list[str]:
     both = sum(1 for row in comparison.rows if row.pair.old and row.pair.new)
     return [
-        f"{one.column} {one.old} → {one.new}"
-        + (f" ({one.rows} of {both} rows)" if one.rows < both else "")
-        for one in comparison.differences
+        f"{difference.column} {difference.old} → {difference.new}"
+        + (f" ({difference.rows} of {both} rows)" if difference.rows < both else "")
+        for difference in comparison.differences
     ] or [SAME]
 
 
-def _eager(one: EagerChange) -> str:
-    return f"{change(one.change)} ({one.old} and {one.new} readings)"
+def _eager(eager: EagerChange) -> str:
+    return f"{change(eager.change)} ({eager.old} and {eager.new} readings)"
 
 
 def _partition(comparison: StudyComparison) -> tuple[list[ComparedRow], list[ComparedRow], str]:
@@ -143,7 +145,7 @@ def terminal(comparison: StudyComparison) -> str:
     lines += ["", "what differs", *_indent_items(_difference_texts(comparison))]
     if comparison.eager:
         lines += ["eager itself"]
-        lines += _indent_items([f"{_eager(one)}  {one.work}" for one in comparison.eager])
+        lines += _indent_items([f"{_eager(eager)}  {eager.work}" for eager in comparison.eager])
     changed, rest, count = _partition(comparison)
     if changed:
         lines += ["", *_table(changed)]
@@ -196,7 +198,7 @@ def markdown(comparison: StudyComparison) -> str:
     lines += ["What differs:", *_items(_difference_texts(comparison))]
     if comparison.eager:
         lines += ["", "Eager itself:"]
-        lines += _items([f"{one.work}: {_eager(one)}" for one in comparison.eager])
+        lines += _items([f"{eager.work}: {_eager(eager)}" for eager in comparison.eager])
     changed, rest, count = _partition(comparison)
     if changed:
         lines += ["", _lines(changed), "", escape(LEGEND)]
@@ -241,10 +243,14 @@ def document(comparison: StudyComparison) -> str:
         "latency_margin": request.latency_margin,
         "interleaved": comparison.interleaved,
         "notes": comparison.notes,
-        "differences": [asdict(one) for one in comparison.differences],
+        "differences": [asdict(difference) for difference in comparison.differences],
         "eager": [
-            {"work": one.work, "change": asdict(one.change), "readings": _both(one.old, one.new)}
-            for one in comparison.eager
+            {
+                "work": eager.work,
+                "change": asdict(eager.change),
+                "readings": _both(eager.old, eager.new),
+            }
+            for eager in comparison.eager
         ],
         "rows": [_content(row) for row in comparison.rows],
     }
@@ -267,7 +273,7 @@ def _content(row: ComparedRow) -> dict[str, Any]:
         "why": timing.why,
         "detectable": timing.detectable,
         "replicates_needed": timing.replicates,
-        "findings": [asdict(one) for one in row.findings],
+        "findings": [asdict(finding) for finding in row.findings],
         "failures": row.failures,
     }
 
@@ -337,7 +343,7 @@ def github(comparison: StudyComparison) -> str:
 
 def _command(level: str, title: str, message: str) -> str:
     def encoded(text: str, more: str = "") -> str:
-        return "".join(f"%{ord(each):02X}" if each in f"%\r\n{more}" else each for each in text)
+        return "".join(f"%{ord(char):02X}" if char in f"%\r\n{more}" else char for char in text)
 
     return f"::{level} title={encoded(title, ':,')}::{encoded(message)}"
 

@@ -278,7 +278,9 @@ def banner(rows: Sequence[Row]) -> str:
     measured = [row for row in rows if row["status"] == "ok" and not predicates.is_smoke(row)]
     counts = Counter(flag for row in measured for flag in predicates.flags(row))
     conditions = [
-        one for flag, one in CONDITIONS.items() if counts[flag] > MOST_DISTURBED * len(measured)
+        condition
+        for flag, condition in CONDITIONS.items()
+        if counts[flag] > MOST_DISTURBED * len(measured)
     ]
     if not conditions:
         return ""

@@ -67,7 +67,7 @@ def not_measured(preferred: Sequence[Row], answers: Sequence[Recommendation]) ->
     missing = [kind for kind, is_missing in kinds if is_missing]
     parts = (
         f"{phrases.listed(missing)} in {first.dtype}" if missing else "",
-        "any mode in tf32" if any(one.tf32_off for one in answers) else "",
+        "any mode in tf32" if any(answer.tf32_off for answer in answers) else "",
     )
     if any(parts):
         yield Reason("Not measured", f"{'; '.join(filter(None, parts))}.")
