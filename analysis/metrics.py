@@ -20,11 +20,11 @@ from modescope.analysis.causes import finding
 from modescope.analysis.derive import (
     against,
     chained,
-    flags,
     formulas,
     fusion,
     pace,
     profile,
+    raised,
     same_code,
     split,
 )
@@ -246,11 +246,11 @@ METRICS = (
            formulas.roofline_fraction),
     Metric("flags", "neither",
            "flags of all processes of the case, and those of comparisons with other rows",
-           flags.flags, holds="list[str]"),
+           raised.flags, holds="list[str]"),
     Metric("flags_touch", "neither",
            "what each of these makes doubtful: speedup (or latency), latency, device, split, "
            "roofline or profile",
-           flags.flags_touch, holds="list[str]"),
+           raised.flags_touch, holds="list[str]"),
     _hidden("_causes", finding.findings_column),
     Metric("cause", "neither",
            "codes of what explains the result, most important first, joined by ;; null if the "

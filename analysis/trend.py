@@ -19,7 +19,7 @@ import numpy as np
 
 from modescope.analysis import changes, cli, where
 from modescope.analysis.changes import LogChange, LogTimes, Numbers
-from modescope.analysis.compare import differences, exporters, sides
+from modescope.analysis.compare import differences, sides, wording
 from modescope.analysis.compare.sides import Pair, StudySide
 from modescope.analysis.compare.timing import against_eager
 from modescope.analysis.format import numbers
@@ -186,13 +186,13 @@ def text(
     for found_step in steps:
         pair = found_step.history.pair
         lines += paragraph(
-            f"{exporters.change(found_step.change)} since {names[found_step.since]}: "
+            f"{wording.change(found_step.change)} since {names[found_step.since]}: "
             f"{pair.name}, {pair.work}"
         )
     for place in sorted({found_step.since for found_step in steps}):
         lines += [f"what differs between {names[place - 1]} and {names[place]}"]
         texts = [f"{named.column} {named.old} → {named.new}" for named in differing[place - 1]]
-        lines += [line for said in texts or [exporters.SAME] for line in indented_paragraph(said)]
+        lines += [line for said in texts or [wording.SAME] for line in indented_paragraph(said)]
     return "\n".join(lines)
 
 

@@ -18,6 +18,7 @@ from modescope.analysis.causes.outcome import (
     is_slower,
 )
 from modescope.analysis.causes.overhead import LEAST
+from modescope.analysis.causes.savings import claim, negative, savings
 from modescope.analysis.causes.types import Cause, Context, Evidence, Kind
 from modescope.analysis.derive import flags, pace
 from modescope.analysis.format import numbers
@@ -75,10 +76,10 @@ def fused_kernels(context: Context) -> Evidence | None:
     """A compiled mode is faster, and its kernels take less time than plain eager's kernels."""
     row = context.row
     is_fusing = is_compiled(row) and is_same_precision(row) and row["generated_kernels"]
-    saved = evidence.savings(row, context.plain) if is_fusing and is_faster(row) else None
+    saved = savings(row, context.plain) if is_fusing and is_faster(row) else None
     if saved is None or ends(saved.work)[0] < LEAST:
         return None
-    share, least = evidence.claim(saved.work, row, context.plain)
+    share, least = claim(saved.work, row, context.plain)
     fewer = "" if context.plain is None else evidence.fewer_kernels(row, context.plain)
     texts = {
         "share": f"{least}{numbers.share(share, 1)}",
@@ -95,7 +96,7 @@ def slower_kernels(context: Context) -> Evidence | None:
     """
     row, plain = context.row, context.plain
     is_fusing = is_compiled(row) and is_same_precision(row)
-    saved = evidence.savings(row, plain) if is_fusing and is_slower(row) else None
+    saved = savings(row, plain) if is_fusing and is_slower(row) else None
     if saved is None or plain is None or ends(saved.work)[1] > -LEAST:
         return None
     copies = evidence.input_copies(row, plain)
@@ -109,9 +110,9 @@ def slower_kernels(context: Context) -> Evidence | None:
         "new": new_text, "old": old_text, "names": evidence.heaviest_names(new, row),
         "remedy": remedies.other_kernels(context, new),
     }  # fmt: skip
-    own = product(evidence.negative(saved.work), row["speedup"])
+    own = product(negative(saved.work), row["speedup"])
     assert own is not None
-    return Evidence(evidence.claim(own, row, plain)[0], texts)
+    return Evidence(claim(own, row, plain)[0], texts)
 
 
 def near_floor(context: Context) -> Evidence | None:

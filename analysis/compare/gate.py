@@ -123,19 +123,16 @@ def judge(request: Request, pairs: Sequence[Pair], notes: Sequence[str] = ()) ->
 
 def _row(pair: Pair, timing: Timing, gates: Collection[str]) -> ComparedRow:
     findings = exact.find_changes(pair.old, pair.new)
+    gated = {*gates, *(exact.ALWAYS if EXACT in gates else ())}
     failures = [
         finding.text
         for finding in findings
-        if finding.kind is ChangeKind.WORSE and _gated(finding, gates)
+        if finding.kind is ChangeKind.WORSE and finding.quantity in gated
     ]
     failures += [
         verdict for gate, verdict in TIMED.items() if gate in gates and timing.verdict == verdict
     ]
     return ComparedRow(pair, timing, findings, failures)
-
-
-def _gated(finding: ExactChange, gates: Collection[str]) -> bool:
-    return finding.quantity in gates or (EXACT in gates and finding.quantity in exact.ALWAYS)
 
 
 def _check_something(rows: Sequence[ComparedRow], gates: Collection[str]) -> None:

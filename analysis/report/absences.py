@@ -17,6 +17,7 @@ from modescope.analysis.rows.type import Row
 from modescope.analysis.rows.values import grouped
 
 MOST_LETTERS = 120  # of a reason
+_REPLAYING = {style.CUDA_GRAPH, style.COMPILE_GRAPHS}
 _CLAUSE = re.compile(r";| \(|, (?:and|so|which) ")
 
 
@@ -59,10 +60,10 @@ def not_measured(preferred: Sequence[Row], answers: Sequence[Recommendation]) ->
 
     `preferred` has the rows at the precision of that answer, `answers` are those at all precisions.
     """
-    first = answers[0].question
+    first, families = answers[0].question, {style.family(row) for row in preferred}
     kinds = (
         ("torch.compile", not any(map(is_compiled, preferred))),
-        ("CUDA graphs", predicates.on_cuda(first.as_row()) and not any(map(_replays, preferred))),
+        ("CUDA graphs", predicates.on_cuda(first.as_row()) and not _REPLAYING & families),
     )
     missing = [kind for kind, is_missing in kinds if is_missing]
     parts = (
@@ -71,7 +72,3 @@ def not_measured(preferred: Sequence[Row], answers: Sequence[Recommendation]) ->
     )
     if any(parts):
         yield Reason("Not measured", f"{'; '.join(filter(None, parts))}.")
-
-
-def _replays(row: Row) -> bool:
-    return style.family(row) in (style.CUDA_GRAPH, style.COMPILE_GRAPHS)
