@@ -272,7 +272,9 @@ _ESTIMATES = {
 }
 """Column of Estimates -> the columns that `flat` makes of it."""
 
-# The columns that --csv prints first, in this order: other programs may rely on them.
+# The columns that --csv prints first, in this order: other programs may rely on them. Documents
+# promise only that --csv has every column. Yet each name here keeps its place: without it the
+# column would move behind ADDED, among the columns in the order in which they are computed.
 CONTRACT = (
     "run_id", "case_id", "study", "started_at", "budget", "replicates", "status", "reason", "model",
     "model_args", "model_inputs", "shape", "batch", "seq", "phase", "optimizer", "training",
