@@ -89,13 +89,13 @@ def mean_change(old: Sequence[LogTimes], new: Sequence[LogTimes]) -> LogChange:
 
 def total(first: LogChange, second: LogChange) -> LogChange:
     """Returns the sum of two changes whose errors are independent."""
-    squares = [(one.error**2, one.freedom) for one in (first, second)]
+    squares = [(term.error**2, term.freedom) for term in (first, second)]
     return with_error(first.value + second.value, squares)
 
 
-def negative(one: LogChange) -> LogChange:
+def negative(change: LogChange) -> LogChange:
     """Returns the change in the opposite direction, from new to old."""
-    return LogChange(-one.value, one.error, one.freedom)
+    return LogChange(-change.value, change.error, change.freedom)
 
 
 def _of_side(rows: Sequence[LogTimes]) -> tuple[Numbers, Numbers]:
@@ -105,7 +105,7 @@ def _of_side(rows: Sequence[LogTimes]) -> tuple[Numbers, Numbers]:
     """
     freedom = sum(row.processes - 1 for row in rows)
     deviations = [row.values - row.values.mean(-1, keepdims=True) for row in rows]
-    spread = sum((each**2).sum(-1) for each in deviations) / freedom
+    spread = sum((deviation**2).sum(-1) for deviation in deviations) / freedom
     floor = sum((row.within**2).sum(-1) for row in rows) / sum(row.processes for row in rows)
     share = sum(1 / row.processes for row in rows) / len(rows) ** 2
     variance = np.asarray(np.maximum(spread, floor) * share, dtype=np.float64)
@@ -117,8 +117,8 @@ def with_error(value: Numbers, parts: Sequence[tuple[Numbers, Numbers]]) -> LogC
 
     `parts` has the variance and the degrees of freedom of each term.
     """
-    variance = sum(each for each, _ in parts) + np.zeros_like(value)
-    weights = sum(each**2 / freedom for each, freedom in parts)
+    variance = sum(term for term, _ in parts) + np.zeros_like(value)
+    weights = sum(term**2 / freedom for term, freedom in parts)
     least = sum(freedom for _, freedom in parts)
     with np.errstate(divide="ignore", invalid="ignore"):
         freedom = np.where(variance > 0, variance**2 / weights, least)
@@ -138,7 +138,9 @@ def quantile(freedom: Numbers, alpha: float = ALPHA) -> Numbers:
 @cache
 def _table(alpha: float) -> tuple[list[float], list[float]]:
     freedoms = _FREEDOMS[::-1]
-    return [1 / each for each in freedoms], [student_quantile(each, alpha) for each in freedoms]
+    return [1 / freedom for freedom in freedoms], [
+        student_quantile(freedom, alpha) for freedom in freedoms
+    ]
 
 
 def log_margin(share: float) -> float:

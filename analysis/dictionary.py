@@ -39,7 +39,7 @@ def text() -> str:
         interval = " ±" if metrics[name].interval else ""
         return f"{interval}{_ARROWS[metrics[name].better]}{_in_file(name)}"
 
-    causes = {one.code: (one.rule.__doc__ or "").partition("\n")[0] for one in CAUSES}
+    causes = {cause.code: (cause.rule.__doc__ or "").partition("\n")[0] for cause in CAUSES}
     template = markdown_engine("modescope.analysis").get_template("dictionary.md.j2")
     return template.render(
         version=SCHEMA_VERSION,

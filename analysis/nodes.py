@@ -40,11 +40,11 @@ def deviations(processes: pd.DataFrame) -> list[Deviation]:
     """
     rows, found = _eager(processes), list[Deviation]()
     while True:
-        each = [_deviation(rows, name) for name in rows["name"].unique()]
-        judged = [one for one in each if one.rows >= LEAST_ROWS]
-        if len(each) == 2:  # both differ: only the slower is named
-            judged = [one for one in judged if one.ratio > 1]
-        largest = max(judged, key=lambda one: abs(one.ratio - 1), default=None)
+        compared = [_deviation(rows, name) for name in rows["name"].unique()]
+        judged = [node for node in compared if node.rows >= LEAST_ROWS]
+        if len(compared) == 2:  # both differ: only the slower is named
+            judged = [node for node in judged if node.ratio > 1]
+        largest = max(judged, key=lambda node: abs(node.ratio - 1), default=None)
         if largest is None or abs(largest.ratio - 1) <= MARGIN:
             return found
         found.append(largest)
@@ -54,9 +54,10 @@ def deviations(processes: pd.DataFrame) -> list[Deviation]:
 def sentences(processes: pd.DataFrame) -> list[str]:
     """Returns a sentence for each node or GPU that `deviations` returns."""
     return [
-        f"node {one.name}: eager takes {one.ratio:.2f} times as long as on the others ({one.rows} "
-        "rows); speedups are paired on one node and hold, absolute times (latency_s) do not compare"
-        for one in deviations(processes)
+        f"node {node.name}: eager takes {node.ratio:.2f} times as long as on the others "
+        f"({node.rows} rows); speedups are paired on one node and hold, absolute times (latency_s) "
+        "do not compare"
+        for node in deviations(processes)
     ]
 
 

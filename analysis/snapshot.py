@@ -46,6 +46,6 @@ class Snapshot:
         It is this one, with what it has computed, if they are the newest of all its processes.
         """
         alone = replace(self, among=frozenset(run_ids))
-        pairs = (each.processes[["run_id", "measured_times"]] for each in (alone, self))
-        one, other = (pair.to_numpy().tolist() for pair in pairs)
-        return self if one == other else alone
+        pairs = (side.processes[["run_id", "measured_times"]] for side in (alone, self))
+        of_alone, of_self = (pair.to_numpy().tolist() for pair in pairs)
+        return self if of_alone == of_self else alone

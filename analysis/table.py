@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
@@ -12,26 +11,20 @@ import pandas as pd
 from modescope.analysis import cli, nodes, where
 from modescope.analysis.causes.finding import most_important
 from modescope.analysis.changes import LEAST_PROCESSES
-from modescope.analysis.derive import over_fp32
 from modescope.analysis.derive.against import (
     BETWEEN_PROCESSES,
     COLUMNS,
     against,
     in_place_of_the_baseline,
 )
-from modescope.analysis.derive.flags import banner, legend
 from modescope.analysis.derive.select import (
     ADDED,
-    SECTION,
     latest,
     ordered,
     over_common_baseline,
-    split_rows,
 )
 from modescope.analysis.format import numbers, phrases
-from modescope.analysis.format.cells import graph_breaks
-from modescope.analysis.format.columns import AGAINST, Column, distinguishing, measured
-from modescope.analysis.format.phrases import WIDTH, indented_paragraph, paragraph
+from modescope.analysis.format.phrases import indented_paragraph, paragraph
 from modescope.analysis.load import Folder, read
 from modescope.analysis.metrics import CONTRACT, DERIVED, derive, exported, flat
 from modescope.analysis.recommend import constraints
@@ -40,8 +33,8 @@ from modescope.analysis.recommend.constraints import ANYTHING, Wishes
 from modescope.analysis.recommend.decide import recommend
 from modescope.analysis.recommend.types import Recommendation
 from modescope.analysis.rows import predicates
-from modescope.analysis.rows.type import Row
 from modescope.analysis.rows.values import as_rows, grouped
+from modescope.analysis.terminal import table_lines
 from modescope.bench.records.outcomes import Status
 from modescope.bench.records.parquet import SCHEMA
 from modescope.bench.records.paths import program
@@ -50,124 +43,23 @@ MOST_ROWS = 24  # in a summary; the command line prints all
 MOST_CAUSES = 3  # beneath a table; analysis.why prints all
 MOST_CODE = 30  # lines; a report has all
 
-_MARKS = ("*", "†", "‡", "§", "¶")
-_GAP = "  "
-
 
 def text(rows: pd.DataFrame) -> str:
     """Returns derived rows as a table for a terminal."""
     return "\n".join(table_lines(rows))
 
 
-def table_lines(frame: pd.DataFrame) -> list[str]:
-    """Returns the lines of the table: column titles, a block per section, and notes.
-
-    `frame` has derived rows. A section is a model at one size, in one phase.
-    """
-    blocks = split_rows(as_rows(ordered(frame)), SECTION)
-    every = [row for block in blocks for row in block]
-    marks = _marks(every)
-    shared = len({phrases.baseline(row) for row in every}) == 1
-    naming = (
-        Column(" mode", lambda row: f" {phrases.mode(row)}{_mark(row, marks)}"),
-        Column("dtype", lambda row: row["dtype"]),
-        *(() if shared else (AGAINST,)),
-        *distinguishing(every),
-    )
-    columns, widths = _fitting(naming, measured(every), every)
-    result = [_join([column.title for column in columns], columns, widths)]
-    letter = len({row["environment"] for row in every}) > 1
-    for block in blocks:
-        result.append(_heading(block[0], letter, shared))
-        for row in block:
-            cells = [
-                column.cell(row) for column in (columns if row["status"] == Status.OK else naming)
-            ]
-            result += _with_reason(row, _join(cells, columns, widths), alone=len(every) == 1)
-    for note, mark in marks.items():
-        result += textwrap.wrap(f"{mark} {note}", WIDTH, subsequent_indent="  ")
-    for note in (over_fp32.legend(every), legend(every), banner(every)):
-        result += textwrap.wrap(note, WIDTH, subsequent_indent="  ")
-    return result
-
-
-def _fitting(
-    naming: Sequence[Column], others: Sequence[Column], every: Sequence[Row]
-) -> tuple[list[Column], list[int]]:
-    columns = [*naming, *others]
-    ok = [row for row in every if row["status"] == Status.OK]
-    cells = [(column, map(column.cell, every if column in naming else ok)) for column in columns]
-    widths = [max(len(column.title), *map(len, texts), 0) for column, texts in cells]
-    while sum(widths) + len(_GAP) * (len(widths) - 1) > WIDTH:
-        spare = [column.spare for column in columns]
-        if max(spare) == 0:
-            break
-        place = spare.index(max(spare))
-        del columns[place], widths[place]
-    return columns, widths
-
-
-def _join(cells: Sequence[str], columns: Sequence[Column], widths: Sequence[int]) -> str:
-    aligned = [
-        f"{cell:{column.align}{width}}"
-        for cell, column, width in zip(cells, columns, widths, strict=False)  # a span ends early
-    ]
-    return _GAP.join(aligned).rstrip() if len(cells) == len(columns) else _GAP.join(aligned)
-
-
-def _with_reason(row: Row, line: str, alone: bool) -> list[str]:
-    """Returns the lines of a row; a row that is not ok has its reason in place of numbers.
-
-    `line` has the cells of the row, and `alone` says whether the table has no other row. A long
-    reason goes on lines below. Only the reason of a skipped case is shortened, and only in a table
-    of several rows.
-    """
-    if row["status"] == Status.OK:
-        return [line]
-    room = max(WIDTH - len(line) - len(_GAP), 20)
-    reason = predicates.status_and_reason(row)
-    if len(reason) <= room:
-        return [f"{line}{_GAP}{reason}"]
-    if row["status"] == Status.SKIPPED and not alone:
-        return [f"{line}{_GAP}{textwrap.shorten(reason, room, placeholder=' …')}"]
-    return [f"{line}{_GAP}{row['status']}:", *indented_paragraph(reason.partition(": ")[2])]
-
-
-def _heading(row: Row, letter: bool, shared: bool) -> str:
-    against = f" · against {phrases.baseline(row)}" if shared else ""
-    return f"{phrases.work(row)} · {phrases.place(row, letter)}{against}"
-
-
-def _marks(rows: Iterable[Row]) -> dict[str, str]:
-    notes = dict.fromkeys(note for row in rows if (note := _note(row)))
-    return {
-        note: _MARKS[index] if index < len(_MARKS) else f"*{index + 1}"
-        for index, note in enumerate(notes)
-    }
-
-
-def _mark(row: Row, marks: dict[str, str]) -> str:
-    note = _note(row)
-    return f" {marks[note]}" if note else ""
-
-
-def _note(row: Row) -> str:
-    why = row["in_effect_note"] or "no reason was recorded"
-    notes = [f"not in effect: {why}"] if predicates.not_in_effect(row) else []
-    notes += [f"not checked: {reason}"] if (reason := predicates.unchecked(row)) else []
-    notes += phrases.model_remarks(row)
-    return "; ".join(filter(None, (*notes, graph_breaks(row))))
-
-
 def advice(rows: pd.DataFrame, wanted: Wishes = ANYTHING) -> str:
     """Returns which modes to use, with code: a line per workload and precision, the best first."""
     lines = []
     every = fold(recommend(rows, wanted))
-    for one in every:
-        lines += paragraph(f"use for {one.work}")
-        texts = [text for each in one.precisions for text in (each.text, *each.remarks)]
+    for work in every:
+        lines += paragraph(f"use for {work.work}")
+        texts = [
+            text for precision in work.precisions for text in (precision.text, *precision.remarks)
+        ]
         lines += [
-            line for text in (*texts, one.certainty) if text for line in indented_paragraph(text)
+            line for text in (*texts, work.certainty) if text for line in indented_paragraph(text)
         ]
     return "\n".join([*lines, *_programs(every)])
 
@@ -175,9 +67,11 @@ def advice(rows: pd.DataFrame, wanted: Wishes = ANYTHING) -> str:
 def use(answers: Sequence[Recommendation]) -> str:
     """Returns which modes to use, like `advice` but without remarks and code."""
     lines = []
-    for one in fold(answers):
-        lines += paragraph(f"use for {one.work}")
-        lines += [line for each in one.precisions for line in indented_paragraph(each.text)]
+    for work in fold(answers):
+        lines += paragraph(f"use for {work.work}")
+        lines += [
+            line for precision in work.precisions for line in indented_paragraph(precision.text)
+        ]
     return "\n".join(lines)
 
 
@@ -185,8 +79,8 @@ def _programs(works: Iterable[Advice]) -> Iterator[str]:
     """Yields the code of each recommended mode once; code beyond MOST_CODE lines is counted."""
     every = grouped(
         (code, name)
-        for one in works
-        for precision in one.precisions
+        for work in works
+        for precision in work.precisions
         for name, code in precision.programs.items()
     )
     left, more = MOST_CODE, 0
@@ -312,12 +206,8 @@ def csv(rows: pd.DataFrame) -> str:
     table = table.astype(dict.fromkeys(whole, "Int64"))  # 4, not 4.0 beside a null
     lists = [f.name for f in SCHEMA if f.name in table and str(f.type).startswith("list")]
     for name in (*lists, "flags_touch"):
-        table[name] = [_joined(values) for values in table[name]]
+        table[name] = [None if held is None else ";".join(map(str, held)) for held in table[name]]
     return table.to_csv(index=False)
-
-
-def _joined(values: Iterable[object] | None) -> str | None:
-    return None if values is None else ";".join(map(str, values))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

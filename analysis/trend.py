@@ -19,7 +19,7 @@ import numpy as np
 
 from modescope.analysis import changes, cli, where
 from modescope.analysis.changes import LogChange, LogTimes, Numbers
-from modescope.analysis.compare import differences, exporters, sides
+from modescope.analysis.compare import differences, sides, wording
 from modescope.analysis.compare.sides import Pair, StudySide
 from modescope.analysis.compare.timing import against_eager
 from modescope.analysis.format import numbers
@@ -175,10 +175,10 @@ def text(
     steps = sorted(filter(None, found), key=lambda step: -abs(step.change.value))
     kinds = Counter(Verdict.SLOWER if step.change.value > 0 else Verdict.FASTER for step in steps)
     counts = ", ".join(f"{number} {kind}" for kind, number in kinds.most_common())
-    of = f"{numbers.counted(len(long), 'row', 'rows')} over {len(sets)} sets"
-    sentence = f"Steps in {len(steps)} of {of}: {counts}"
+    rows = f"{numbers.counted(len(long), 'row', 'rows')} over {len(sets)} sets"
+    sentence = f"Steps in {len(steps)} of {rows}: {counts}"
     if not steps:
-        sentence = f"No step beyond {numbers.percent(margin)} found in {of}"
+        sentence = f"No step beyond {numbers.percent(margin)} found in {rows}"
     if short := len(every) - len(long):
         were = numbers.counted(short, "row was", "rows were")
         sentence += f"; {were} timed in fewer than {SHORTEST} sets"
@@ -186,13 +186,13 @@ def text(
     for found_step in steps:
         pair = found_step.history.pair
         lines += paragraph(
-            f"{exporters.change(found_step.change)} since {names[found_step.since]}: "
+            f"{wording.change(found_step.change)} since {names[found_step.since]}: "
             f"{pair.name}, {pair.work}"
         )
     for place in sorted({found_step.since for found_step in steps}):
         lines += [f"what differs between {names[place - 1]} and {names[place]}"]
         texts = [f"{named.column} {named.old} → {named.new}" for named in differing[place - 1]]
-        lines += [line for said in texts or [exporters.SAME] for line in indented_paragraph(said)]
+        lines += [line for said in texts or [wording.SAME] for line in indented_paragraph(said)]
     return "\n".join(lines)
 
 

@@ -49,7 +49,7 @@ def paragraphs(row: Row, causes: Sequence[Finding]) -> Iterator[str]:
         yield lead(row) if predicates.is_control(row) else f"{lead(row)}: {undecided(row)}."
     else:
         yield f"[{causes[0].code}] {causes[0].text}"
-        yield from (f"[{one.code}] {finding.standalone_text(one)}" for one in causes[1:])
+        yield from (f"[{cause.code}] {finding.standalone_text(cause)}" for cause in causes[1:])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -39,7 +39,7 @@ def eager_fallback(context: Context) -> Evidence | None:
     mix = mix_of(context.row)
     if mix is None or mix.gave_up_at is None or not mix.eager or not is_compiled(context.row):
         return None
-    reasons = [one.reason for one in mix.compiles if one.reason]
+    reasons = [compilation.reason for compilation in mix.compiles if compilation.reason]
     texts = {
         "at": f"{mix.gave_up_at}", "eager": f"{len(mix.eager)}", "calls": f"{len(mix.calls)}",
         "times": numbers.counted(len(mix.compiles), "compilation", "compilations"),
@@ -54,13 +54,13 @@ def size_compiles(context: Context) -> Evidence | None:
     mix = mix_of(context.row)
     if mix is None or len(mix.compiles) < 2:
         return None
-    named = [f"{one.number}" for one in mix.compiles[:_MOST_NUMBERS]]
+    named = [f"{compilation.number}" for compilation in mix.compiles[:_MOST_NUMBERS]]
     more = len(mix.compiles) - len(named)
-    reasons = [one.reason for one in mix.compiles if one.reason]
+    reasons = [compilation.reason for compilation in mix.compiles if compilation.reason]
     texts = {
         "times": f"{len(mix.compiles)}", "calls": f"{len(mix.calls)}",
         "numbers": phrases.listed([*named, *([f"{more} more"] if more else [])]),
-        "seconds": numbers.duration(sum(one.seconds for one in mix.compiles)),
+        "seconds": numbers.duration(sum(compilation.seconds for compilation in mix.compiles)),
         "why": f": {reasons[-1]}" if reasons else "",
     }  # fmt: skip
     return Evidence(None, texts)
@@ -101,7 +101,7 @@ def graph_breaks(context: Context) -> Evidence | None:
         return None
     sites = json.loads(row["graph_break_reasons"] or "[]")
     in_eager = evidence.texts(row, "eager_functions")
-    at = [f"{one['reason']}{' at ' + one['place'] if one['place'] else ''}" for one in sites]
+    at = [f"{site['reason']}{' at ' + site['place'] if site['place'] else ''}" for site in sites]
     texts = {
         "breaks": numbers.counted(row["graph_breaks"], "graph break", "graph breaks"),
         "where": f": {evidence.first_and_count(at)}" if at else "",
@@ -114,7 +114,7 @@ def fallbacks(context: Context) -> Evidence | None:
     """Operators for which Inductor generates no code take a tenth of the call or more."""
     row = context.row
     names = {_operator(name) for name in evidence.texts(row, "fallback_kernels")}
-    mine = [one for one in evidence.kernels(row) if one.name in names]
+    mine = [kernel for kernel in evidence.kernels(row) if kernel.name in names]
     share = evidence.share_of_call(row, evidence.seconds(mine))
     if not mine or share is None or share < LEAST_FALLBACKS:
         return None
@@ -134,7 +134,9 @@ def _share_of_breaks(context: Context, in_eager: bool) -> float | None:
     around = None if call is None else call.overhead_share
     if not in_eager or predicates.on_cuda(row):
         return around
-    left = [one for one in evidence.kernels(row) if not (one.is_generated or one.is_product)]
+    left = [
+        kernel for kernel in evidence.kernels(row) if not (kernel.is_generated or kernel.is_product)
+    ]
     replaceable = evidence.share_of_call(row, evidence.seconds(left)) if left else None
     known = [share for share in (around, replaceable) if share is not None]
     return min(1.0, sum(known)) if known else None
@@ -163,7 +165,9 @@ def first_call(context: Context) -> Evidence | None:
 
 
 def _phases(row: Row) -> str:
-    phases = sorted(json.loads(row["compile_phases_s"] or "{}").items(), key=lambda one: -one[1])
+    phases = sorted(
+        json.loads(row["compile_phases_s"] or "{}").items(), key=lambda phase: -phase[1]
+    )
     known = [f"{name} {s:#.3g} s" for name, s in phases[:_MOST_PHASES] if s > 0]
     return f": {', '.join(known)}" if known else ""
 
@@ -208,7 +212,7 @@ def memory_of_compiling(context: Context) -> Evidence | None:
 def torch_warning(context: Context) -> Evidence | None:
     """Torch printed a warning during the run that concerns the program, not torch's own work."""
     every = evidence.texts(context.row, "torch_warnings")
-    warnings = [one for one in every if not OWN_WARNINGS.search(one)]
+    warnings = [warning for warning in every if not OWN_WARNINGS.search(warning)]
     return Evidence(None, {"warning": evidence.first_and_count(warnings)}) if warnings else None
 
 

@@ -71,19 +71,21 @@ def findings_column(table: pd.DataFrame) -> pd.Series:
 
 def cause(rows: pd.DataFrame) -> pd.Series:
     """Joins the codes in column `_causes` of each row by `;`; None for a row without causes."""
-    codes = (";".join(one.code for one in each) or None for each in rows["_causes"])
+    codes = (";".join(finding.code for finding in found) or None for found in rows["_causes"])
     return per_row(rows, codes, "object")
 
 
 def cause_text(rows: pd.DataFrame) -> pd.Series:
     """The text of the first cause in column `_causes` of each row; None for a row without one."""
-    texts = (each[0].text if each else None for each in rows["_causes"])
+    texts = (found[0].text if found else None for found in rows["_causes"])
     return per_row(rows, texts, "object")
 
 
-def standalone_text(one: Finding) -> str:
+def standalone_text(finding: Finding) -> str:
     """Returns the sentence of a cause, with a capital letter, followed by the remedy."""
-    return " ".join(filter(None, (f"{one.sentence[0].upper()}{one.sentence[1:]}", one.remedy)))
+    return " ".join(
+        filter(None, (f"{finding.sentence[0].upper()}{finding.sentence[1:]}", finding.remedy))
+    )
 
 
 def _of_row(
@@ -98,14 +100,16 @@ def _of_row(
     context = Context(
         row,
         plain=_plain(row, members),
-        siblings=tuple(one for one in members if one is not row),
+        siblings=tuple(other for other in members if other is not row),
         threads=tuple(
-            one for one in same if one["threads"] != row["threads"] and pace.is_comparable(one, row)
+            other
+            for other in same
+            if other["threads"] != row["threads"] and pace.is_comparable(other, row)
         ),
         caches=tuple(
-            one
-            for one in members
-            if one["case_id"] == row["case_id"] and one["compile_cache"] != row["compile_cache"]
+            other
+            for other in members
+            if other["case_id"] == row["case_id"] and other["compile_cache"] != row["compile_cache"]
         ),
     )
     return find_causes(context)
@@ -118,15 +122,15 @@ def find_causes(context: Context, causes: Sequence[Cause] = CAUSES) -> tuple[Fin
     because others would describe a mode that did not run.
     """
     evidence = [(entry, entry.rule(context)) for entry in causes]
-    held = [(entry, each) for entry, each in evidence if each is not None]
+    held = [(entry, proof) for entry, proof in evidence if proof is not None]
     shares = [
-        (entry.code, each.share) for entry, each in held if entry.kind in (Kind.LOSS, Kind.PART)
+        (entry.code, proof.share) for entry, proof in held if entry.kind in (Kind.LOSS, Kind.PART)
     ]
     explain = _parts_explain(context.row, shares)
-    found = [_make_finding(context.row, entry, each, explain) for entry, each in held]
+    found = [_make_finding(context.row, entry, proof, explain) for entry, proof in held]
     if predicates.not_in_effect(context.row):
-        found = [one for one in found if one.kind in (Kind.DECISIVE, Kind.HINT)]
-    return tuple(sorted(found, key=lambda one: (one.kind, -(one.share or 0.0))))
+        found = [finding for finding in found if finding.kind in (Kind.DECISIVE, Kind.HINT)]
+    return tuple(sorted(found, key=lambda finding: (finding.kind, -(finding.share or 0.0))))
 
 
 def _make_finding(row: Row, entry: Cause, evidence: Evidence, parts_explain: bool) -> Finding:
@@ -183,11 +187,11 @@ def _plain(row: Row, members: Sequence[Row]) -> Row | None:
         return None
     return next(
         (
-            one
-            for one in reversed(members)
-            if is_plain(one)
-            and one["grad"] == row["grad"]
-            and one["dtype"] == row["baseline_dtype"]
+            other
+            for other in reversed(members)
+            if is_plain(other)
+            and other["grad"] == row["grad"]
+            and other["dtype"] == row["baseline_dtype"]
         ),
         None,
     )

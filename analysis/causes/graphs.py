@@ -69,11 +69,13 @@ def graph_per_size(context: Context) -> Evidence | None:
     row = context.row
     if predicates.not_in_effect(row) or not predicates.on_cuda(row) or not predicates.captures(row):
         return None
-    warned = [_SIZES.search(one) for one in evidence.texts(row, "torch_warnings")]
-    observed = [int(one[1]) for one in warned if one is not None]
+    warned = [_SIZES.search(text) for text in evidence.texts(row, "torch_warnings")]
+    observed = [int(match[1]) for match in warned if match is not None]
     if row["graph"] and (mix := mix_of(row)) is not None:
         observed.append(len({*map(str, mix.padded)}))
-    reasons = [one for one in evidence.texts(row, "recompile_reasons") if is_of_a_size(one)]
+    reasons = [
+        reason for reason in evidence.texts(row, "recompile_reasons") if is_of_a_size(reason)
+    ]
     if not observed and not reasons:
         return None
     pool = row["graph_pool_bytes"]

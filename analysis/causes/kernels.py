@@ -18,6 +18,7 @@ from modescope.analysis.causes.outcome import (
     is_slower,
 )
 from modescope.analysis.causes.overhead import LEAST
+from modescope.analysis.causes.savings import claim, negative, savings
 from modescope.analysis.causes.types import Cause, Context, Evidence, Kind
 from modescope.analysis.derive import flags, pace
 from modescope.analysis.format import numbers
@@ -75,10 +76,10 @@ def fused_kernels(context: Context) -> Evidence | None:
     """A compiled mode is faster, and its kernels take less time than plain eager's kernels."""
     row = context.row
     is_fusing = is_compiled(row) and is_same_precision(row) and row["generated_kernels"]
-    saved = evidence.savings(row, context.plain) if is_fusing and is_faster(row) else None
+    saved = savings(row, context.plain) if is_fusing and is_faster(row) else None
     if saved is None or ends(saved.work)[0] < LEAST:
         return None
-    share, least = evidence.claim(saved.work, row, context.plain)
+    share, least = claim(saved.work, row, context.plain)
     fewer = "" if context.plain is None else evidence.fewer_kernels(row, context.plain)
     texts = {
         "share": f"{least}{numbers.share(share, 1)}",
@@ -95,11 +96,11 @@ def slower_kernels(context: Context) -> Evidence | None:
     """
     row, plain = context.row, context.plain
     is_fusing = is_compiled(row) and is_same_precision(row)
-    saved = evidence.savings(row, plain) if is_fusing and is_slower(row) else None
+    saved = savings(row, plain) if is_fusing and is_slower(row) else None
     if saved is None or plain is None or ends(saved.work)[1] > -LEAST:
         return None
     copies = evidence.input_copies(row, plain)
-    new = [one for one in evidence.only_in(row, plain) if one not in copies]
+    new = [kernel for kernel in evidence.only_in(row, plain) if kernel not in copies]
     slower = evidence.pace_ratio(row, plain)
     old_s = evidence.seconds(evidence.only_in(plain, row))
     if not new or slower is None or evidence.seconds(new) / slower < SLOWER * old_s:
@@ -109,9 +110,9 @@ def slower_kernels(context: Context) -> Evidence | None:
         "new": new_text, "old": old_text, "names": evidence.heaviest_names(new, row),
         "remedy": remedies.other_kernels(context, new),
     }  # fmt: skip
-    own = product(evidence.negative(saved.work), row["speedup"])
+    own = product(negative(saved.work), row["speedup"])
     assert own is not None
-    return Evidence(evidence.claim(own, row, plain)[0], texts)
+    return Evidence(claim(own, row, plain)[0], texts)
 
 
 def near_floor(context: Context) -> Evidence | None:
@@ -157,11 +158,11 @@ def _unchanged(row: Row, plain: Row | None) -> list[Kernel]:
 
     On a CPU, those that Inductor did not generate are taken for them.
     """
-    mine = [one for one in kernels(row) if not one.is_generated]
+    mine = [kernel for kernel in kernels(row) if not kernel.is_generated]
     if not predicates.on_cuda(row):
         return mine
-    names = {one.name for one in kernels(plain)}
-    return [one for one in mine if one.name in names]
+    names = {kernel.name for kernel in kernels(plain)}
+    return [kernel for kernel in mine if kernel.name in names]
 
 
 def threads(context: Context) -> Evidence | None:
@@ -172,8 +173,8 @@ def threads(context: Context) -> Evidence | None:
     is asked for because processes of the same code differ by less.
     """
     row = context.row
-    compared = ((one, pace.latencies(row, one)) for one in context.threads)
-    faster = [(one, both) for one, both in compared if both and _surely_faster(*both)]
+    compared = ((other, pace.latencies(row, other)) for other in context.threads)
+    faster = [(other, both) for other, both in compared if both and _surely_faster(*both)]
     if not faster:
         return None
     best, (mine, theirs) = min(faster, key=lambda pair: pair[1][1].value / pair[1][0].value)

@@ -148,7 +148,7 @@ def comparison_of(rows: Sequence[Row]) -> str:
     ratios = [required(row["speedup"]) for row in rows]
     span = range_of(ratios, found == "slower")
     if found == Outcome.LITTLE_OR_NOTHING:
-        values = sorted(one.value for one in ratios)
+        values = sorted(ratio.value for ratio in ratios)
         if not any(map(is_wide, ratios)):
             span = f"{values[0]:.3f}× to {values[-1]:.3f}×"
         return f"{names} gain little or nothing over {against}, {span}"
@@ -168,11 +168,11 @@ def range_of(ratios: Sequence[Estimate], inverted: bool = False) -> str:
 
     `inverted`: whether to take 1 ÷ each, how many times as long a call takes.
     """
-    every = [quotient(ONE, one) if inverted else one for one in ratios]
-    known = [one for one in every if one is not None]
+    every = [quotient(ONE, ratio) if inverted else ratio for ratio in ratios]
+    known = [ratio for ratio in every if ratio is not None]
     if any(map(is_wide, known)):
         return numbers.middle(hull(known))
-    values = sorted(one.value for one in known)
+    values = sorted(ratio.value for ratio in known)
     return " to ".join(dict.fromkeys(map(numbers.factor, (values[0], values[-1]))))
 
 

@@ -18,6 +18,7 @@ from modescope.analysis.causes.outcome import (
     is_same_precision,
     is_slower,
 )
+from modescope.analysis.causes.savings import Savings, claim, negative, saved_by, savings
 from modescope.analysis.causes.types import Cause, Context, Evidence, Kind
 from modescope.analysis.derive import profile
 from modescope.analysis.derive.select import values_of
@@ -62,13 +63,13 @@ def slow_host(context: Context) -> Evidence | None:
 
 def less_overhead(context: Context) -> Evidence | None:
     """The mode beats its baseline, and spends less time outside kernels than plain eager."""
-    saved = evidence.savings(context.row, context.plain) if is_faster(context.row) else None
-    if saved is None or ends(saved.overhead)[0] < LEAST:
+    row, plain = context.row, context.plain
+    saved = savings(row, plain) if is_faster(row) else None
+    if saved is None or plain is None or ends(saved.overhead)[0] < LEAST:
         return None
-    share, least = evidence.claim(saved.overhead, context.row, context.plain)
-    return Evidence(
-        share, {"share": f"{least}{numbers.share(share, 1)}", "operators": _operators(context)}
-    )
+    share, least = claim(saved.overhead, row, plain)
+    fewer = _fewer_operators(row, plain)
+    return Evidence(share, {"share": f"{least}{numbers.share(share, 1)}", "operators": fewer})
 
 
 def compiled_code(context: Context) -> Evidence | None:
@@ -78,7 +79,7 @@ def compiled_code(context: Context) -> Evidence | None:
         return None
     saved = difference(quotient(ONE, before["speedup"]), quotient(ONE, row["speedup"]))
     assert saved is not None
-    share, least = evidence.claim(saved, row, before)
+    share, least = claim(saved, row, before)
     if share < LEAST:
         return None
     texts = {
@@ -92,16 +93,14 @@ def compiled_code(context: Context) -> Evidence | None:
 def more_overhead(context: Context) -> Evidence | None:
     """The mode loses to its baseline, and spends more time outside kernels than plain eager."""
     row = context.row
-    saved = evidence.savings(row, context.plain) if is_slower(row) else None
+    saved = savings(row, context.plain) if is_slower(row) else None
     if saved is None or not _adds(row, saved):
         return None
-    added = evidence.negative(saved.overhead)
+    added = negative(saved.overhead)
     own = product(added, row["speedup"])  # in parts of the row's own call
     assert own is not None
-    share, least = evidence.claim(own, row, context.plain)
-    added_s = (
-        evidence.claim(added, row, context.plain)[0] * required(row["baseline_latency_s"]).value
-    )
+    share, least = claim(own, row, context.plain)
+    added_s = claim(added, row, context.plain)[0] * required(row["baseline_latency_s"]).value
     texts = {
         "what": COMPILED if is_compiled(row) else "Python and the dispatcher",
         "added": f"{least}{numbers.duration(added_s)}", "profiled": _in_profile(row),
@@ -110,7 +109,7 @@ def more_overhead(context: Context) -> Evidence | None:
     return Evidence(share, texts)
 
 
-def _adds(row: Row, saved: evidence.Savings) -> bool:
+def _adds(row: Row, saved: Savings) -> bool:
     """Whether `row`, which is slower, surely spends more time outside kernels.
 
     On a GPU, where device time is measured apart, a loss counts as well that is smaller than LEAST,
@@ -146,8 +145,8 @@ def _unwaited(row: Row) -> str:
         return ""
     if call_s.high > (1 + MARGIN) * gain.low * device_s.low:
         return ""
-    each, mode = numbers.duration(call_s.value), row["baseline_mode"]
-    return f"; calls that do not wait for each other, {each} each, take no longer than {mode}'s"
+    taken, mode = numbers.duration(call_s.value), row["baseline_mode"]
+    return f"; calls that do not wait for each other, {taken} each, take no longer than {mode}'s"
 
 
 def bound_by_overhead(context: Context) -> Evidence | None:
@@ -183,7 +182,7 @@ def regional_guards(context: Context) -> Evidence | None:
     row, found = context.row, _guards(context)
     if not row["regions_called"] or found is None:
         return None
-    whole = next((one for one in context.siblings if _is_whole(one, row)), None)
+    whole = next((other for other in context.siblings if _is_whole(other, row)), None)
     beside = ""
     if whole is not None and row["dispatch_s"] is not None and whole["dispatch_s"] is not None:
         both = evidence.durations(row["dispatch_s"].value, whole["dispatch_s"].value)
@@ -194,7 +193,7 @@ def regional_guards(context: Context) -> Evidence | None:
 
 def _is_whole(other: Row, row: Row) -> bool:
     same = ("grad", "dtype", "autocast", "compile_mode", "graph", "compile_options")
-    of_other, of_row = (json.loads(one["axes"] or "{}") for one in (other, row))
+    of_other, of_row = (json.loads(side["axes"] or "{}") for side in (other, row))
     return of_other == {k: v for k, v in of_row.items() if k != "regions"} and (
         values_of(other, same) == values_of(row, same)
     )
@@ -215,14 +214,15 @@ def no_autograd(context: Context) -> Evidence | None:
     row, plain = context.row, context.plain
     if not is_faster(row) or row["grad"] not in GRADS or row["phase"] != "inference":
         return None
-    alone = row if _is_plain_itself(row) else plain
+    is_alone = is_same_precision(row) and not is_compiled(row) and not row["graph"]
+    alone = row if is_alone else plain
     if alone is None or not is_faster(alone) or row["baseline_mode"] != "eager":
         return None
     gain = required(alone["speedup"])
-    saved = evidence.saved_by(gain)
+    saved = saved_by(gain)
     if ends(saved)[0] < LEAST:
         return None
-    share, least = evidence.claim(saved, alone)
+    share, least = claim(saved, alone)
     fewer = "" if alone is row else f" ({row['grad']} without the rest: {numbers.ratio(gain)})"
     return Evidence(share, {"share": f"{least}{numbers.share(share, 1)}", "alone": fewer})
 
@@ -244,18 +244,18 @@ def grad_left_on(context: Context) -> Evidence | None:
         "compile_cache",
     )
     others = [
-        one
-        for one in context.siblings
-        if one["grad"] in GRADS
-        and values_of(one, same) == values_of(row, same)
-        and low(one["speedup"]) * (1 - LEAST) > high(row["speedup"])
+        other
+        for other in context.siblings
+        if other["grad"] in GRADS
+        and values_of(other, same) == values_of(row, same)
+        and low(other["speedup"]) * (1 - LEAST) > high(row["speedup"])
     ]
     if not others:
         return None
     best = max(others, key=lambda other: low(other["speedup"]))
     gain = quotient(best["speedup"], row["speedup"])
     assert gain is not None
-    share, _ = evidence.claim(evidence.saved_by(gain), best, row)
+    share, _ = claim(saved_by(gain), best, row)
     texts = {"mode": phrases.mode(best), "gain": numbers.middle(gain), "grad": best["grad"]}
     return Evidence(share, texts)
 
@@ -267,13 +267,13 @@ def _uncompiled(context: Context) -> Row | None:
     if is_same_precision(row):
         return context.plain
     same = ("grad", "dtype", "autocast")
-    others = (one for one in context.siblings if not (is_compiled(one) or one["graph"]))
-    return next((one for one in others if values_of(one, same) == values_of(row, same)), None)
+    others = (other for other in context.siblings if not (is_compiled(other) or other["graph"]))
+    return next((other for other in others if values_of(other, same) == values_of(row, same)), None)
 
 
 def _how(row: Row, before: Row) -> str:
     """What compiling saved: `, by less overhead (115 operators became 11)`; empty if unknown."""
-    saved = evidence.savings(row, before)
+    saved = savings(row, before)
     parts = []
     if saved is not None and ends(saved.overhead)[0] >= LEAST:
         parts.append(f"less overhead{_fewer_operators(row, before)}")
@@ -288,15 +288,6 @@ def _how(row: Row, before: Row) -> str:
 def _fewer_operators(row: Row, before: Row) -> str:
     fewer = evidence.became(row, before, "ops_dispatched", "operators")
     return f" ({fewer})" if fewer else ""
-
-
-def _is_plain_itself(row: Row) -> bool:
-    return is_same_precision(row) and not is_compiled(row) and not row["graph"]
-
-
-def _operators(context: Context) -> str:
-    plain = context.plain
-    return "" if plain is None else _fewer_operators(context.row, plain)
 
 
 CAUSES = (

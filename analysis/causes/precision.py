@@ -54,15 +54,17 @@ def casts(context: Context) -> Evidence | None:
     row = context.row
     if not row["autocast"] or not is_compared(row):
         return None
-    before = {one.name: one for one in kernels(context.plain)}
+    before = {kernel.name: kernel for kernel in kernels(context.plain)}
     mine = [
-        one for one in kernels(row) if _CAST.search(one.name) or (before and _COPY.search(one.name))
+        kernel
+        for kernel in kernels(row)
+        if _CAST.search(kernel.name) or (before and _COPY.search(kernel.name))
     ]
-    mine = [_subtract(one, before.get(one.name)) for one in mine]
+    mine = [_subtract(kernel, before.get(kernel.name)) for kernel in mine]
     share = evidence.share_of_call(row, evidence.seconds(mine))
     if share is None or share < LEAST_CASTS:
         return None
-    count = numbers.counted(sum(one.count for one in mine), "cast", "casts")
+    count = numbers.counted(sum(kernel.count for kernel in mine), "cast", "casts")
     texts = {"share": numbers.share(share, 1), "dtype": row["dtype"], "count": count}
     return Evidence(share, texts)
 
@@ -108,7 +110,9 @@ def no_tensor_cores(context: Context) -> Evidence | None:
     row = context.row
     if not predicates.on_cuda(row) or row["bound_by"] != "work" or not is_compared(row):
         return None
-    simt = [one for one in kernels(row) if _SIMT.search(one.name) and "tf32" not in one.name]
+    simt = [
+        kernel for kernel in kernels(row) if _SIMT.search(kernel.name) and "tf32" not in kernel.name
+    ]
     whole = row["kernels_s"]
     if not simt or not whole or evidence.seconds(simt) < MOST_SIMT * whole:
         return None
@@ -136,8 +140,10 @@ class _Products:
         self.before_s = evidence.seconds(theirs)
         self.after_s = evidence.seconds(mine) / pace
         self.ratio = self.after_s / self.before_s
-        self.name = max(mine, key=lambda one: one.seconds).name
-        also = [what for what, name in _ALSO.items() if any(name.search(one.name) for one in mine)]
+        self.name = max(mine, key=lambda kernel: kernel.seconds).name
+        also = [
+            what for what, name in _ALSO.items() if any(name.search(kernel.name) for kernel in mine)
+        ]
         self.what = phrases.listed(["matrix products", *also])
         added = (self.after_s - self.before_s) * pace / required(row["profiled_span_s"])
         self.added_share = max(0.0, added)
@@ -155,7 +161,9 @@ def _products(context: Context) -> _Products | None:
     row, plain = context.row, context.plain or _eager_in_graph(context)
     if plain is None or row["dtype"] not in LOW or plain["dtype"] == row["dtype"]:
         return None
-    before, after = ([one for one in kernels(each) if one.is_product] for each in (plain, row))
+    before, after = (
+        [kernel for kernel in kernels(side) if kernel.is_product] for side in (plain, row)
+    )
     if not predicates.on_cuda(row):  # a GPU's kernels have other names in each precision
         before, after = _in_both(before, after), _in_both(after, before)
     pace = evidence.pace_ratio(row, plain)
@@ -171,18 +179,19 @@ def _eager_in_graph(context: Context) -> Row | None:
     """
     same = (context.row["grad"], context.row["baseline_dtype"], False)
     others = (
-        one
-        for one in context.siblings
-        if one["graph"] and one["compile_mode"] == "none" and not one["axes"]
+        other
+        for other in context.siblings
+        if other["graph"] and other["compile_mode"] == "none" and not other["axes"]
     )
     return next(
-        (one for one in others if (one["grad"], one["dtype"], one["autocast"]) == same), None
+        (other for other in others if (other["grad"], other["dtype"], other["autocast"]) == same),
+        None,
     )
 
 
 def _in_both(kernels: list[Kernel], others: list[Kernel]) -> list[Kernel]:
-    counts = {(one.name, one.count) for one in others}
-    return [one for one in kernels if (one.name, one.count) in counts]
+    counts = {(kernel.name, kernel.count) for kernel in others}
+    return [kernel for kernel in kernels if (kernel.name, kernel.count) in counts]
 
 
 def _times(row: Row, products: _Products) -> dict[str, str]:
@@ -239,11 +248,11 @@ def _how_slow(row: Row, products: _Products | None, rates: float | None) -> str:
     return TIMES.format(**_times(row, products))
 
 
-def _subtract(one: Kernel, before: Kernel | None) -> Kernel:
+def _subtract(kernel: Kernel, before: Kernel | None) -> Kernel:
     if before is None:
-        return one
-    count, spent_s = one.count - before.count, one.seconds - before.seconds
-    return Kernel(one.name, max(0.0, count), max(0.0, spent_s))
+        return kernel
+    count, spent_s = kernel.count - before.count, kernel.seconds - before.seconds
+    return Kernel(kernel.name, max(0.0, count), max(0.0, spent_s))
 
 
 CAUSES = (

@@ -32,8 +32,8 @@ def unrefuted(context: Context, *modes: str) -> list[str]:
     if none was measured, or if the row has no interval to compare them with.
     """
     row = context.row
-    lows = {one["mode"]: _low(one) for one in context.siblings
-            if one["dtype"] == row["dtype"] and one["mode"] in modes}  # fmt: skip
+    lows = {sibling["mode"]: _low(sibling) for sibling in context.siblings
+            if sibling["dtype"] == row["dtype"] and sibling["mode"] in modes}  # fmt: skip
     if lows and predicates.has_interval(row):
         return [mode for mode in modes if lows.get(mode, 0.0) > high(row["speedup"])]
     return [mode for mode in modes if mode != row["mode"]]
@@ -46,7 +46,7 @@ def _low(row: Row) -> float:
 def less_work(context: Context) -> str:
     """Returns a sentence that advises how to make the kernels cheaper on this device."""
     row = context.row
-    same = [one for one in context.siblings if one["dtype"] == row["dtype"]]
+    same = [sibling for sibling in context.siblings if sibling["dtype"] == row["dtype"]]
     first = max(same, key=_low, default=None)
     last_resort = FASTER_DEVICE
     if first is not None and low(first["speedup"]) > high(row["speedup"]):
@@ -58,7 +58,7 @@ def less_work(context: Context) -> str:
         last_resort = "Only less work, more threads or a faster device help."
     if row["dtype"] not in ("fp32", "tf32", "bf32"):
         return last_resort
-    lower = [one for one in context.siblings if one["dtype"] in ("bf16", "fp16")]
+    lower = [sibling for sibling in context.siblings if sibling["dtype"] in ("bf16", "fp16")]
     best = max(lower, key=_low, default=None)
     if best is not None and low(best["speedup"]) > high(row["speedup"]):
         fast = numbers.middle(required(best["speedup"]))
@@ -85,8 +85,8 @@ def less_overhead(context: Context) -> str:
     if is_compiled(row) or row["graph"]:
         return f"{more_work[0].upper()}{more_work[1:]}; at this size eager may be the better mode."
     if any(
-        one["compile_mode"] == "default" and one["dtype"] == row["dtype"]
-        for one in context.siblings
+        sibling["compile_mode"] == "default" and sibling["dtype"] == row["dtype"]
+        for sibling in context.siblings
     ):  # were it faster, it would be recommended
         return f"{more_work[0].upper()}{more_work[1:]}."
     return f"Compile it (mode=compile), or {more_work}."
@@ -107,7 +107,7 @@ def other_kernels(context: Context, new: Sequence[Kernel]) -> str:
     """
     tuned = context.row["compile_mode"].startswith("max-autotune")
     left = unrefuted(context, "compile" if tuned else "max-autotune-no-cudagraphs")
-    if any(one.is_template for one in new):
+    if any(kernel.is_template for kernel in new):
         use = "".join(f"Use mode={mode}, or let" for mode in left) or "Let"
         return f"{use} autotuning choose from ATen's products only ({ATEN_ONLY})."
     leave = "".join(f"Try mode={mode}, or leave" for mode in left) or "Leave"

@@ -57,7 +57,9 @@ class Difference:
 
 def find_differences(pairs: Sequence[Pair]) -> list[Difference]:
     """Finds the columns whose values differ between the studies, in rows that both studies have."""
-    counts = Counter(one for pair in pairs if pair.old and pair.new for one in _of_pair(pair))
+    counts = Counter(
+        difference for pair in pairs if pair.old and pair.new for difference in _of_pair(pair)
+    )
     differing = sorted(counts.items(), key=lambda item: COLUMNS.index(item[0][0]))
     if {column for (column, _, _), _ in differing} == {STATE}:
         return []
@@ -77,11 +79,19 @@ def add_option(parser: argparse.ArgumentParser) -> None:
 
 def check(differences: Sequence[Difference], allowed: Collection[str]) -> None:
     """Raises UsageError if a difference forbids the comparison and is not in `allowed`."""
-    refused = [one for one in differences if one.refusal and one.refusal not in allowed]
+    refused = [
+        difference
+        for difference in differences
+        if difference.refusal and difference.refusal not in allowed
+    ]
     if not refused:
         return
-    names = " ".join(f"--allow {name}" for name in dict.fromkeys(one.refusal for one in refused))
-    texts = "; ".join(f"{one.column} {one.old} → {one.new}" for one in refused)
+    names = " ".join(
+        f"--allow {name}" for name in dict.fromkeys(difference.refusal for difference in refused)
+    )
+    texts = "; ".join(
+        f"{difference.column} {difference.old} → {difference.new}" for difference in refused
+    )
     raise UsageError(
         f"the sides are not comparable, as they differ in {texts}; measure both alike, or compare "
         f"them nevertheless with {names}"
@@ -104,12 +114,12 @@ def _of_pair(pair: Pair) -> list[tuple[str, ...]]:
 def _texts(column: str, old: Sequence[Any], new: Sequence[Any]) -> list[str]:
     """Formats the old and the new values; of a JSON column, only the entries that differ."""
     if column in ("variables", "budget_settings") and len(old) == len(new) == 1:
-        left, right = (json.loads(one[0] or "{}") for one in (old, new))
+        left, right = (json.loads(values[0] or "{}") for values in (old, new))
         names = [key for key in {**left, **right} if left.get(key) != right.get(key)]
         return [
             ", ".join(f"{key}={side.get(key, UNKNOWN)}" for key in names) for side in (left, right)
         ]
-    return [" and ".join(_text(column, one) for one in values) for values in (old, new)]
+    return [" and ".join(_text(column, value) for value in values) for values in (old, new)]
 
 
 def _text(column: str, value: Any) -> str:

@@ -64,7 +64,7 @@ def find_changes(old: Processes, new: Processes) -> list[ExactChange]:
         ok = any(row["status"] == Status.OK for row in old)
         kind = ChangeKind.WORSE if ok else ChangeKind.REPORTED
         return [ExactChange("row", kind, "not in the new results")]
-    found = ((one.name, one.compare(old, new)) for one in EXACT)
+    found = ((quantity.name, quantity.compare(old, new)) for quantity in EXACT)
     return [ExactChange(name, *change) for name, change in found if change]
 
 
@@ -76,10 +76,10 @@ def _status(old: Processes, new: Processes) -> tuple[ChangeKind, str] | None:
     if len(before) == len(old):  # none was ok
         same = {row["status"] for row in before} == {row["status"] for row in after}
         return None if same else (ChangeKind.REPORTED, f"{_statuses(before)} → {_statuses(after)}")
-    of = f" in {len(after)} of {len(new)} processes" if len(new) > 1 else ""
+    where = f" in {len(after)} of {len(new)} processes" if len(new) > 1 else ""
     why = " ".join((after[0]["reason"] or "no reason was recorded").split())
     kind = ChangeKind.REPORTED if before and len(after) < len(new) else ChangeKind.WORSE
-    return kind, f"no longer ok: {_statuses(after)}{of} ({why})"
+    return kind, f"no longer ok: {_statuses(after)}{where} ({why})"
 
 
 def _statuses(rows: Processes) -> str:
@@ -160,6 +160,6 @@ EXACT = (
     _count("flops", "flops"),
 )
 
-ALWAYS = ("row", *(one.name for one in EXACT if one.always))
-ON_REQUEST = tuple(one.name for one in EXACT if not one.always)
-MEANING = {"row": "missing"} | {one.name: one.meaning for one in EXACT}
+ALWAYS = ("row", *(quantity.name for quantity in EXACT if quantity.always))
+ON_REQUEST = tuple(quantity.name for quantity in EXACT if not quantity.always)
+MEANING = {"row": "missing"} | {quantity.name: quantity.meaning for quantity in EXACT}

@@ -14,6 +14,7 @@ from itertools import chain
 from typing import Any
 from xml.etree import ElementTree
 
+from modescope.analysis.compare import wording
 from modescope.analysis.compare.gate import (
     FAILED,
     NOT_COMPARED,
@@ -22,12 +23,9 @@ from modescope.analysis.compare.gate import (
     StudyComparison,
     is_open,
 )
-from modescope.analysis.compare.timing import EagerChange, Timing
-from modescope.analysis.format import numbers
 from modescope.analysis.format.phrases import indented_paragraph, paragraph
 from modescope.analysis.rows.values import grouped, value_of
 from modescope.bench import text as tables
-from modescope.bench.stats.estimates import Estimate
 from modescope.bench.text import escape
 
 MOST_ROWS = 40  # changed ones and others, in a terminal and in Markdown; --json has all
@@ -41,96 +39,6 @@ WORK = ("model", "model_args", "shape", "phase", "dtype", "mode", "baseline_mode
 ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that XML 1.0 cannot hold, such as the escapes of colours in a torch message."""
 
-TITLES = ("row", "old", "new", "against eager [95 %]", "latency [95 %]", "verdict")
-LEGEND = (
-    "old and new: speedup over eager of the same side (without a baseline: latency); the other two "
-    "are changes of time, + is slower"
-)
-SAME = "Nothing that is recorded differs: the same code on both sides."
-
-
-def change(one: Estimate | None) -> str:
-    """Formats a change in percent, with its interval if it has one: `+4.8 % [+4.1, +5.5]`."""
-    if one is None:
-        return numbers.UNKNOWN
-    if one.low is None or one.high is None:
-        return f"{_signed(one.value, 1)} %"
-    places = 2 if one.high - one.low < 0.002 else 1
-    value, low, high = (_signed(each, places) for each in (one.value, one.low, one.high))
-    return f"{value} % [{low}, {high}]"
-
-
-def _signed(share: float, places: int) -> str:
-    return f"{round(share * 100, places) + 0.0:+.{places}f}"  # what rounds to zero has a plus
-
-
-def _cells(row: ComparedRow) -> tuple[str, ...]:
-    """The cells of a row, in the order of TITLES."""
-    timing = row.timing
-    if timing.speedup_old is None:
-        levels = map(numbers.duration, (timing.latency_old_s, timing.latency_new_s))
-    else:
-        levels = map(numbers.factor, (timing.speedup_old, timing.speedup_new))
-    changes = map(change, (timing.against_eager, timing.latency))
-    return (row.pair.name, *levels, *changes, _verdict(row))
-
-
-def _verdict(row: ComparedRow) -> str:
-    rest = [one.text for one in row.findings if one.text not in row.failures]
-    if row.timing.verdict not in row.failures and (row.timing.verdict or not row.findings):
-        rest = [_timing_verdict(row.timing), *rest]
-    failing = [f"FAILS: {'; '.join(row.failures)}"] if row.failures else []
-    return " · ".join(filter(None, [*failing, *rest])) or numbers.UNKNOWN
-
-
-def _timing_verdict(timing: Timing) -> str:
-    if timing.verdict is None:
-        return "" if timing.why in (None, "on one side only") else f"not timed: {timing.why}"
-    if timing.why:
-        return f"{timing.verdict} ({timing.why})"
-    if timing.detectable is None:
-        return timing.verdict
-    shown = f"{numbers.percent(timing.detectable)} would be shown in 80 % of such comparisons"
-    if timing.replicates is None:
-        shown += "; more replicates do not help"
-    elif timing.replicates > min(timing.old, timing.new):
-        shown += f", {numbers.percent(timing.target)} with {timing.replicates} replicates"
-    return f"{timing.verdict} ({shown})"
-
-
-def _notes(comparison: StudyComparison) -> list[str]:
-    request = comparison.request
-    margins = {"speedup": request.margin, "latency": request.latency_margin}
-    gates = (
-        f"{name} (beyond {numbers.percent(margins[name])})" if name in margins else name
-        for name in comparison.gates
-    )
-    return [f"Gates: {', '.join(gates)}.", *comparison.notes]
-
-
-def _difference_texts(comparison: StudyComparison) -> list[str]:
-    both = sum(1 for row in comparison.rows if row.pair.old and row.pair.new)
-    return [
-        f"{one.column} {one.old} → {one.new}"
-        + (f" ({one.rows} of {both} rows)" if one.rows < both else "")
-        for one in comparison.differences
-    ] or [SAME]
-
-
-def _eager(one: EagerChange) -> str:
-    return f"{change(one.change)} ({one.old} and {one.new} readings)"
-
-
-def _partition(comparison: StudyComparison) -> tuple[list[ComparedRow], list[ComparedRow], str]:
-    """The changed rows (failing ones first), the other rows, and a text that counts the others."""
-    changed = sorted((row for row in comparison.rows if row.changed), key=lambda r: not r.failures)
-    rest = [row for row in comparison.rows if not row.changed]
-    kinds = Counter(row.timing.verdict or "not timed" for row in rest)
-    counts = ", ".join(f"{number} {kind}" for kind, number in kinds.most_common())
-    more = "more " if changed else ""
-    count = numbers.counted(len(rest), f"{more}row", f"{more}rows")
-    return changed, rest, f"{count} without a change that was shown: {counts}"
-
 
 def terminal(comparison: StudyComparison) -> str:
     """Formats the comparison for a terminal: result, differences, eager's own change, changed rows.
@@ -138,18 +46,22 @@ def terminal(comparison: StudyComparison) -> str:
     Rows without a change are only counted.
     """
     lines = [
-        line for text in (comparison.sentence, *_notes(comparison)) for line in paragraph(text)
+        line
+        for text in (comparison.sentence, *wording.notes(comparison))
+        for line in paragraph(text)
     ]
-    lines += ["", "what differs", *_indent_items(_difference_texts(comparison))]
+    lines += ["", "what differs", *_indent_items(wording.difference_texts(comparison))]
     if comparison.eager:
         lines += ["eager itself"]
-        lines += _indent_items([f"{_eager(one)}  {one.work}" for one in comparison.eager])
-    changed, rest, count = _partition(comparison)
+        lines += _indent_items(
+            [f"{wording.eager_change(eager)}  {eager.work}" for eager in comparison.eager]
+        )
+    changed, rest, count = wording.partition(comparison)
     if changed:
         lines += ["", *_table(changed)]
     if rest:
         undecided = grouped(
-            (_timing_verdict(row.timing), row.pair.name) for row in rest if is_open(row)
+            (wording.timing_verdict(row.timing), row.pair.name) for row in rest if is_open(row)
         )
         lines += ["", *paragraph(count)]
         lines += _indent_items([
@@ -170,17 +82,17 @@ def _indent_items(texts: Sequence[str]) -> list[str]:
 def _table(rows: Sequence[ComparedRow]) -> Iterator[str]:
     """Yields a table grouped by model and size, with each row's verdict on the line below it."""
     works = grouped((row.pair.work, row) for row in rows[:MOST_ROWS])
-    cells = [_cells(row)[:-1] for row in chain.from_iterable(works.values())]
-    head, *lines = tables.plain(TITLES[:-1], cells).splitlines()
+    cells = [wording.cells(row)[:-1] for row in chain.from_iterable(works.values())]
+    head, *lines = tables.plain(wording.TITLES[:-1], cells).splitlines()
     yield head
     left = iter(lines)
     for work, members in works.items():
         yield work
         for row in members:
-            yield from (next(left), *indented_paragraph(_verdict(row)))
+            yield from (next(left), *indented_paragraph(wording.verdict(row)))
     if len(rows) > MOST_ROWS:
         yield f"and {len(rows) - MOST_ROWS} more rows that changed; --json has all"
-    yield from paragraph(LEGEND)
+    yield from paragraph(wording.LEGEND)
 
 
 def markdown(comparison: StudyComparison) -> str:
@@ -191,15 +103,17 @@ def markdown(comparison: StudyComparison) -> str:
     lines = [f"**{_short(comparison.sentence)}**", ""]
     if comparison.status == NOT_COMPARED:
         return "\n".join(lines)
-    for note in _notes(comparison):
+    for note in wording.notes(comparison):
         lines += [_short(note), ""]
-    lines += ["What differs:", *_items(_difference_texts(comparison))]
+    lines += ["What differs:", *_items(wording.difference_texts(comparison))]
     if comparison.eager:
         lines += ["", "Eager itself:"]
-        lines += _items([f"{one.work}: {_eager(one)}" for one in comparison.eager])
-    changed, rest, count = _partition(comparison)
+        lines += _items(
+            [f"{eager.work}: {wording.eager_change(eager)}" for eager in comparison.eager]
+        )
+    changed, rest, count = wording.partition(comparison)
     if changed:
-        lines += ["", _lines(changed), "", escape(LEGEND)]
+        lines += ["", _lines(changed), "", escape(wording.LEGEND)]
     if rest:
         lines += ["", f"<details><summary>{escape(count)}</summary>", ""]
         lines += [_lines(rest), "", "</details>"]
@@ -213,8 +127,8 @@ def _items(texts: Sequence[str]) -> list[str]:
 
 
 def _lines(rows: Sequence[ComparedRow]) -> str:
-    cells = [(row.pair.work, *_cells(row)) for row in rows[:MOST_ROWS]]
-    return tables.markdown(("work", *TITLES), [list(map(_cut, line)) for line in cells])
+    cells = [(row.pair.work, *wording.cells(row)) for row in rows[:MOST_ROWS]]
+    return tables.markdown(("work", *wording.TITLES), [list(map(_cut, line)) for line in cells])
 
 
 def _short(text: str) -> str:
@@ -241,10 +155,14 @@ def document(comparison: StudyComparison) -> str:
         "latency_margin": request.latency_margin,
         "interleaved": comparison.interleaved,
         "notes": comparison.notes,
-        "differences": [asdict(one) for one in comparison.differences],
+        "differences": [asdict(difference) for difference in comparison.differences],
         "eager": [
-            {"work": one.work, "change": asdict(one.change), "readings": _both(one.old, one.new)}
-            for one in comparison.eager
+            {
+                "work": eager.work,
+                "change": asdict(eager.change),
+                "readings": _both(eager.old, eager.new),
+            }
+            for eager in comparison.eager
         ],
         "rows": [_content(row) for row in comparison.rows],
     }
@@ -267,7 +185,7 @@ def _content(row: ComparedRow) -> dict[str, Any]:
         "why": timing.why,
         "detectable": timing.detectable,
         "replicates_needed": timing.replicates,
-        "findings": [asdict(one) for one in row.findings],
+        "findings": [asdict(finding) for finding in row.findings],
         "failures": row.failures,
     }
 
@@ -286,7 +204,7 @@ def junit(comparison: StudyComparison) -> str:
     around = ElementTree.SubElement(suite, "properties")
     said = {
         "sentence": comparison.sentence,
-        "what differs": "; ".join(_difference_texts(comparison)),
+        "what differs": "; ".join(wording.difference_texts(comparison)),
     }
     for name, value in said.items():
         ElementTree.SubElement(around, "property", name=name, value=_legal(value))
@@ -306,7 +224,7 @@ def junit(comparison: StudyComparison) -> str:
 
 
 def _outcome(case: ElementTree.Element, row: ComparedRow) -> None:
-    _, old, new, against, latency, verdict = map(_legal, _cells(row))
+    _, old, new, against, latency, verdict = map(_legal, wording.cells(row))
     detail = f"old {old}, new {new}, against eager {against}, latency {latency}: {verdict}"
     if row.failures:
         message = _legal("; ".join(row.failures))
@@ -330,14 +248,15 @@ def github(comparison: StudyComparison) -> str:
     lines = [_command(level.get(comparison.status, "notice"), "modescope", comparison.sentence)]
     failed = [row for row in comparison.rows if row.failures][: ANNOTATIONS - 1]
     lines += [
-        _command("error", f"{row.pair.name}, {row.pair.work}", _verdict(row)) for row in failed
+        _command("error", f"{row.pair.name}, {row.pair.work}", wording.verdict(row))
+        for row in failed
     ]
     return "\n".join(lines)
 
 
 def _command(level: str, title: str, message: str) -> str:
     def encoded(text: str, more: str = "") -> str:
-        return "".join(f"%{ord(each):02X}" if each in f"%\r\n{more}" else each for each in text)
+        return "".join(f"%{ord(char):02X}" if char in f"%\r\n{more}" else char for char in text)
 
     return f"::{level} title={encoded(title, ':,')}::{encoded(message)}"
 

@@ -124,21 +124,22 @@ def judge(request: Request, pairs: Sequence[Pair], notes: Sequence[str] = ()) ->
 
 def _row(pair: Pair, timing: Timing, gates: Collection[str]) -> ComparedRow:
     findings = exact.find_changes(pair.old, pair.new)
-    failures = [one.text for one in findings if one.kind is ChangeKind.WORSE and _gated(one, gates)]
+    gated = {*gates, *(exact.ALWAYS if EXACT in gates else ())}
+    failures = [
+        finding.text
+        for finding in findings
+        if finding.kind is ChangeKind.WORSE and finding.quantity in gated
+    ]
     failures += [
         verdict for gate, verdict in TIMED.items() if gate in gates and timing.verdict == verdict
     ]
     return ComparedRow(pair, timing, findings, failures)
 
 
-def _gated(finding: ExactChange, gates: Collection[str]) -> bool:
-    return finding.quantity in gates or (EXACT in gates and finding.quantity in exact.ALWAYS)
-
-
 def _check_something(rows: Sequence[ComparedRow], gates: Collection[str]) -> None:
     """Raises UsageError if a gate has nothing to compare, because it would then always pass."""
     both = [row.pair for row in rows if row.pair.old and row.pair.new]
-    ok = [pair for pair in both if any(one["status"] == Status.OK for one in pair.old)]
+    ok = [pair for pair in both if any(row["status"] == Status.OK for row in pair.old)]
     if not ok:
         raise UsageError(
             "nothing is compared: no row of the old side that is on the new side ended ok; "
@@ -151,7 +152,7 @@ def _check_something(rows: Sequence[ComparedRow], gates: Collection[str]) -> Non
     for name in set(gates) & set(exact.ON_REQUEST):
         known = (
             all(
-                any(value_of(one, name) is not None for one in side)
+                any(value_of(row, name) is not None for row in side)
                 for side in (pair.old, pair.new)
             )
             for pair in ok
@@ -178,7 +179,7 @@ def _sentence(rows: Sequence[ComparedRow], gates: Collection[str], status: int) 
     failed = [row for row in rows if row.failures]
     count = numbers.counted(len(rows), "row", "rows")
     seen = (row.timing.verdict.partition(":")[0] for row in rows if row.timing.verdict)
-    timed = ", ".join(f"{number} {one}" for one, number in Counter(seen).most_common())
+    timed = ", ".join(f"{number} {verdict}" for verdict, number in Counter(seen).most_common())
     if failed:
         verb = "fails" if len(failed) == 1 else "fail"
         return f"Regression: {len(failed)} of {count} {verb} ({_reasons(failed)})."
@@ -190,7 +191,7 @@ def _sentence(rows: Sequence[ComparedRow], gates: Collection[str], status: int) 
 def _reasons(failed: Sequence[ComparedRow]) -> str:
     kinds: Counter[str] = Counter()
     for row in failed:
-        worse = {one.text: exact.MEANING[one.quantity] for one in row.findings}
+        worse = {finding.text: exact.MEANING[finding.quantity] for finding in row.findings}
         kinds.update({worse.get(text, text) for text in row.failures})
     return ", ".join(f"{number} {kind}" for kind, number in kinds.most_common())
 

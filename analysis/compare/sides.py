@@ -96,13 +96,13 @@ def keep_shared_blocks(old: StudySide, new: StudySide) -> tuple[StudySide, Study
     left from an interrupted run, or from a run whose other side has changed since. Rows that have
     no block on both sides keep all their processes.
     """
-    first, second = (_keys(one, "versus_block") for one in (old, new))
+    first, second = (_keys(side, "versus_block") for side in (old, new))
     shared = {key for key in {*first} & {*second} if key[-1] is not None}
     rows = {key[:-1] for key in shared}
     why = "whose block is on one side only"
     kept_old, kept_new = (
-        _kept(one, [key[:-1] not in rows or key in shared for key in keys], why)
-        for one, keys in ((old, first), (new, second))
+        _kept(side, [key[:-1] not in rows or key in shared for key in keys], why)
+        for side, keys in ((old, first), (new, second))
     )
     return kept_old, kept_new
 
@@ -134,11 +134,11 @@ def read_all(
     UsageError are as in `read`, but all blocks of versus are kept.
     """
     sides = [_read(label, folder, allowed) for label, folder in folders.items()]
-    for one, another in combinations(sides, 2):
-        common = {*one.processes["run_id"]} & {*another.processes["run_id"]}
+    for first, second in combinations(sides, 2):
+        common = {*first.processes["run_id"]} & {*second.processes["run_id"]}
         if common:
             raise UsageError(
-                f"{one.label} and {another.label} hold the same runs ({len(common)}, such as "
+                f"{first.label} and {second.label} hold the same runs ({len(common)}, such as "
                 f"{min(common)}); measure the later code into a study of its own (study=NAME)"
             )
     return sides if condition is None else _matching(sides, condition)

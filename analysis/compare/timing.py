@@ -95,17 +95,17 @@ class _Times:
 def timings(pairs: Sequence[Pair], margins: Margins) -> tuple[list[Timing], list[EagerChange]]:
     """Returns the Timing of each pair, in order, and the change of each eager baseline."""
     times = [_times(pair) for pair in pairs]
-    known = [one for one in times if isinstance(one, _Times)]
-    groups = grouped((one.pair.group, one) for one in known)
+    known = [found for found in times if isinstance(found, _Times)]
+    groups = grouped((found.pair.group, found) for found in known)
     eager = {group: _eager(members) for group, members in groups.items()}
     broken = {group for group, members in groups.items() if _is_broken(members, margins)}
     rows = [
-        Timing(None, one)
-        if isinstance(one, str)
-        else _judge(one, eager[one.pair.group], one.pair.group in broken, margins)
-        for one in times
+        Timing(None, found)
+        if isinstance(found, str)
+        else _judge(found, eager[found.pair.group], found.pair.group in broken, margins)
+        for found in times
     ]
-    return rows, [_eager_change(groups[group], one) for group, one in eager.items() if one]
+    return rows, [_eager_change(groups[group], change) for group, change in eager.items() if change]
 
 
 def is_interleaved(pairs: Sequence[Pair]) -> bool:
@@ -114,7 +114,7 @@ def is_interleaved(pairs: Sequence[Pair]) -> bool:
     Each timed pair must have as many old as new processes in every block; failed processes count,
     too, because they took their turn. If no pair is timed, all pairs that both studies have count.
     """
-    timed = [one.pair for one in map(_times, pairs) if isinstance(one, _Times)]
+    timed = [found.pair for found in map(_times, pairs) if isinstance(found, _Times)]
     counted = timed or [pair for pair in pairs if pair.old and pair.new]
     blocks = [
         [Counter(row["versus_block"] for row in rows) for rows in (pair.old, pair.new)]
@@ -166,8 +166,8 @@ def _why_not(rows: Sequence[Row]) -> str:
 
 def _log_times(rows: Sequence[Row], name: str) -> LogTimes:
     estimates: list[Estimate] = [value_of(row, name) for row in rows]
-    values = np.log([one.value for one in estimates])
-    return LogTimes(values, np.array([_error(one) for one in estimates]))
+    values = np.log([estimate.value for estimate in estimates])
+    return LogTimes(values, np.array([_error(estimate) for estimate in estimates]))
 
 
 def _against(rows: Sequence[Row]) -> LogTimes:
@@ -175,15 +175,19 @@ def _against(rows: Sequence[Row]) -> LogTimes:
     return LogTimes(-speedup.values, speedup.within)
 
 
-def _error(one: Estimate) -> float:
+def _error(estimate: Estimate) -> float:
     """The standard error of ln(value) within its process; 0 without an interval."""
-    if one.low is None or one.high is None or one.low <= 0:
+    if estimate.low is None or estimate.high is None or estimate.low <= 0:
         return 0.0
-    return math.log(one.high / one.low) / 2 / NORMAL
+    return math.log(estimate.high / estimate.low) / 2 / NORMAL
 
 
 def _with_eager(members: Sequence[_Times]) -> list[tuple[_Times, BothSides]]:
-    return [(one, one.eager) for one in members if one.eager and one.fewest >= LEAST_PROCESSES]
+    return [
+        (member, member.eager)
+        for member in members
+        if member.eager and member.fewest >= LEAST_PROCESSES
+    ]
 
 
 def _eager(members: Sequence[_Times]) -> LogChange | None:
@@ -199,9 +203,11 @@ def _eager_change(members: Sequence[_Times], eager: LogChange) -> EagerChange:
 
 
 def _is_broken(members: Sequence[_Times], margins: Margins) -> bool:
-    controls = [one for one, _ in _with_eager(members) if predicates.is_control(one.pair.row)]
-    found = [changes.change(*one.against) for one in controls if one.against]
-    return any(bool(verdicts.is_broken(one, margins)) for one in found)
+    controls = [
+        member for member, _ in _with_eager(members) if predicates.is_control(member.pair.row)
+    ]
+    found = [changes.change(*member.against) for member in controls if member.against]
+    return any(bool(verdicts.is_broken(change, margins)) for change in found)
 
 
 def _judge(times: _Times, eager: LogChange | None, broken: bool, margins: Margins) -> Timing:
@@ -231,14 +237,14 @@ def _judge(times: _Times, eager: LogChange | None, broken: bool, margins: Margin
     verdict = verdicts.verdict(change, eager, latency, margins)
     if verdict is not TimingVerdict.UNDECIDED:
         return replace(shown, verdict=verdict)
-    one, margin = latency, margins.latency
+    decisive, margin = latency, margins.latency
     if change is not None:  # the sharper of the two rules
-        one, margin = change, margins.against_eager
+        decisive, margin = change, margins.against_eager
     return replace(
         shown,
-        detectable=math.expm1(float(verdicts.detectable(one, margin))),
+        detectable=math.expm1(float(verdicts.detectable(decisive, margin))),
         target=math.expm1(verdicts.target(margin)),
-        replicates=verdicts.replicates_needed(one, margin, shown.old, shown.new),
+        replicates=verdicts.replicates_needed(decisive, margin, shown.old, shown.new),
     )
 
 

@@ -103,16 +103,16 @@ def verdict(
     return TimingVerdict.NO_WORSE if no_worse else TimingVerdict.UNDECIDED
 
 
-def detectable(one: LogChange, margin: float, alpha: float = ALPHA) -> Numbers:
-    """Returns the true change that 80 % of comparisons like `one` would show to exceed `margin`.
+def detectable(change: LogChange, margin: float, alpha: float = ALPHA) -> Numbers:
+    """Returns the true change that 80 % of comparisons like `change` would show to exceed `margin`.
 
     Both are logarithms. `alpha` is one minus the confidence of the interval. The formula is the
     normal approximation of the noncentral t distribution (Johnson, Kotz and Balakrishnan,
     Continuous Univariate Distributions, vol. 2, 2nd ed., section 31.5).
     """
-    limit, freedom = quantile(one.freedom, alpha), one.freedom
+    limit, freedom = quantile(change.freedom, alpha), change.freedom
     spread = np.sqrt(1 + limit**2 / (2 * freedom))  # the error is an estimate, too
-    return margin + (limit * (1 - 1 / (4 * freedom)) + _NORMAL * spread) * one.error
+    return margin + (limit * (1 - 1 / (4 * freedom)) + _NORMAL * spread) * change.error
 
 
 def target(margin: float) -> float:
@@ -123,16 +123,16 @@ def target(margin: float) -> float:
     return log_margin(max(SHOWN, 2 * math.expm1(margin)))
 
 
-def replicates_needed(one: LogChange, margin: float, old: int, new: int) -> int | None:
+def replicates_needed(change: LogChange, margin: float, old: int, new: int) -> int | None:
     """The least number of replicates per study that would show a change of size `target(margin)`.
 
-    It is extrapolated from the change `one`, which was measured with `old` and `new` processes. The
+    It is extrapolated from `change`, which was measured with `old` and `new` processes. The
     result is None if more than 1,000 replicates are needed.
     """
     now = 2 / (1 / old + 1 / new)
     for count in range(2, MOST + 1):
-        error = one.error * math.sqrt(now / count)
-        freedom = one.freedom * (count - 1) / (now - 1)
-        if detectable(LogChange(one.value, error, freedom), margin) <= target(margin):
+        error = change.error * math.sqrt(now / count)
+        freedom = change.freedom * (count - 1) / (now - 1)
+        if detectable(LogChange(change.value, error, freedom), margin) <= target(margin):
             return count
     return None

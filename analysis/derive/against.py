@@ -96,14 +96,14 @@ def ratio(row: Row, other: Row) -> Estimate | None:
         return Estimate(1.0, None, None)
     if predicates.is_smoke(row) or predicates.is_smoke(other):
         return None
-    one, two = row["speedup"], other["speedup"]
+    own, of_other = row["speedup"], other["speedup"]
     if predicates.is_control(other):
-        return one
+        return own
     if predicates.is_control(row):
-        return estimates.quotient(estimates.ONE, two)
-    if one is None or two is None:
+        return estimates.quotient(estimates.ONE, of_other)
+    if own is None or of_other is None:
         return None
-    return _across(row, other, estimates.quotient(one, two), changes.negative)
+    return _across(row, other, estimates.quotient(own, of_other), changes.negative)
 
 
 def chain(row: Row, link: Row) -> Estimate | None:
@@ -112,10 +112,10 @@ def chain(row: Row, link: Row) -> Estimate | None:
     Both rows have the same work and machine. None if a speedup is unknown or if either row has a
     smoke budget. `analysis.derive.chained` says which rows are linked, and why this interval.
     """
-    one, two = row["speedup"], link["speedup"]
-    if predicates.is_smoke(row) or predicates.is_smoke(link) or one is None or two is None:
+    own, of_link = row["speedup"], link["speedup"]
+    if predicates.is_smoke(row) or predicates.is_smoke(link) or own is None or of_link is None:
         return None
-    return _across(row, link, estimates.product(one, two), lambda mean: mean)
+    return _across(row, link, estimates.product(own, of_link), lambda mean: mean)
 
 
 def _across(
@@ -131,7 +131,7 @@ def _across(
     if worst_case is None or worst_case.low is None:
         return worst_case
     change = changes.total(_mean(row), enter(_mean(other)))
-    value, low, high = (math.exp(each) for each in (change.value, change.low, change.high))
+    value, low, high = (math.exp(number) for number in (change.value, change.low, change.high))
     return Estimate(value, low, high)
 
 
@@ -161,7 +161,7 @@ def same_grad(rows: pd.DataFrame) -> pd.Series:
     cases = as_rows(rows[list(needed)])  # by hand: joins by many columns take far longer
     plain = [is_plain(row) and row["dtype"] == row["baseline_dtype"] for row in cases]
     good = set(trusted(rows[[*_TRUSTED, "run_id"]])["run_id"])
-    references = (row for row, one in zip(cases, plain, strict=True) if one)
+    references = (row for row, itself in zip(cases, plain, strict=True) if itself)
     of_options = {values_of(row, options): row for row in references if row["run_id"] in good}
     of_any = grouped((values_of(row, key), row) for row in of_options.values())
 
@@ -169,7 +169,7 @@ def same_grad(rows: pd.DataFrame) -> pd.Series:
         several = of_any.get(values_of(row, key), [])
         return of_options.get(values_of(row, options), several[0] if len(several) == 1 else None)
 
-    found = (None if one else reference(row) for row, one in zip(cases, plain, strict=True))
+    found = (None if itself else reference(row) for row, itself in zip(cases, plain, strict=True))
     ratios = (ratio(row, other) if other else None
               for row, other in zip(cases, found, strict=True))  # fmt: skip
     return per_row(rows, ratios, "object")
@@ -187,7 +187,7 @@ def against(rows: pd.DataFrame, wanted: str) -> pd.DataFrame:
     paired = list(zip(every, _references(every, wanted), strict=True))
     over = [over_fp32.in_place(row) for row in every]  # what is compared if nothing paired can be
     chained = zip(over, _references(over, wanted), strict=True)
-    compared = [one if one[1] else other for one, other in zip(paired, chained, strict=True)]
+    compared = [pair if pair[1] else other for pair, other in zip(paired, chained, strict=True)]
     others = [other for _, other in compared]
     if not any(others):
         raise UsageError(f"--against {wanted}: {_why_none(every, wanted)}")
@@ -218,7 +218,7 @@ def _references(rows: Sequence[Row], wanted: str) -> list[Row | None]:
 
 def _is_chained(row: Row, other: Row | None) -> bool | None:
     """Whether the speedup of `row` or of `other` is a chained one; None without `other`."""
-    return None if other is None else any(each.get("is_chained", False) for each in (row, other))
+    return None if other is None else any(side.get("is_chained", False) for side in (row, other))
 
 
 def in_place_of_the_baseline(rows: pd.DataFrame) -> pd.DataFrame:
@@ -270,10 +270,12 @@ def _reference(row: Row, usable: Sequence[Row], wanted: str) -> Row | None:
             "apart": None,
             "first_call_s": baseline_first_s(row),
         }
-    left = [each for each in usable if each["compile_cache"] == row["compile_cache"]] or usable
-    left = [each for each in left if each["dtype"] == row["baseline_dtype"]] or left
+    left = [
+        candidate for candidate in usable if candidate["compile_cache"] == row["compile_cache"]
+    ] or usable
+    left = [candidate for candidate in left if candidate["dtype"] == row["baseline_dtype"]] or left
     if len(left) > 1:
-        names = phrases.listed([phrases.variant(each) for each in left])
+        names = phrases.listed([phrases.variant(candidate) for candidate in left])
         raise UsageError(
             f"--against {wanted}: {phrases.work(row)} was measured in {names}; write the mode and "
             f"its precision in quotes: --against '{phrases.variant(left[0])}'"

@@ -63,7 +63,7 @@ def _link(row: Row, found: dict[tuple[object, ...], list[Row]]) -> Row | None:
     if (row["dtype"], dtype) != (LINKED, LINKED):
         return None
     candidates = found.get(_as_baseline(row, mode, dtype, mode), [])
-    other = (one["compile_cache"] != row["compile_cache"] for one in candidates)
+    other = (candidate["compile_cache"] != row["compile_cache"] for candidate in candidates)
     return min(zip(other, candidates, strict=True), key=lambda pair: pair[0], default=(0, None))[1]
 
 

@@ -32,7 +32,7 @@ def speedup(rows: pd.DataFrame) -> pd.Series:
     A slow host lengthens what waits for it and not what the device does, so it changes the ratio.
     """
     is_told = ~(rows["_slow"] & rows["_on_cuda"])
-    told = (one if holds else None for one, holds in zip(rows["speedup"], is_told, strict=True))
+    told = (ratio if holds else None for ratio, holds in zip(rows["speedup"], is_told, strict=True))
     return per_row(rows, told, "object")
 
 

@@ -35,7 +35,8 @@ def stack(row: Row) -> Parts:
     a separate part only if nothing is saved. A replayed graph allocates nothing: its kernels write
     to the reserved part of its pool.
     """
-    held = dict(_filled(required(row["resident_bytes"]), _held(row), "kept"))
+    sizes = [(part, value_of(row, column)) for part, column in _HELD.items()]
+    held = dict(_filled(required(row["resident_bytes"]), sizes, "kept"))
     dropped = held.pop("gradients", 0) if drops_gradients(row) else 0
     saved, copies = row["saved_activation_bytes"], row["autocast_copy_bytes"]
     taken = (("saved", saved), ("copies", None if saved else copies))
@@ -63,10 +64,6 @@ def drops_gradients(row: Row) -> bool:
     It cannot if the gradients are in the pool of a CUDA graph, which stays reserved for the graph.
     """
     return bool(row["gradient_bytes"]) and not (predicates.on_cuda(row) and row["graph_pool_bytes"])
-
-
-def _held(row: Row) -> tuple[Sized, ...]:
-    return tuple((part, value_of(row, column)) for part, column in _HELD.items())
 
 
 def _filled(whole: float, parts: Sequence[Sized], rest: str) -> Parts:

@@ -75,7 +75,7 @@ class Mix:
         The elements of a call are the product of the sizes that vary.
         """
         padded, own = (
-            sum(math.prod(sizes.values()) for sizes in each) for each in (self.padded, self.calls)
+            sum(math.prod(sizes.values()) for sizes in calls) for calls in (self.padded, self.calls)
         )
         return padded / own
 
@@ -95,8 +95,8 @@ def mix_of(row: Row) -> Mix | None:
         tuple(options.calls(padded=True)),
         tuple(parsed("first_pass_s", ())),
         tuple(
-            Compile(one["call"], one["seconds"], one["reason"])
-            for one in parsed("compiled_calls", ())
+            Compile(entry["call"], entry["seconds"], entry["reason"])
+            for entry in parsed("compiled_calls", ())
         ),
         parsed("size_latencies_s", {}),
         None if row["gave_up_at_call"] is None else int(row["gave_up_at_call"]),

@@ -98,14 +98,14 @@ def heaviest(rows: Iterable[Row], kind: Kind) -> Iterator[tuple[str, ...]]:
     """Yields the lines of the table `kind`: the MOST heaviest entries of each mode."""
     for row in sorted((row for row in rows if value_of(row, kind.column)), key=style.order):
         whole_s = None if LONGER in predicates.flags(row) else value_of(row, kind.whole)
-        for one in json.loads(value_of(row, kind.column))[:MOST]:
-            name = one["name"]
+        for entry in json.loads(value_of(row, kind.column))[:MOST]:
+            name = entry["name"]
             yield (
                 phrases.variant(row),
                 name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…",
-                f"{one['count']:.3g}",
-                numbers.duration(one["seconds"]),
-                _share(one["seconds"], whole_s),
+                f"{entry['count']:.3g}",
+                numbers.duration(entry["seconds"]),
+                _share(entry["seconds"], whole_s),
             )
 
 

@@ -122,7 +122,7 @@ def environment_letters(runs: pd.DataFrame) -> pd.Series:
     """
     codes: dict[Any, int] = {None: -1}
     ids = _filled(runs["environment_id"], runs["device"].tolist())
-    letters = [letter(codes.setdefault(one, len(codes) - 1)) for one in ids]
+    letters = [letter(codes.setdefault(environment, len(codes) - 1)) for environment in ids]
     models = as_rows(runs[["model", *STEP]])  # a loss also has a source
     work = [(letter, *row.values()) for letter, row in zip(letters, models, strict=True)]
     versions: dict[tuple[Any, ...], dict[Any, int]] = {}
@@ -139,7 +139,7 @@ def _filled(ids: pd.Series, by: Sequence[Any]) -> list[Any]:
 
     Only ids at positions with the same value in `by` are used.
     """
-    filled = [None if pd.isna(one) else one for one in ids]
+    filled = [None if pd.isna(identifier) else identifier for identifier in ids]
     for places in grouped((key, at) for at, key in enumerate(by)).values():
         last = next((filled[at] for at in places if filled[at] is not None), None)
         for at in places:
@@ -185,35 +185,36 @@ def _combined_columns(table: pd.DataFrame, cases: Sequence[Sequence[int]]) -> pd
 
     `cases` has for each case the positions of its processes in `table`.
     """
-    each = {
+    columns = {
         name: table[name].tolist()
         for name in (*_ESTIMATES, *VALUES.values(), "flags", "rounds", "run_id", "node")
     }
-    each["_ok"] = (table["status"] == Status.OK).tolist()
+    columns["_ok"] = (table["status"] == Status.OK).tolist()
 
-    def of(name: str) -> Iterator[list[Any]]:
+    def known_of(name: str) -> Iterator[list[Any]]:
         for case in cases:
-            values = (each[name][place] for place in case)
+            values = (columns[name][place] for place in case)
             yield [value for value in values if value is not None and value == value]
 
     latencies, speedups = (
-        [[one.value for one in known] for known in of(name)] for name in ("latency_s", "speedup")
+        [[estimate.value for estimate in known] for known in known_of(name)]
+        for name in ("latency_s", "speedup")
     )
-    good = [sum(oks) for oks in of("_ok")]
+    good = [sum(oks) for oks in known_of("_ok")]
     objects = {
-        **{name: list(map(stats.combine, of(name))) for name in _ESTIMATES},
-        "flags": [list(dict.fromkeys(chain.from_iterable(flags))) for flags in of("flags")],
+        **{name: list(map(stats.combine, known_of(name))) for name in _ESTIMATES},
+        "flags": [list(dict.fromkeys(chain.from_iterable(flags))) for flags in known_of("flags")],
     }
     numbers = {
-        **{name: list(map(_typical, of(name))) for name in VALUES.values()},
+        **{name: list(map(_typical, known_of(name))) for name in VALUES.values()},
         "speedup_process_spread": list(map(stats.relative_spread, speedups)),
         "latency_process_spread": list(map(stats.relative_spread, latencies)),
-        "rounds": [min(counts, default=None) for counts in of("rounds")],
+        "rounds": [min(counts, default=None) for counts in known_of("rounds")],
         "replicates": good,
         "speedup_processes": list(map(len, speedups)),
         "replicates_not_ok": [len(case) - ok for case, ok in zip(cases, good, strict=True)],
-        "process_run_ids": list(map(";".join, of("run_id"))),
-        "process_nodes": [";".join(dict.fromkeys(nodes)) or None for nodes in of("node")],
+        "process_run_ids": list(map(";".join, known_of("run_id"))),
+        "process_nodes": [";".join(dict.fromkeys(nodes)) or None for nodes in known_of("node")],
     }
     whole, texts = dict.fromkeys(_COUNTS, "int64"), dict.fromkeys(_IDS, "str")
     floats = dict.fromkeys((*VALUES.values(), "rounds", *_SPREADS), "float64")

@@ -156,15 +156,11 @@ def _crossing(placed: Sequence[tuple[int, Row]]) -> Crossing | None:
     after = [size for size, row in placed[: n + 1] if row["bound_by"] == sides[0]]
     before = [size for size, row in placed[n + 1 :] if row["bound_by"] == sides[1]]
     return Crossing(
-        _between(size, next_size, share),
+        math.exp(math.log(size) + share * math.log(next_size / size)),
         falling,
         max(after, default=None),
         min(before, default=None),
     )
-
-
-def _between(start: float, end: float, share: float) -> float:
-    return math.exp(math.log(start) + share * math.log(end / start))
 
 
 @dataclass(frozen=True)

@@ -52,8 +52,8 @@ def _intervals(axes: Axes, rows: Sequence[Row]) -> None:
         markers=[style.marker(row) for row in rows], linestyles="none", markersize=6,
         markeredgewidth=1.2, err_kws={"linewidth": 1.3}, legend=False, ax=axes,
     )  # fmt: skip
-    for row, line in zip(rows, (one for one in axes.lines if one.get_marker() in style.CHARACTERS),
-                         strict=True):  # fmt: skip
+    drawn = (line for line in axes.lines if line.get_marker() in style.CHARACTERS)
+    for row, line in zip(rows, drawn, strict=True):
         if row["verdict"] not in (Verdict.FASTER, Verdict.SLOWER):
             line.set_markerfacecolor("none")
     least, most = min(*ends, 0.96), max(*ends, 1.04)

@@ -282,7 +282,7 @@ def _calls(axes: Axes, row: Row, mix: Mix) -> None:
         sns.lineplot(
             x=numbered, y=usual, estimator=None, color=style.FADED, linewidth=1, ax=axes
         )  # fmt: skip
-    compiling = {one.number for one in mix.compiles}
+    compiling = {compilation.number for compilation in mix.compiles}
     for marker, size, wanted in ((".", 18, False), ("X", 42, True)):
         calls = [number for number in numbered if (number in compiling) is wanted]
         sns.scatterplot(

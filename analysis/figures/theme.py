@@ -200,7 +200,7 @@ def legend(figure: Figure, handles: Sequence[Any]) -> None:
     names = [str(handle.get_label()) for handle in handles]
 
     def wide(columns: int) -> float:
-        return sum(max(map(text_width, each)) + 0.56 for each in np.array_split(names, columns))
+        return sum(max(map(text_width, column)) + 0.56 for column in np.array_split(names, columns))
 
     across = next((n for n in range(len(names), 1, -1) if wide(n) <= WIDTH), 1)
     figure.set_figheight(figure.get_figheight() + 0.2 * -(-len(names) // across))

@@ -219,7 +219,7 @@ def measured(rows: Sequence[Row]) -> list[Column]:
     note about the cache, and its column is never dropped.
     """
     first_call = _BARE_FIRST_CALL if CACHE in distinguishing(rows) else FIRST_CALL
-    return [first_call if one is FIRST_CALL else one for one in wanted(MEASURED, rows)]
+    return [first_call if column is FIRST_CALL else column for column in wanted(MEASURED, rows)]
 
 
 def wanted(columns: Iterable[Column], rows: Iterable[Row]) -> list[Column]:

@@ -122,9 +122,9 @@ def count(number: float | None) -> str:
     return UNKNOWN if number is None else f"{number:,.0f}"
 
 
-def counted(number: float, one: str, more: str) -> str:
+def counted(number: float, noun: str, plural: str) -> str:
     """Formats a count with its noun, in singular or plural: `1 kernel`, `42 kernels`."""
-    return f"{count(number)} {one if number == 1 else more}"
+    return f"{count(number)} {noun if number == 1 else plural}"
 
 
 def size(size_bytes: float | None) -> str:

@@ -78,8 +78,8 @@ def _pass(varied: Mapping[str, Sequence[int]]) -> str | None:
     """
     count = len(next(iter(varied.values()), ()))
     ranges = [
-        f"{name} {min(each)} to {max(each)} (median {median_low(each)})"
-        for name, each in varied.items()
+        f"{name} {min(values)} to {max(values)} (median {median_low(values)})"
+        for name, values in varied.items()
     ]
     return f"passes of {count} calls, {', '.join(ranges)}" if count else None
 
@@ -241,7 +241,7 @@ def power_limited(row: Row) -> str:
     alone = numbers.duration(row.get("latency_alone_s"))
     if POWER in reasons:
         return f"power limited (alone {alone})"
-    differs = any(apart(alone_hz, each) for each in in_rounds_hz)
+    differs = any(apart(alone_hz, clock_hz) for clock_hz in in_rounds_hz)
     return f"other clock alone ({alone})" if differs else ""
 
 

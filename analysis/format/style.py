@@ -79,7 +79,7 @@ def family(row: Row) -> Family:
 
 def colours(families: Collection[Family] = FAMILIES) -> str:
     """Returns what the colours of `families` mean: `grey: eager code; blue: compiled`."""
-    return "; ".join(f"{one.name}: {one.modes}" for one in FAMILIES if one in families)
+    return "; ".join(f"{entry.name}: {entry.modes}" for entry in FAMILIES if entry in families)
 
 
 def order(row: Row) -> tuple[int, int]:

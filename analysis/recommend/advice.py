@@ -10,10 +10,9 @@ from itertools import groupby
 from modescope.analysis.derive.over_fp32 import LINKED
 from modescope.analysis.estimates import low
 from modescope.analysis.format import phrases
-from modescope.analysis.recommend import types
 from modescope.analysis.recommend.types import (
-    MODE,
     Choice,
+    Outcome,
     Question,
     Recommendation,
 )
@@ -66,7 +65,7 @@ class Precision:
     @property
     def recommendations(self) -> list[Recommendation]:
         """The recommendations at all sizes."""
-        return [one for span in self.spans for one in span.recommendations]
+        return [answer for span in self.spans for answer in span.recommendations]
 
     @property
     def text(self) -> str:
@@ -77,7 +76,9 @@ class Precision:
     @property
     def programs(self) -> dict[str, str]:
         """A dict from mode and dtype, such as `amp bf16`, to code that runs a recommended mode."""
-        return {f"{one.mode} {one.dtype}": one.code for one in modes(self.recommendations)}
+        return {
+            f"{choice.mode} {choice.dtype}": choice.code for choice in modes(self.recommendations)
+        }
 
 
 @dataclass(frozen=True)
@@ -93,12 +94,13 @@ class Advice:
     @property
     def recommendations(self) -> list[Recommendation]:
         """The recommendations at all precisions."""
-        return [one for precision in self.precisions for one in precision.recommendations]
+        return [answer for precision in self.precisions for answer in precision.recommendations]
 
     @property
     def certainty(self) -> str:
         """A sentence on how sure the answers are; empty if there is no answer."""
-        answers = [one for one in self.recommendations if one.outcome != types.NOTHING]
+        nothing = Outcome.NOTHING
+        answers = [answer for answer in self.recommendations if answer.outcome is not nothing]
         return f"How sure: {'; '.join(certainty(answers))}." if answers else ""
 
 
@@ -140,18 +142,18 @@ def _work(others: str, question: Question, placed: bool) -> str:
 
 def _preference(precision: Precision) -> tuple[bool, bool, float, bool]:
     answers = precision.recommendations
-    is_none = all(one.outcome == types.NOTHING for one in answers)
-    gains = [_gain_over_common_baseline(one) for one in modes(answers)]
+    is_none = all(answer.outcome is Outcome.NOTHING for answer in answers)
+    gains = [_gain_over_common_baseline(choice) for choice in modes(answers)]
     question = answers[0].question
     is_told = bool(CACHES[question.compile_cache].label)
     is_other = question.dtype != question.baseline_dtype
     return is_none, is_told, -max(gains, default=1.0), is_other
 
 
-def _gain_over_common_baseline(one: Choice) -> float:
+def _gain_over_common_baseline(choice: Choice) -> float:
     """The lower end of a mode's gain; in tf32 over the baseline in fp32, if it is linked to it."""
-    chained = one.chained
-    return low(one.gain) * (low(chained) / low(one.speedup) if chained else 1.0)
+    chained = choice.chained
+    return low(choice.gain) * (low(chained) / low(choice.speedup) if chained else 1.0)
 
 
 def _series(
@@ -207,13 +209,15 @@ def _spans(size: str, answers: Sequence[Recommendation]) -> Iterator[Span]:
     """
 
     def alike(placed: tuple[int, Recommendation]) -> tuple[object, ...]:
-        one = placed[1]
-        choice = one.choice if one.outcome == MODE else None
-        doubted = bool(predicates.unchecked(choice.row) if choice else one.baseline_unchecked)
-        disputed = one.disputed.run_id if one.disputed else None
-        outcome = one.outcome, choice and choice.mode, one.is_disturbed
-        related = one.question.baseline_dtype, one.link is None, one.within is None, one.tf32_off
-        return *outcome, doubted, one.baseline_fits, disputed, *related
+        answer = placed[1]
+        choice = answer.choice if answer.outcome is Outcome.MODE else None
+        doubted = bool(predicates.unchecked(choice.row) if choice else answer.baseline_unchecked)
+        disputed = answer.disputed.run_id if answer.disputed else None
+        return (
+            answer.outcome, choice and choice.mode, answer.is_disturbed, doubted,
+            answer.baseline_fits, disputed, answer.question.baseline_dtype, answer.link is None,
+            answer.within is None, answer.tf32_off,
+        )  # fmt: skip
 
     sizes = [json.loads(answer.question.shape)[size] for answer in answers]
     for _, run in groupby(zip(sizes, answers, strict=True), key=alike):

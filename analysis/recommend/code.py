@@ -61,8 +61,8 @@ _HELD = {
     False: f"[{_OWN} for x in inputs]",
 }
 _COPY = {
-    named: f"for {each}:\n    if isinstance(x, torch.Tensor):\n        {own}.copy_(x)"
-    for named, each, own in (
+    named: f"for {pairs}:\n    if isinstance(x, torch.Tensor):\n        {own}.copy_(x)"
+    for named, pairs, own in (
         (True, "name, x in inputs.items()", "held[name]"),
         (False, "own, x in zip(held, inputs)", "own"),
     )

@@ -12,15 +12,16 @@ from modescope.analysis.derive import formulas
 from modescope.analysis.derive.select import GROUP, SECTION, split_rows
 from modescope.analysis.estimates import high, low, point
 from modescope.analysis.format import phrases
-from modescope.analysis.recommend import types
 from modescope.analysis.recommend.constraints import ANYTHING, Wishes
 from modescope.analysis.recommend.tf32 import relate
 from modescope.analysis.recommend.ties import cheapest
 from modescope.analysis.recommend.types import (
     Choice,
+    Outcome,
     Question,
     Recommendation,
     Refusal,
+    RefusalKind,
     hurdle,
 )
 from modescope.analysis.rows import predicates
@@ -49,18 +50,18 @@ Paired speedups of the same code differ between processes by 0.4 % as a rule.
 NO_BASELINE = {"baseline_failed", "baseline_wrong", "baseline_not_in_effect"}
 """The flags of a row that had a baseline and could not be compared with it."""
 
-RULES: tuple[tuple[str, Callable[[Row], object]], ...] = (
-    ("skipped", lambda row: row["status"] == Status.SKIPPED),
-    ("wrong", lambda row: row["status"] == Status.WRONG_RESULT),
-    ("failed", lambda row: row["status"] != Status.OK),
-    ("not_in_effect", lambda row: not row["in_effect"]),
-    ("smoke", predicates.is_smoke),
-    ("unchecked", lambda row: row["error"] is None and not predicates.unchecked(row)),
-    ("wrong", lambda row: not predicates.unchecked(row) and _exceeds_its_limit(row)),
-    ("no_baseline", lambda row: NO_BASELINE & {*predicates.flags(row)}),
-    ("grows", lambda row: GROWS in predicates.flags(row)),
-    ("slow_host", predicates.host_slower),
-    ("no_interval", lambda row: not predicates.has_interval(row)),
+RULES: tuple[tuple[RefusalKind, Callable[[Row], object]], ...] = (
+    (RefusalKind.SKIPPED, lambda row: row["status"] == Status.SKIPPED),
+    (RefusalKind.WRONG, lambda row: row["status"] == Status.WRONG_RESULT),
+    (RefusalKind.FAILED, lambda row: row["status"] != Status.OK),
+    (RefusalKind.NOT_IN_EFFECT, lambda row: not row["in_effect"]),
+    (RefusalKind.SMOKE, predicates.is_smoke),
+    (RefusalKind.UNCHECKED, lambda row: row["error"] is None and not predicates.unchecked(row)),
+    (RefusalKind.WRONG, lambda row: not predicates.unchecked(row) and _exceeds_its_limit(row)),
+    (RefusalKind.NO_BASELINE, lambda row: NO_BASELINE & {*predicates.flags(row)}),
+    (RefusalKind.GROWS, lambda row: GROWS in predicates.flags(row)),
+    (RefusalKind.SLOW_HOST, predicates.host_slower),
+    (RefusalKind.NO_INTERVAL, lambda row: not predicates.has_interval(row)),
 )
 """What excludes a row, whatever its speedup; the first rule that holds is the reason.
 
@@ -107,10 +108,10 @@ def unconfirmed(answers: Iterable[Recommendation], run_ids: Collection[str]) -> 
     rests on two processes of that mode and of the next best mode (`bench.sweep.sweep`).
     """
     return [
-        each.run_id
+        choice.run_id
         for answer in answers
-        for each in _pair(answer)
-        if each.again is None and each.row["replicates"] == 1 and each.run_id in run_ids
+        for choice in _pair(answer)
+        if choice.again is None and choice.row["replicates"] == 1 and choice.run_id in run_ids
     ]
 
 
@@ -120,21 +121,21 @@ def _confirmed(answer: Recommendation) -> Recommendation:
     The mode is the recommended or the next best one (`_pair`). Of the next best, a contradiction
     does not matter if even its faster process stays below the recommended mode.
     """
-    for each in _pair(answer):
-        if each.again is None or each.row["replicates"] > 1:  # several say more than one other
+    for choice in _pair(answer):
+        if choice.again is None or choice.row["replicates"] > 1:  # several say more than one other
             continue
-        slower, faster = sorted((each.speedup, each.again), key=lambda one: one.value)
+        slower, faster = sorted((choice.speedup, choice.again), key=lambda speedup: speedup.value)
         is_apart = faster.value > slower.value * (1 + APART) and low(faster) > high(slower)
-        is_behind = each is not answer.choice and high(faster) < low(_pair(answer)[0].speedup)
+        is_behind = choice is not answer.choice and high(faster) < low(_pair(answer)[0].speedup)
         if is_apart and not is_behind:
-            return replace(answer, outcome=types.BETWEEN, choice=None, tied=(), disputed=each)
+            return replace(answer, outcome=Outcome.BETWEEN, choice=None, tied=(), disputed=choice)
     return answer
 
 
 def _pair(answer: Recommendation) -> list[Choice]:
     """The recommended mode and the next best mode; empty unless the former compiles or captures."""
     choice = answer.choice
-    if answer.outcome != types.MODE or choice is None or not formulas.builds(choice.row):
+    if answer.outcome is not Outcome.MODE or choice is None or not formulas.builds(choice.row):
         return []
     return [choice, *([answer.rival] if answer.rival else [])]
 
@@ -165,7 +166,7 @@ def _answer(rows: Sequence[Row], baseline: Row | None, wishes: Wishes) -> Recomm
             continue
         ratio, why = gain(row, wishes.calls, baseline), refusal(row, wishes)
         if why is None and ratio is None:
-            why = "first_call_unknown"
+            why = RefusalKind.FIRST_CALL_UNKNOWN
         if why is not None:
             refused.append(
                 Refusal(row["run_id"], phrases.mode(row), why, predicates.host_slower(row))
@@ -174,34 +175,36 @@ def _answer(rows: Sequence[Row], baseline: Row | None, wishes: Wishes) -> Recomm
             usable.append(_choice(row, ratio, baseline))
     floor, fits = _floor(baseline), fits_into(baseline, wishes.memory_limit_bytes)
     least_gain = 0.0 if fits is False else hurdle(floor)  # a baseline that does not fit cannot win
-    no_losses = [one for one in usable if high(one.gain) >= 1 / (1 + MARGIN)]
-    is_disturbed = any(map(estimates.is_wide, (floor, *(one.speedup for one in no_losses))))
-    barred = [one for one in usable if is_disturbed and formulas.builds(one.row)]
-    winners = [one for one in usable if low(one.gain) > least_gain and one not in barred]
-    best = max(winners, key=lambda one: low(one.gain), default=None)
-    close = [one for one in winners if best and _is_equal(one.gain, best.gain)]
-    others = [one for one in usable if one not in close]
+    no_losses = [choice for choice in usable if high(choice.gain) >= 1 / (1 + MARGIN)]
+    is_disturbed = any(map(estimates.is_wide, (floor, *(choice.speedup for choice in no_losses))))
+    barred = [choice for choice in usable if is_disturbed and formulas.builds(choice.row)]
+    winners = [
+        choice for choice in usable if low(choice.gain) > least_gain and choice not in barred
+    ]
+    best = max(winners, key=lambda choice: low(choice.gain), default=None)
+    close = [choice for choice in winners if best and _is_equal(choice.gain, best.gain)]
+    others = [choice for choice in usable if choice not in close]
     lost = (
-        Refusal(one.run_id, one.mode, "disturbed")
-        if one in barred and low(one.gain) > least_gain
-        else _lost(one, best if one in winners else None, least_gain, wishes)
-        for one in others
+        Refusal(choice.run_id, choice.mode, RefusalKind.DISTURBED)
+        if choice in barred and low(choice.gain) > least_gain
+        else _lost(choice, best if choice in winners else None, least_gain, wishes)
+        for choice in others
     )
-    rivals = [one for one in others if high(one.gain) >= 1]
+    rivals = [choice for choice in others if high(choice.gain) >= 1]
     outcome = _outcome(winners, usable, refused, fits)
     choice, tied = cheapest(close) if close else (None, ())
-    if outcome == types.BASELINE and baseline is not None and floor is not None:
+    if outcome is Outcome.BASELINE and baseline is not None and floor is not None:
         choice = _choice(baseline, floor, baseline)
     unchecked = [predicates.unchecked(row) for row in ([baseline] if baseline else rows)
                  if row["status"] == Status.OK]  # fmt: skip
     return Recommendation(
         Question(**{field.name: value_of(rows[0], field.name) for field in fields(Question)}),
         wishes, outcome, choice, tied, (*lost, *refused), floor,
-        min((one.row["replicates"] for one in usable), default=1),
-        max((s for one in usable if (s := one.row["speedup_process_spread"])), default=None),
+        min((choice.row["replicates"] for choice in usable), default=1),
+        max((s for choice in usable if (s := choice.row["speedup_process_spread"])), default=None),
         _mde(no_losses), is_disturbed, fits,
         baseline_unchecked=unchecked[0] if unchecked and all(unchecked) else "",
-        rival=max(rivals, key=lambda one: low(one.gain), default=None),
+        rival=max(rivals, key=lambda choice: low(choice.gain), default=None),
     )  # fmt: skip
 
 
@@ -232,7 +235,7 @@ def _mde(no_losses: Sequence[Choice]) -> float | None:
 
     `mde` is the smallest true change (0.02: 2 %) that a row's interval shows in 80 % of such runs.
     """
-    known = [one.row["mde"] for one in no_losses if one.row["mde"] is not None]
+    known = [choice.row["mde"] for choice in no_losses if choice.row["mde"] is not None]
     return max(known, default=None) if len(known) == len(no_losses) else None
 
 
@@ -265,8 +268,8 @@ def gain(row: Row, calls: float | None, baseline: Row | None) -> Estimate | None
     return Estimate(*map(over_calls, (speedup.value, low(speedup), high(speedup))))
 
 
-def refusal(row: Row, wishes: Wishes) -> str | None:
-    """Returns why a row cannot be recommended, whatever its speedup, as the code of a Refusal.
+def refusal(row: Row, wishes: Wishes) -> RefusalKind | None:
+    """Returns why a row cannot be recommended, whatever its speedup.
 
     None if it can be: it is then usable and fits into the memory limit of `wishes`.
     """
@@ -274,7 +277,7 @@ def refusal(row: Row, wishes: Wishes) -> str | None:
         if holds(row):
             return kind
     fits = fits_into(row, wishes.memory_limit_bytes)
-    return "memory_unknown" if fits is None else None if fits else "memory"
+    return RefusalKind.MEMORY_UNKNOWN if fits is None else None if fits else RefusalKind.MEMORY
 
 
 def _exceeds_its_limit(row: Row) -> bool:
@@ -300,17 +303,17 @@ def fits_into(row: Row | None, limit_bytes: int | None) -> bool | None:
     return None if row["peak_bytes"] is None else bool(row["peak_bytes"] <= limit_bytes)
 
 
-def _is_equal(one: Estimate, best: Estimate) -> bool:
-    """Whether the gain `one` ties with the gain `best`.
+def _is_equal(ratio: Estimate, best: Estimate) -> bool:
+    """Whether the gain `ratio` ties with the gain `best`.
 
     It does if it is not surely lower by more than MARGIN, and within NEAR of it.
     MARGIN also covers most differences between two processes of one mode.
     """
-    return not _is_less(one, best) and abs(math.log(one.value / best.value)) < math.log1p(NEAR)
+    return not _is_less(ratio, best) and abs(math.log(ratio.value / best.value)) < math.log1p(NEAR)
 
 
-def _is_less(one: Estimate, best: Estimate) -> bool:
-    apart = estimates.quotient(best, one)
+def _is_less(ratio: Estimate, best: Estimate) -> bool:
+    apart = estimates.quotient(best, ratio)
     return apart is not None and low(apart) > 1 + MARGIN
 
 
@@ -319,31 +322,32 @@ def _outcome(
     usable: Sequence[Choice],
     refused: Sequence[Refusal],
     baseline_fits: bool | None,
-) -> str:
+) -> Outcome:
     if winners:
-        return types.MODE
+        return Outcome.MODE
     if baseline_fits is False:
-        return types.NOTHING
-    is_open = any(one.kind == "slow_host" for one in refused)
+        return Outcome.NOTHING
+    is_open = any(refusal.kind is RefusalKind.SLOW_HOST for refusal in refused)
     if usable or is_open:
-        equal = all(high(one.gain) <= 1 + MARGIN for one in usable) and not is_open
-        return types.BASELINE if equal else types.UNDECIDED
-    barred = any(one.kind in ("memory", "memory_unknown") for one in refused)
-    return types.BASELINE if barred else types.NOTHING
+        equal = all(high(choice.gain) <= 1 + MARGIN for choice in usable) and not is_open
+        return Outcome.BASELINE if equal else Outcome.UNDECIDED
+    exceeding = {RefusalKind.MEMORY, RefusalKind.MEMORY_UNKNOWN}
+    barred = any(refusal.kind in exceeding for refusal in refused)
+    return Outcome.BASELINE if barred else Outcome.NOTHING
 
 
-def _lost(one: Choice, best: Choice | None, least_gain: float, wishes: Wishes) -> Refusal:
-    """Says why the usable row `one` is neither chosen nor tied.
+def _lost(choice: Choice, best: Choice | None, least_gain: float, wishes: Wishes) -> Refusal:
+    """Says why the usable row `choice` is neither chosen nor tied.
 
     `least_gain`: the gain above which a row's interval must lie to win. `best`: the best such
     winner if `one` is a winner, too, else None.
     """
     if best:
-        kind = "less" if _is_less(one.gain, best.gain) else "open"
-    elif high(one.speedup) < 1 / (1 + MARGIN):
-        kind = "slower"
-    elif wishes.calls is not None and low(one.speedup) > least_gain:
-        kind = "unpaid"
+        kind = RefusalKind.LESS if _is_less(choice.gain, best.gain) else RefusalKind.OPEN
+    elif high(choice.speedup) < 1 / (1 + MARGIN):
+        kind = RefusalKind.SLOWER
+    elif wishes.calls is not None and low(choice.speedup) > least_gain:
+        kind = RefusalKind.UNPAID
     else:
-        kind = "noise" if low(one.speedup) > 1 + MARGIN else "no_difference"
-    return Refusal(one.run_id, one.mode, kind)
+        kind = RefusalKind.NOISE if low(choice.speedup) > 1 + MARGIN else RefusalKind.NO_DIFFERENCE
+    return Refusal(choice.run_id, choice.mode, kind)

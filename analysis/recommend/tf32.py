@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from modescope.analysis.derive.over_fp32 import COMMON, LINKED
 from modescope.analysis.derive.select import values_of
-from modescope.analysis.recommend.types import MODE, Recommendation
+from modescope.analysis.recommend.types import Outcome, Recommendation
 from modescope.analysis.rows import predicates
 from modescope.analysis.rows.type import Row
 from modescope.bench.records.environment import TF32_CAPABILITY
@@ -26,20 +26,22 @@ def relate(section: Sequence[Row], answers: Sequence[Recommendation]) -> list[Re
     else it is the answer, and has the answer over eager in tf32 as its `within`.
     """
     is_off = _is_never_on(section)
-    marked = [replace(one, tf32_off=is_off and _is_over_fp32(one)) for one in answers]
+    marked = [replace(answer, tf32_off=is_off and _is_over_fp32(answer)) for answer in answers]
     links = {row["run_id"]: row for row in section}
     left = list(marked)
     for inner in marked:
         link = next((links[i] for i in _links_of(inner, section) if i in links), None)
         if link is None:
             continue
-        outer = next((one for one in marked if _is_of(link, one, section)), None)
-        if inner.outcome == MODE:
+        outer = next((answer for answer in marked if _is_of(link, answer, section)), None)
+        if inner.outcome is Outcome.MODE:
             linked = replace(inner, link=link["speedup"])
-            left = [linked if one is inner else one for one in left if one is not outer]
+            left = [linked if answer is inner else answer for answer in left if answer is not outer]
         elif outer is not None:
             related = replace(outer, within=inner)
-            left = [related if one is outer else one for one in left if one is not inner]
+            left = [
+                related if answer is outer else answer for answer in left if answer is not inner
+            ]
     return left
 
 

@@ -26,11 +26,11 @@ def cheapest(rows: Sequence[Choice]) -> tuple[Choice, tuple[Tie, ...]]:
     """
     left, gone = list(rows), list[Tie]()
     for reason, stay in _STAGES:
-        stayed = {row["run_id"] for row in stay([one.row for one in left])}
-        gone += [Tie(one, reason) for one in left if one.run_id not in stayed]
-        left = [one for one in left if one.run_id in stayed]
-    first = max(left, key=lambda one: (low(one.speedup), one.row["started_at"]))
-    return first, (*gone, *(Tie(one, "as good") for one in left if one is not first))
+        stayed = {row["run_id"] for row in stay([choice.row for choice in left])}
+        gone += [Tie(choice, reason) for choice in left if choice.run_id not in stayed]
+        left = [choice for choice in left if choice.run_id in stayed]
+    first = max(left, key=lambda choice: (low(choice.speedup), choice.row["started_at"]))
+    return first, (*gone, *(Tie(choice, "as good") for choice in left if choice is not first))
 
 
 def _checked(rows: Sequence[Row]) -> list[Row]:

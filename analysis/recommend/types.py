@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
+from enum import StrEnum
 from typing import cast
 
 from modescope.analysis.estimates import high, low
@@ -13,11 +14,40 @@ from modescope.analysis.rows.type import Row
 from modescope.analysis.rows.values import required
 from modescope.bench.stats.estimates import MARGIN, Estimate
 
-MODE = "mode"  # a mode is better than the baseline by its interval
-BASELINE = "baseline"  # by their intervals all usable modes are slower than it, or equal
-UNDECIDED = "undecided"  # the intervals are too wide to show a difference
-BETWEEN = "undecided_between_processes"  # two of the best mode, or the next, contradict each other
-NOTHING = "nothing"  # there is no usable run to compare
+
+class Outcome(StrEnum):
+    """What a recommendation says to do."""
+
+    MODE = "mode"  # a mode is better than the baseline by its interval
+    BASELINE = "baseline"  # by their intervals all usable modes are slower than it, or equal
+    UNDECIDED = "undecided"  # the intervals are too wide to show a difference
+    BETWEEN = "undecided_between_processes"  # two of one mode contradict each other
+    NOTHING = "nothing"  # there is no usable run to compare
+
+
+class RefusalKind(StrEnum):
+    """Why a mode is not chosen."""
+
+    SKIPPED = "skipped"
+    FAILED = "failed"
+    WRONG = "wrong"  # its results are
+    UNCHECKED = "unchecked"  # its error is unknown, and nothing says why
+    NOT_IN_EFFECT = "not_in_effect"
+    SMOKE = "smoke"  # timed with a smoke budget
+    NO_BASELINE = "no_baseline"  # its baseline failed, was wrong or not in effect
+    GROWS = "grows"  # its calls do more work the more were made before
+    SLOW_HOST = "slow_host"
+    NO_INTERVAL = "no_interval"
+    MEMORY = "memory"  # it exceeds the memory limit
+    MEMORY_UNKNOWN = "memory_unknown"
+    FIRST_CALL_UNKNOWN = "first_call_unknown"
+    DISTURBED = "disturbed"  # it would win, and the study is too disturbed for a mode that compiles
+    LESS = "less"  # it wins, and its gain is surely below that of the best
+    OPEN = "open"  # it wins, and may be as good as the best, but is not near it
+    SLOWER = "slower"  # surely slower than the baseline
+    UNPAID = "unpaid"  # surely faster, but not with its first call over the requested calls
+    NOISE = "noise"  # faster, but by no more than the baseline differs from itself
+    NO_DIFFERENCE = "no_difference"
 
 
 @dataclass(frozen=True)
@@ -113,8 +143,8 @@ class Refusal:
 
     run_id: str
     mode: str
-    kind: str  # why, as a code: `not_in_effect`, `less`, `slower`
-    host_slower: str | None = None  # how many times its usual time the host took, of `slow_host`
+    kind: RefusalKind
+    host_slower: str | None = None  # how many times its usual time the host took, of SLOW_HOST
 
 
 @dataclass(frozen=True)
@@ -129,7 +159,7 @@ class Recommendation:
 
     question: Question
     wishes: Wishes
-    outcome: str  # MODE | BASELINE | UNDECIDED | BETWEEN | NOTHING
+    outcome: Outcome
     choice: Choice | None
     tied: tuple[Tie, ...]
     refused: tuple[Refusal, ...]

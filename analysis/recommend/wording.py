@@ -11,12 +11,12 @@ from modescope.analysis.derive.flags import Doubted
 from modescope.analysis.derive.over_fp32 import COMMON, LINKED
 from modescope.analysis.estimates import high, low
 from modescope.analysis.format import numbers, phrases
-from modescope.analysis.recommend import types
 from modescope.analysis.recommend.types import (
-    MODE,
     Choice,
+    Outcome,
     Question,
     Recommendation,
+    RefusalKind,
     hurdle,
     name_with_remark,
 )
@@ -65,9 +65,9 @@ def clause(same: Sequence[Recommendation]) -> str:
 def _mode(same: Sequence[Recommendation]) -> str:
     chosen, first = modes(same), same[0]
     baseline = _baseline(first.question)
-    over = f"{_factors([one.speedup for one in chosen])} over {baseline}"
+    over = f"{_factors([choice.speedup for choice in chosen])} over {baseline}"
     over += TF32_OFF if first.tf32_off else ""
-    if chained := [one.chained for one in chosen if one.chained]:
+    if chained := [choice.chained for choice in chosen if choice.chained]:
         over += f", {_factors(chained)} chained over {first.question.baseline_mode} {COMMON}"
     if first.baseline_fits is False:
         over += ", which exceeds the memory limit"
@@ -76,10 +76,11 @@ def _mode(same: Sequence[Recommendation]) -> str:
 
 
 def _keep_baseline(same: Sequence[Recommendation]) -> str:
-    kinds, calls = {one.kind for answer in same for one in answer.refused}, same[0].wishes.calls
-    if not kinds & {"slower", "no_difference", "unpaid"}:
+    kinds = {refusal.kind for answer in same for refusal in answer.refused}
+    calls = same[0].wishes.calls
+    if not kinds & {RefusalKind.SLOWER, RefusalKind.NO_DIFFERENCE, RefusalKind.UNPAID}:
         why = "every other usable mode exceeds the memory limit, or may exceed it"
-    elif "unpaid" in kinds and calls is not None:
+    elif RefusalKind.UNPAID in kinds and calls is not None:
         why = f"no mode pays for its first call within {numbers.calls(calls)} calls"
     else:
         asked = same[0].question
@@ -91,7 +92,7 @@ def _keep_baseline(same: Sequence[Recommendation]) -> str:
 def _undecided(same: Sequence[Recommendation]) -> str:
     calls = same[0].wishes.calls
     over = "" if calls is None else f" over {numbers.calls(calls)} calls"
-    if any(one.kind == "noise" for answer in same for one in answer.refused):
+    if any(refusal.kind is RefusalKind.NOISE for answer in same for refusal in answer.refused):
         name = _baseline(same[0].question)
         return f"{_kept(same[0])}: no mode differs from {name} by more than {name} from itself"
     if same[0].is_disturbed:
@@ -113,7 +114,7 @@ def _between(same: Sequence[Recommendation]) -> str:
 
 def _nothing(same: Sequence[Recommendation]) -> str:
     text = "nothing can be recommended"
-    kinds = Counter(one.kind.replace("_", " ") for answer in same for one in answer.refused)
+    kinds = Counter(refusal.kind.replace("_", " ") for answer in same for refusal in answer.refused)
     if same[0].question.baseline_mode is None:
         return f"{text}: these runs were measured without a baseline"
     if not kinds:
@@ -122,12 +123,12 @@ def _nothing(same: Sequence[Recommendation]) -> str:
     return f"{text} from {numbers.counted(kinds.total(), 'run', 'runs')}: {why}"
 
 
-_CLAUSES: dict[str, Callable[[Sequence[Recommendation]], str]] = {
-    types.MODE: _mode,
-    types.BASELINE: _keep_baseline,
-    types.UNDECIDED: _undecided,
-    types.BETWEEN: _between,
-    types.NOTHING: _nothing,
+_CLAUSES: dict[Outcome, Callable[[Sequence[Recommendation]], str]] = {
+    Outcome.MODE: _mode,
+    Outcome.BASELINE: _keep_baseline,
+    Outcome.UNDECIDED: _undecided,
+    Outcome.BETWEEN: _between,
+    Outcome.NOTHING: _nothing,
 }
 
 
@@ -137,7 +138,7 @@ def remarks(answer: Recommendation) -> Iterator[str]:
     if choice and answer.tied:
         ties = (f"{t.row.name} {numbers.ratio(t.row.speedup)} ({t.reason})" for t in answer.tied)
         yield f"As fast by the intervals: {', '.join(ties)}."
-    if choice and outcome == MODE and (why := predicates.unchecked(choice.row)):
+    if choice and outcome is Outcome.MODE and (why := predicates.unchecked(choice.row)):
         yield f"The results of {choice.mode} were not checked: {why}."
     if choice and (flags := predicates.flags(choice.row, Doubted.SPEEDUP)):
         doubts = "; ".join(DOUBTS.get(flag, flag) for flag in flags)
@@ -150,15 +151,16 @@ def remarks(answer: Recommendation) -> Iterator[str]:
     if answer.link:
         mode = answer.question.baseline_mode
         yield LINK.format(mode=mode, link=numbers.ratio(answer.link))
-    if outcome == MODE and answer.question.dtype == LINKED:
+    if outcome is Outcome.MODE and answer.question.dtype == LINKED:
         yield ROUNDS_FACTORS
     if answer.within:
         kept, text = _kept(answer.within), clause([answer.within])
         yield f"Against {kept} in {LINKED}: {text.removeprefix(f'{kept}: ')}."
-    for one in answer.refused:
-        if one.kind == "slow_host":
-            yield f"{one.mode}: the host ran at {one.host_slower} times its usual time: undecided."
-    if answer.baseline_unchecked and outcome not in (MODE, types.NOTHING):
+    for refusal in answer.refused:
+        if refusal.kind is RefusalKind.SLOW_HOST:
+            slower = f"{refusal.host_slower} times its usual time"
+            yield f"{refusal.mode}: the host ran at {slower}: undecided."
+    if answer.baseline_unchecked and outcome not in (Outcome.MODE, Outcome.NOTHING):
         name = _baseline(answer.question)
         yield f"The results of {name} were not checked: {answer.baseline_unchecked}."
 
@@ -166,13 +168,13 @@ def remarks(answer: Recommendation) -> Iterator[str]:
 def certainty(answers: Sequence[Recommendation]) -> Iterator[str]:
     """Yields clauses on what the answers rest on: processes, noise floor, detectable gain."""
     again = dict.fromkeys(
-        f"a second process measured {one.mode} {one.dtype} at {numbers.ratio(one.again)}"
-        for one in modes(answers)
-        if one.again and one.row["replicates"] == 1
+        f"a second process measured {choice.mode} {choice.dtype} at {numbers.ratio(choice.again)}"
+        for choice in modes(answers)
+        if choice.again and choice.row["replicates"] == 1
     )
-    spreads = [one.process_spread for one in answers if one.process_spread is not None]
+    spreads = [answer.process_spread for answer in answers if answer.process_spread is not None]
     if spreads:
-        most, fewest = numbers.percent(max(spreads)), min(one.processes for one in answers)
+        most, fewest = numbers.percent(max(spreads)), min(answer.processes for answer in answers)
         yield f"speedups differ by up to {most} between processes ({fewest} or more per mode)"
     else:
         yield ", ".join(again) or (
@@ -180,15 +182,15 @@ def certainty(answers: Sequence[Recommendation]) -> Iterator[str]:
             "measures that)"
         )
     baselines = [f"{a.question.baseline_mode} {a.question.baseline_dtype}" for a in answers]
-    measured = zip(baselines, (one.floor for one in answers), strict=True)
+    measured = zip(baselines, (answer.floor for answer in answers), strict=True)
     floors = grouped((name, floor) for name, floor in measured if floor)
     for name, known in floors.items():
         noisy = " (less than that is noise)" if any(hurdle(f) > 1 + MARGIN for f in known) else ""
         yield f"{name} against itself measures {_factors(list(dict.fromkeys(known)))}{noisy}"
     if not floors:
         yield f"{baselines[0]} was not measured against itself"
-    detectable = [one.detectable for one in answers if one.detectable is not None]
-    if any(one.is_disturbed for one in answers):
+    detectable = [answer.detectable for answer in answers if answer.detectable is not None]
+    if any(answer.is_disturbed for answer in answers):
         yield DISTURBED
     elif detectable:
         yield f"gains below {numbers.percent(max(detectable))} may be missed"
@@ -196,7 +198,7 @@ def certainty(answers: Sequence[Recommendation]) -> Iterator[str]:
 
 def modes(answers: Iterable[Recommendation]) -> list[Choice]:
     """Returns the choices of those answers that recommend a mode."""
-    return [one.choice for one in answers if one.choice and one.outcome == MODE]
+    return [answer.choice for answer in answers if answer.choice and answer.outcome is Outcome.MODE]
 
 
 def _baseline(question: Question) -> str:
@@ -213,7 +215,7 @@ def _factors(ratios: Sequence[Estimate]) -> str:
         return numbers.ratio(ratios[0])
     if any(map(is_wide, ratios)):
         return numbers.ratio(hull(ratios))
-    values = _range([one.value for one in ratios], lambda value: f"{value:.2f}")
+    values = _range([ratio.value for ratio in ratios], lambda value: f"{value:.2f}")
     return f"{values}× [{min(map(low, ratios)):.2f}, {max(map(high, ratios)):.2f}]"
 
 
@@ -239,7 +241,7 @@ def _pays(chosen: Sequence[Choice], calls: float | None) -> str:
 
 
 def _known(chosen: Sequence[Choice], column: str) -> list[float]:
-    return [value for one in chosen if (value := value_of(one.row, column)) is not None]
+    return [value for choice in chosen if (value := value_of(choice.row, column)) is not None]
 
 
 def _error(chosen: Sequence[Choice], baseline: str) -> str:
@@ -251,7 +253,7 @@ def _error(chosen: Sequence[Choice], baseline: str) -> str:
 
 
 def _memory(chosen: Sequence[Choice], baseline: str) -> str:
-    extra = [one.extra_bytes for one in chosen if one.extra_bytes is not None]
+    extra = [choice.extra_bytes for choice in chosen if choice.extra_bytes is not None]
     if len(extra) == len(chosen):
         return f"{_range(extra, _more)} memory" if any(extra) else "no extra memory"
     peaks = _known(chosen, "peak_bytes")

@@ -18,6 +18,7 @@ from modescope.analysis.rows.values import grouped
 from modescope.bench.records.outcomes import Status
 
 MOST_LETTERS = 120  # of a reason
+_REPLAYING = {style.CUDA_GRAPH, style.COMPILE_GRAPHS}
 _CLAUSE = re.compile(r";| \(|, (?:and|so|which) ")
 
 
@@ -63,19 +64,15 @@ def not_measured(preferred: Sequence[Row], answers: Sequence[Recommendation]) ->
 
     `preferred` has the rows at the precision of that answer, `answers` are those at all precisions.
     """
-    first = answers[0].question
+    first, families = answers[0].question, {style.family(row) for row in preferred}
     kinds = (
         ("torch.compile", not any(map(is_compiled, preferred))),
-        ("CUDA graphs", predicates.on_cuda(first.as_row()) and not any(map(_replays, preferred))),
+        ("CUDA graphs", predicates.on_cuda(first.as_row()) and not _REPLAYING & families),
     )
     missing = [kind for kind, is_missing in kinds if is_missing]
     parts = (
         f"{phrases.listed(missing)} in {first.dtype}" if missing else "",
-        "any mode in tf32" if any(one.tf32_off for one in answers) else "",
+        "any mode in tf32" if any(answer.tf32_off for answer in answers) else "",
     )
     if any(parts):
         yield Reason("Not measured", f"{'; '.join(filter(None, parts))}.")
-
-
-def _replays(row: Row) -> bool:
-    return style.family(row) in (style.CUDA_GRAPH, style.COMPILE_GRAPHS)

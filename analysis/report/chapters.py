@@ -79,10 +79,10 @@ def _over_sizes(study: Study, family: pd.DataFrame, name: str) -> Iterator[Chapt
     title, place, key = phrases.work_at(row, "{}"), study.place(row), values_of(row, FAMILY)
     drawn = pictures(OF_GRIDS, grids(family), name)
     yield Chapter(f"{title}: all sizes", place, drawn, family=key)
-    for number, one in enumerate(series(family), start=1):
-        title = f"{phrases.work_at(row, one.others)}: over {one.size}"
-        drawn = pictures(OF_SERIES, one, f"{name}-{number}")
-        yield Chapter(title, place, drawn, [series_table(one)], family=key)
+    for number, part in enumerate(series(family), start=1):
+        title = f"{phrases.work_at(row, part.others)}: over {part.size}"
+        drawn = pictures(OF_SERIES, part, f"{name}-{number}")
+        yield Chapter(title, place, drawn, [series_table(part)], family=key)
 
 
 def _at_sizes(study: Study, family: pd.DataFrame, numbered: Iterator[int]) -> Iterator[Chapter]:

@@ -57,8 +57,8 @@ def environments(rows: pd.DataFrame) -> dict[str, Any]:
         if any(value != numbers.UNKNOWN for value in values):
             differs = len(set(values)) > 1 or column.dropna().nunique() > 1
             if name == _OF_MODEL:
-                each = rows.groupby(["model", *STEP], dropna=False)[name].nunique()
-                differs = bool((each > 1).any())
+                counts = rows.groupby(["model", *STEP], dropna=False)[name].nunique()
+                differs = bool((counts > 1).any())
             facts.append(
                 {
                     "name": name,

@@ -28,7 +28,7 @@ from modescope.analysis.figures.registry import Picture
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.recommend.advice import Advice, Precision, fold
 from modescope.analysis.recommend.constraints import Wishes
-from modescope.analysis.recommend.types import MODE, Recommendation
+from modescope.analysis.recommend.types import Outcome, Recommendation
 from modescope.analysis.report.absences import Reason, not_measured, why_left_out
 from modescope.analysis.report.chapters import Chapter
 from modescope.analysis.report.study import Study
@@ -109,14 +109,17 @@ def _wishes(wishes: Wishes) -> str:
 
 
 def _card(study: Study, advice: Advice, picture: Picture | None) -> Card:
-    sections = {values_of(one.question.as_row(), SECTION) for one in advice.recommendations}
+    sections = {values_of(answer.question.as_row(), SECTION) for answer in advice.recommendations}
     mine = [row for row in study.by_id.values() if values_of(row, SECTION) in sections]
     dtype = advice.recommendations[0].question.dtype
     preferred = [row for row in mine if row["dtype"] == dtype]
     left_out = [*why_left_out(mine), *not_measured(preferred, advice.recommendations)]
     first, *others = advice.precisions
     compiles = _compiles(preferred) if len(sections) == 1 else ()
-    blocks = [_block(study, first, True, compiles), *(_block(study, one) for one in others)]
+    blocks = [
+        _block(study, first, True, compiles),
+        *(_block(study, precision) for precision in others),
+    ]
     return Card(advice, blocks, left_out, picture)
 
 
@@ -130,17 +133,17 @@ def _block(
     `further` reasons are added to those that are shown.
     """
     answers = precision.recommendations
-    several = len({one.question.shape for one in answers}) > 1
+    several = len({answer.question.shape for answer in answers}) > 1
     why = [*_why(study, answers, several)]
     others = _others(study, answers)
     asked = _expected_mode(others) if is_first or not why else None
 
-    def key(one: _OtherMode) -> tuple[object, ...]:
-        alone = one is asked and one.cause is None and one.best is not None
-        return one.size if several else "", one.key, alone
+    def key(other: _OtherMode) -> tuple[object, ...]:
+        alone = other is asked and other.cause is None and other.best is not None
+        return other.size if several else "", other.key, alone
 
     more = list[Reason]()
-    for (size, *_), group in grouped((key(one), one) for one in others).items():
+    for (size, *_), group in grouped((key(other), other) for other in others).items():
         lines = why if asked in group else more
         lines.append(_reason_of_group(group, asked if asked in group else None, str(size)))
     return Block(precision, [*why, *further], more)
@@ -151,7 +154,7 @@ def _why(study: Study, answers: Sequence[Recommendation], several: bool) -> Iter
 
     `several`: whether the `answers` are for several sizes, so that each reason names its size.
     """
-    chosen = (row for one in answers if (row := _recommended(one)))
+    chosen = (row for answer in answers if (row := _recommended(answer)))
     of_mode = grouped((phrases.mode(row), row) for row in chosen)
     for row in (max(members, key=_size) for members in of_mode.values()):
         found = next(iter(study.causes.get(row["run_id"], ())), None)
@@ -204,9 +207,9 @@ def _others(study: Study, answers: Sequence[Recommendation]) -> list[_OtherMode]
             if predicates.why_left_out(row) is None:
                 ratio = against.ratio(row, best) if best else None
                 every.append(_OtherMode(row, best, ratio, _cause(study, row, best)))
-    of_mode = grouped((phrases.mode(one.row), one) for one in every)
-    furthest = (max(each, key=lambda one: _size(one.row)) for each in of_mode.values())
-    return sorted(furthest, key=lambda one: one.times_slower)
+    of_mode = grouped((phrases.mode(other.row), other) for other in every)
+    furthest = (max(members, key=lambda other: _size(other.row)) for members in of_mode.values())
+    return sorted(furthest, key=lambda other: other.times_slower)
 
 
 def _cause(study: Study, row: Row, best: Row | None) -> Finding | None:
@@ -220,14 +223,22 @@ def _cause(study: Study, row: Row, best: Row | None) -> Finding | None:
     if best is None:
         return found[0] if found and found[0].kind in EXPLAINING else None
     least = MAINLY * (1 - low(row["speedup"]) / high(best["speedup"]))
-    shared = {"near_floor", *(one.code for one in study.causes.get(best["run_id"], ()))}
-    candidates = (one for one in found if one.kind in DIFFERENCES and one.code not in shared)
-    return next((one for one in candidates if is_loss(row) or (one.share or 0.0) >= least), None)
+    shared = {"near_floor", *(cause.code for cause in study.causes.get(best["run_id"], ()))}
+    candidates = (
+        cause for cause in found if cause.kind in DIFFERENCES and cause.code not in shared
+    )
+    return next(
+        (cause for cause in candidates if is_loss(row) or (cause.share or 0.0) >= least), None
+    )
 
 
 def _expected_mode(others: Sequence[_OtherMode]) -> _OtherMode | None:
     """The mode that a reader would expect: plain torch.compile, or else the fastest of `others`."""
-    plain = [one for one in others if one.row["compile_mode"] == "default" and not one.row["graph"]]
+    plain = [
+        other
+        for other in others
+        if other.row["compile_mode"] == "default" and not other.row["graph"]
+    ]
     return next(iter((*plain, *others)), None)
 
 
@@ -238,29 +249,29 @@ def _reason_of_group(group: Sequence[_OtherMode], asked: _OtherMode | None, size
     figures. Otherwise it has those of the mode whose speedup is furthest from 1. `size` is the text
     that comes first, or empty.
     """
-    one = asked or max(group, key=lambda each: _size(each.row))
+    shown = asked or max(group, key=lambda other: _size(other.row))
     compared = _comparison(group)
-    if asked and one.best and len(group) == 1:
-        compared = f"it{compared.removeprefix(name(one.row))}"
-    if len(group) == 1 and long_first_call(one.row) is not None:
-        compared += f", after a {phrases.first_time(one.row)}"
+    if asked and shown.best and len(group) == 1:
+        compared = f"it{compared.removeprefix(name(shown.row))}"
+    if len(group) == 1 and long_first_call(shown.row) is not None:
+        compared += f", after a {phrases.first_time(shown.row)}"
     text = f"{size}: {compared}" if size else compared
-    label = "" if asked is None else f"Why not {name(asked.row)}" if one.best else "Why"
-    if one.cause is None:
-        undecided = f": {UNDECIDED}" if one.best is None and is_loss(one.row) else ""
+    label = "" if asked is None else f"Why not {name(asked.row)}" if shown.best else "Why"
+    if shown.cause is None:
+        undecided = f": {UNDECIDED}" if shown.best is None and is_loss(shown.row) else ""
         return Reason(label, f"{text}{undecided}.")
-    inside = f" in {name(one.row)}," if len(group) > 1 else ""
-    remedy = f" {one.cause.remedy}" if one.best is None else ""
-    return Reason(label, f"{text}:{inside} {one.cause.sentence}{remedy}".strip())
+    inside = f" in {name(shown.row)}," if len(group) > 1 else ""
+    remedy = f" {shown.cause.remedy}" if shown.best is None else ""
+    return Reason(label, f"{text}:{inside} {shown.cause.sentence}{remedy}".strip())
 
 
 def _comparison(group: Sequence[_OtherMode]) -> str:
-    rows, best = [one.row for one in group], group[0].best
+    rows, best = [other.row for other in group], group[0].best
     if best is None:
         return comparison(rows[0]) if len(rows) == 1 else comparison_of(rows)
     names = list(dict.fromkeys(map(name, rows)))
     found = verdict(group[0].ratio)
-    ratios = [one.ratio for one in group if one.ratio is not None]
+    ratios = [other.ratio for other in group if other.ratio is not None]
     if found in _SHOWN:
         does = _SHOWN[found][len(names) > 1]
         told = range_of(ratios, inverted=found is Verdict.SLOWER)
@@ -285,7 +296,7 @@ def _compiles(rows: Iterable[Row]) -> Iterator[Reason]:
         mix = mix_of(row) if predicates.why_left_out(row) is None and is_compiled(row) else None
         if mix is None:
             continue
-        seconds, calls = sum(one.seconds for one in mix.compiles), len(mix.calls)
+        seconds, calls = sum(compilation.seconds for compilation in mix.compiles), len(mix.calls)
         text = f"{name(row)} {len(mix.compiles)} ({numbers.duration(seconds)})"
         if mix.eager and mix.gave_up_at is not None:
             text += f", and {len(mix.eager)} run in eager from call {mix.gave_up_at} on"
@@ -295,7 +306,7 @@ def _compiles(rows: Iterable[Row]) -> Iterator[Reason]:
 
 
 def _recommended(answer: Recommendation) -> Row | None:
-    return answer.choice.row if answer.choice and answer.outcome == MODE else None
+    return answer.choice.row if answer.choice and answer.outcome is Outcome.MODE else None
 
 
 def _size(row: Row) -> float:

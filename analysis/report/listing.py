@@ -71,7 +71,7 @@ def listing(study: Study) -> dict[str, Any]:
     )
     shown = Columns(
         leading=[*FIRST, *_varying(_OPTIONAL, rows)],
-        measured=wanted((one for one in columns.REPORTED if one != SPEEDUP), rows),
+        measured=wanted((column for column in columns.REPORTED if column != SPEEDUP), rows),
         further=wanted(columns.FURTHER, rows),
         filters=_varying(by_work, rows),
     )
@@ -105,7 +105,7 @@ def sort_key(column: Column, row: Row, text: str) -> str | None:
 def flagged(study: Study) -> list[tuple[str, str, list[Row]]]:
     """Returns the name, the meaning and the rows of each raised flag, in the order of FLAGS."""
     raised = grouped((flag, row) for row in study.by_id.values() for flag in predicates.flags(row))
-    return [(flag, one.meaning, raised[flag]) for flag, one in FLAGS.items() if flag in raised]
+    return [(flag, entry.meaning, raised[flag]) for flag, entry in FLAGS.items() if flag in raised]
 
 
 def left_out(study: Study) -> dict[str, list[Row]]:
@@ -131,7 +131,7 @@ def runs(study: Study) -> dict[str, Any]:
 
 def _causes(study: Study, row: Row) -> list[str]:
     found = study.causes.get(row["run_id"], ())
-    return [*(one.text for one in found[:1]), *map(finding.standalone_text, found[1:])]
+    return [*(cause.text for cause in found[:1]), *map(finding.standalone_text, found[1:])]
 
 
 def _files(study: Study, row: Row) -> Iterator[tuple[str, str]]:

@@ -106,13 +106,17 @@ def context(study: Study, drawn: Sequence[Chapter]) -> dict[str, Any]:
     answers = answer_cards(study, drawn)
     shown = [card.picture.file for card in answers["works"] + answers["others"] if card.picture]
     rest = [
-        replace(each, pictures=[one for one in each.pictures if one.file not in shown])
-        for each in drawn
+        replace(
+            chapter, pictures=[picture for picture in chapter.pictures if picture.file not in shown]
+        )
+        for chapter in drawn
     ]
     contents = {
         "which": answers,
         "rows": listing(study),
-        "figures": [each for each in rest if each.pictures or each.tables or each.note],
+        "figures": [
+            chapter for chapter in rest if chapter.pictures or chapter.tables or chapter.note
+        ],
         "diagnostics": flagged(study),
         "left-out": left_out(study),
         "environment": environments(study.rows),

@@ -7,7 +7,7 @@ from functools import cache
 
 import pytest
 
-from modescope.analysis.causes import evidence
+from modescope.analysis.causes.savings import savings
 from modescope.analysis.rows import predicates
 from modescope.analysis.rows.type import Row
 from modescope.analysis.rows.values import as_rows
@@ -67,10 +67,10 @@ def test_on_a_gpu_saved_work_is_that_of_the_device_and_the_rest_is_the_hosts() -
     (graph,) = [row for row in rows if row["mode"] == "cuda-graph"]
     (slow,) = [row for row in rows if row["mode"] == "compile-cuda-graph"]
     (eager,) = [row for row in rows if predicates.is_control(row)]
-    assert evidence.savings(slow, eager) is None
+    assert savings(slow, eager) is None
     assert slow["device_gain"].value == pytest.approx(760.4 / 741.6, abs=0.005)
     assert "kernels" not in slow["cause_text"]
-    saved = evidence.savings(graph, eager)
+    saved = savings(graph, eager)
     assert saved is not None
     total = 1 - 1 / graph["speedup"].value
     assert saved.overhead.value + saved.work.value == pytest.approx(total)

@@ -13,7 +13,7 @@ import pytest
 from modescope.analysis.estimates import point
 from modescope.analysis.format import cells, phrases
 from modescope.analysis.recommend.decide import recommend
-from modescope.analysis.recommend.types import MODE
+from modescope.analysis.recommend.types import Outcome
 from modescope.analysis.recommend.wording import remarks
 from modescope.analysis.rows import predicates
 from modescope.analysis.rows.type import Row
@@ -49,7 +49,7 @@ def test_a_host_at_half_speed_in_all_rounds_leaves_a_mode_undecided() -> None:
 
 def test_such_a_mode_is_not_recommended_and_the_answer_says_why() -> None:
     (answer,) = [one for one in recommend(BF16) if one.question.model == "transformer"]
-    assert answer.outcome == MODE
+    assert answer.outcome == Outcome.MODE
     assert answer.choice is not None
     assert answer.choice.mode == "cuda-graph"
     assert answer.floor is None  # the baseline against itself had a slow host, too

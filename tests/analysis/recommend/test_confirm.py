@@ -10,10 +10,9 @@ import pytest
 
 from modescope.analysis.estimates import values
 from modescope.analysis.format import numbers
-from modescope.analysis.recommend import types
 from modescope.analysis.recommend.advice import fold
 from modescope.analysis.recommend.decide import recommend, unconfirmed
-from modescope.analysis.recommend.types import Recommendation
+from modescope.analysis.recommend.types import Outcome, Recommendation
 from modescope.bench.records import parquet
 from modescope.bench.records.results import Record, row
 from modescope.bench.records.rows import CONFIRMATIONS
@@ -47,13 +46,13 @@ def answer(folder: Path) -> Recommendation:
 @pytest.mark.parametrize(
     ("again", "outcome", "disputed"),
     [
-        ({"compile": 1.13 / 1.029}, types.MODE, None),
-        ({"compile": 1.13 / 1.06}, types.BETWEEN, "compile"),
-        ({"compile": {"speedup": 1.08, "spread": 0.5}}, types.MODE, None),  # intervals overlap
-        ({"compile": {"speedup": 0.9, "status": "crashed", "reason": "why"}}, types.MODE, None),
-        ({"compile": 1.13, "inference_mode": 1.3}, types.BETWEEN, "inference_mode"),
-        ({"inference_mode": {"speedup": 1.13, "spread": 0.04}}, types.BETWEEN, "inference_mode"),
-        ({"compile": 1.13, "inference_mode": 0.9}, types.MODE, None),  # cannot become the best
+        ({"compile": 1.13 / 1.029}, Outcome.MODE, None),
+        ({"compile": 1.13 / 1.06}, Outcome.BETWEEN, "compile"),
+        ({"compile": {"speedup": 1.08, "spread": 0.5}}, Outcome.MODE, None),  # intervals overlap
+        ({"compile": {"speedup": 0.9, "status": "crashed", "reason": "why"}}, Outcome.MODE, None),
+        ({"compile": 1.13, "inference_mode": 1.3}, Outcome.BETWEEN, "inference_mode"),
+        ({"inference_mode": {"speedup": 1.13, "spread": 0.04}}, Outcome.BETWEEN, "inference_mode"),
+        ({"compile": 1.13, "inference_mode": 0.9}, Outcome.MODE, None),  # cannot become the best
     ],
 )
 def test_an_answer_is_undecided_where_two_processes_contradict_each_other(
@@ -62,7 +61,7 @@ def test_an_answer_is_undecided_where_two_processes_contradict_each_other(
     found = answer(study(tmp_path, [control(), COMPILE, NEXT, SLOWER], again))
     assert found.outcome == outcome
     assert (found.choice.mode if found.choice else None) == (
-        "compile" if outcome == types.MODE else None
+        "compile" if outcome == Outcome.MODE else None
     )
     assert (found.disputed.mode if found.disputed else None) == disputed
     for figure in (found.disputed.speedup, found.disputed.again) if found.disputed else ():
@@ -83,13 +82,13 @@ def test_a_second_process_changes_no_figure_of_the_row(tmp_path: Path) -> None:
 
 def test_the_newest_of_several_second_processes_counts(tmp_path: Path) -> None:
     found = answer(study(tmp_path, [control(), COMPILE], {"compile": 0.9}, {"compile": 1.13}))
-    assert found.outcome == types.MODE
+    assert found.outcome == Outcome.MODE
 
 
 def test_replicates_overrule_a_second_process(tmp_path: Path) -> None:
     several = replicates(5, speedup=1.13)
     found = answer(study(tmp_path, [control(), *several], {"compile": 0.9}))
-    assert found.outcome == types.MODE
+    assert found.outcome == Outcome.MODE
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from modescope.analysis.recommend import types
 from modescope.analysis.recommend.advice import Advice, fold
 from modescope.analysis.recommend.decide import recommend
-from modescope.analysis.recommend.types import Recommendation
+from modescope.analysis.recommend.types import Outcome, Recommendation
 from modescope.analysis.recommend.wording import TF32_OFF
 from modescope.bench.records.results import Record
 from tests.helpers.derivations import table_of
@@ -45,7 +44,7 @@ def test_a_faster_mode_is_the_only_answer_in_tf32_and_has_both_ratios(tmp_path: 
     found = answers(tmp_path, EAGER, link(), FASTER, EQUAL)
     assert [*found] == [("fp32", "fp32"), ("tf32", "tf32")]
     chosen = found["tf32", "tf32"]
-    assert (chosen.outcome, chosen.choice and chosen.choice.mode) == (types.MODE, "compile")
+    assert (chosen.outcome, chosen.choice and chosen.choice.mode) == (Outcome.MODE, "compile")
     assert chosen.choice
     assert chosen.choice.chained
     assert chosen.choice.speedup.value == pytest.approx(1.4, rel=1e-3)
@@ -64,9 +63,9 @@ def test_the_link_is_the_answer_if_nothing_in_tf32_is_faster(tmp_path: Path) -> 
     found = answers(tmp_path, EAGER, link(), EQUAL)
     assert [*found] == [("fp32", "fp32"), ("tf32", "fp32")]
     chosen = found["tf32", "fp32"]
-    assert (chosen.outcome, chosen.choice and chosen.choice.mode) == (types.MODE, "eager")
+    assert (chosen.outcome, chosen.choice and chosen.choice.mode) == (Outcome.MODE, "eager")
     assert chosen.within
-    assert chosen.within.outcome == types.BASELINE
+    assert chosen.within.outcome == Outcome.BASELINE
     assert chosen.choice
     assert 'set_float32_matmul_precision("high")' in chosen.choice.code
 
