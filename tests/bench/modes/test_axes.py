@@ -47,16 +47,14 @@ def _raise(subject: Subject, asked: Variant) -> Subject:
 VOLUME = Axis(
     read=lambda module, device_type: ENTERED[-1] if ENTERED else "quiet",
     values=("quiet", "loud"),
-    enter=lambda asked, device: _loudly if axes.asked("volume", asked) == "loud" else None,
-    context=lambda asked, device: "loudly()" if axes.asked("volume", asked) == "loud" else "",
+    enter=lambda asked, device: _loudly,
+    context=lambda asked, device: "loudly()",
 )
 HEIGHT = Axis(
     read=_height,
     values=("plain", "tall"),
     prepare=_raise,
-    code=lambda asked, device: (
-        ("model.height = 'tall'",) if axes.asked("height", asked) == "tall" else ()
-    ),
+    code=lambda asked, device: ("model.height = 'tall'",),
 )
 
 
