@@ -13,7 +13,7 @@ from typing import Any
 
 from modescope.analysis.format import phrases
 from modescope.analysis.rows.type import Row
-from modescope.bench.modes import axes
+from modescope.bench.modes.axes import acting
 from modescope.bench.modes.backends import arguments, compiling, program
 from modescope.bench.records.cases import (
     IMPLEMENTATIONS,
@@ -98,14 +98,14 @@ def code(row: Row) -> str:
     mode = mode_of(row)
     variant = Variant(mode, row["dtype"])
     device, dtype = row["device"].partition(":")[0], _DTYPES.get(row["dtype"])
-    acting = axes.acting(variant)
-    autocast = acting["autocast"].context(variant, device)
+    asked = acting(variant)
+    autocast = asked["autocast"].context(variant, device)
     captured = training.captures_step(mode) if trains else mode.graph
     graphed = mode.graph and not captured
     scaled = trains and training.scales(variant)
     blocks = json.loads(row.get("region_names") or "[]")
     contexts = ", ".join(
-        filter(None, (axis.context(variant, device) for axis in reversed(acting.values())))
+        filter(None, (axis.context(variant, device) for axis in reversed(asked.values())))
     )
     named, passed = bool(row["named_inputs"]), "held" if captured else "inputs"
     values = f"{passed}.values()" if named else passed
@@ -121,10 +121,10 @@ def code(row: Row) -> str:
         ),
         (True, f"model.{'train' if trains else 'eval'}()"),
         (dtype is not None and not autocast, _cast(dtype, named, bool(row["dtypes_kept"]))),
-        *((True, line) for axis in acting.values() for line in axis.code(variant, device)),
+        *((True, line) for axis in asked.values() for line in axis.code(variant, device)),
         *(
             (changed, _replace_inputs(changed, named))
-            for axis in acting.values()
+            for axis in asked.values()
             for changed in [axis.input_code(variant, device)]
         ),
         (training.checkpoint != "none", WRAPPER),

@@ -62,7 +62,8 @@ class Axis:
     set_up: Callable[[Sequence[Variant]], None] | None = None
     """Sets torch for the whole process, by all variants that run in it, before all else."""
     enter: Callable[[Variant, str], Context | None] | None = None
-    """Returns the context that each call enters, by variant and type of the device; None: none."""
+    """Returns what makes the context that each call enters, by variant and type of the device, as
+    `torch.no_grad` does; None: none."""
     prepare: Callable[[Subject, Variant], Subject] | None = None
     """Changes the copy of the model and its inputs that the variant calls, once.
 
