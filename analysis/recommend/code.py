@@ -13,7 +13,7 @@ from typing import Any
 
 from modescope.analysis.format import phrases
 from modescope.analysis.rows.type import Row
-from modescope.bench.modes.axes import acting
+from modescope.bench.modes.axes import AXES, acting
 from modescope.bench.modes.backends import arguments, compiling, program
 from modescope.bench.records.cases import (
     IMPLEMENTATIONS,
@@ -121,6 +121,11 @@ def code(row: Row) -> str:
         ),
         (True, f"model.{'train' if trains else 'eval'}()"),
         (dtype is not None and not autocast, _cast(dtype, named, bool(row["dtypes_kept"]))),
+        *(
+            (True, f"# set up {name}: {value}, which bench/modes/axes.py does not have here")
+            for name, value in mode.axes
+            if name not in AXES
+        ),
         *((True, line) for axis in asked.values() for line in axis.code(variant, device)),
         *(
             (changed, _replace_inputs(changed, named))

@@ -114,6 +114,11 @@ def test_a_program_does_the_same() -> None:
     assert not {"model.height = 'tall'", "with loudly():"} & {*lines(of()).splitlines()}
 
 
+def test_a_program_names_an_axis_that_it_cannot_set_up() -> None:
+    unknown, known = (lines(of(**{name: "tall"})) for name in ("depth", "height"))
+    assert [("# set up depth: tall" in program) for program in (unknown, known)] == [True, False]
+
+
 def test_its_values_are_those_of_a_setting() -> None:
     given: Any = axes.settings()
     assert given["volume"] == ("quiet", "loud")
