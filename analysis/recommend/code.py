@@ -13,7 +13,7 @@ from typing import Any
 
 from modescope.analysis.format import phrases
 from modescope.analysis.rows.type import Row
-from modescope.bench.modes.axes import AXES
+from modescope.bench.modes.axes import AXES, acting
 from modescope.bench.modes.backends import arguments, compiling, program
 from modescope.bench.records.cases import (
     IMPLEMENTATIONS,
@@ -98,13 +98,14 @@ def code(row: Row) -> str:
     mode = mode_of(row)
     variant = Variant(mode, row["dtype"])
     device, dtype = row["device"].partition(":")[0], _DTYPES.get(row["dtype"])
-    autocast = AXES["autocast"].context(variant, device)
+    asked = acting(variant)
+    autocast = asked["autocast"].context(variant, device)
     captured = training.captures_step(mode) if trains else mode.graph
     graphed = mode.graph and not captured
     scaled = trains and training.scales(variant)
     blocks = json.loads(row.get("region_names") or "[]")
     contexts = ", ".join(
-        filter(None, (axis.context(variant, device) for axis in reversed(AXES.values())))
+        filter(None, (axis.context(variant, device) for axis in reversed(asked.values())))
     )
     named, passed = bool(row["named_inputs"]), "held" if captured else "inputs"
     values = f"{passed}.values()" if named else passed
@@ -120,10 +121,15 @@ def code(row: Row) -> str:
         ),
         (True, f"model.{'train' if trains else 'eval'}()"),
         (dtype is not None and not autocast, _cast(dtype, named, bool(row["dtypes_kept"]))),
-        *((True, line) for axis in AXES.values() for line in axis.code(variant, device)),
+        *(
+            (True, f"# set up {name}: {value}, which bench/modes/axes.py does not have here")
+            for name, value in mode.axes
+            if name not in AXES
+        ),
+        *((True, line) for axis in asked.values() for line in axis.code(variant, device)),
         *(
             (changed, _replace_inputs(changed, named))
-            for axis in AXES.values()
+            for axis in asked.values()
             for changed in [axis.input_code(variant, device)]
         ),
         (training.checkpoint != "none", WRAPPER),

@@ -53,6 +53,9 @@ class Contender:
             with self.built.keep_state():
                 own = OWN_CODE if mode_effect.runs_own_code(self.built) else None
             facts = replace(facts, left_to_eager=own)
+        if facts.mode.compiles and not backends.find(facts.mode).counted:
+            with self.built.keep_state():
+                facts = replace(facts, runs_forward=mode_effect.runs_own_code(self.built))
         return mode_effect.effect(replace(facts, graph_launches=launches))
 
 

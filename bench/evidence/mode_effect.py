@@ -327,6 +327,7 @@ class Facts:
     varies: bool = False  # calls have different sizes, each of which may be compiled
     regions: Regions = field(default_factory=Regions)  # blocks that are compiled one by one
     runs: int = 0  # of what the backend made (`made.Made`), in one call
+    runs_forward: bool | None = None  # whether a call runs the model's Python; None: not asked
     code: CompiledCode = field(default_factory=CompiledCode)  # of the first call
 
     @property

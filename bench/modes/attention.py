@@ -66,7 +66,7 @@ def read(operators: Collection[str], in_eager: Collection[str]) -> str:
 
 def refusal(value: str, device: DeviceFacts) -> str | None:
     """Says that `device` lacks the implementation `value`; None if it may have it."""
-    if device.type == "cuda" or value in (DEFAULT, *ON_CPU):
+    if device.type == "cuda" or value in ON_CPU:
         return None
     return (
         f"attention={value} needs an NVIDIA GPU: on a CPU torch has math and flash; use "
@@ -76,8 +76,6 @@ def refusal(value: str, device: DeviceFacts) -> str | None:
 
 def code(value: str, compiles: bool) -> tuple[str, ...]:
     """Returns the lines of a user's program that allow `value` alone, for the whole process."""
-    if value == DEFAULT:
-        return ()
     others = (function for name, function in SWITCHES.items() if name != value)
     lines = [f"torch.backends.cuda.{function}(False)" for function in others]
     lines[0] += f"  # so that attention={value} is left"

@@ -52,18 +52,23 @@ class Axis:
     `read` returns the value that is in effect when a step calls the module; it gets the module and
     the type of the device. None: a call does not show it, and `doubts` alone are the proof. `asked`
     returns the value that a variant asks for; None: the setting `mode.<name>`, whose `values`, all
-    texts or all booleans, begin with the one that changes nothing.
+    texts or all booleans, begin with the one that changes nothing. `enter`, `prepare`, `code`,
+    `context`, `input_code` and `refuse` of a setting get only variants that ask for another value.
     """
 
     read: Callable[[torch.nn.Module, str], Value] | None = None
     values: tuple[Value, ...] = ()
     asked: Callable[[Variant], Value] | None = None
     set_up: Callable[[Sequence[Variant]], None] | None = None
-    """Sets torch for the whole process, by the variants that run in it, before all else."""
+    """Sets torch for the whole process, by all variants that run in it, before all else."""
     enter: Callable[[Variant, str], Context | None] | None = None
-    """Returns the context that each call enters, by variant and type of the device; None: none."""
+    """Returns what makes the context that each call enters, by variant and type of the device, as
+    `torch.no_grad` does; None: none."""
     prepare: Callable[[Subject, Variant], Subject] | None = None
-    """Changes the copy of the model and its inputs that the variant calls, once."""
+    """Changes the copy of the model and its inputs that the variant calls, once.
+
+    It changes the module by `Subject.change`, which does the same to further copies, and ends with
+    `Subject.remember_state` if it replaced the storage of tensors."""
     code: Callable[[Variant, str], tuple[str, ...]] = lambda variant, device_type: ()
     """Lines that do what `set_up` and `prepare` do in a user's program, by variant and type of the
     device."""
@@ -142,10 +147,6 @@ def _attention(variant: Variant) -> str:
     return str(asked("attention", variant))
 
 
-def _asks_channels_last(variant: Variant) -> bool:
-    return asked("layout", variant) == layout.CHANNELS_LAST
-
-
 AXES = {
     "attention": Axis(
         values=(attention.DEFAULT, *attention.SWITCHES),
@@ -179,12 +180,8 @@ AXES = {
     "layout": Axis(
         values=("contiguous", layout.CHANNELS_LAST),
         prepare=layout.prepare,
-        code=lambda variant, device_type: (
-            ("model.to(memory_format=torch.channels_last)",) if _asks_channels_last(variant) else ()
-        ),
-        input_code=lambda variant, device_type: (
-            layout.OF_INPUTS if _asks_channels_last(variant) else ""
-        ),
+        code=lambda variant, device_type: ("model.to(memory_format=torch.channels_last)",),
+        input_code=lambda variant, device_type: layout.OF_INPUTS,
         witness=lambda called: layout.read(called.module, (called.args, called.kwargs)),
         unfit=layout.unfit,
     ),
@@ -221,10 +218,15 @@ def is_set(name: str, variant: Variant) -> bool:
     return AXES[name].asked is None and asked(name, variant) != AXES[name].values[0]
 
 
+def acting(variant: Variant) -> dict[str, Axis]:
+    """Returns the axes by name, without those whose setting has its first value in `variant`."""
+    return {name: axis for name, axis in AXES.items() if axis.asked or is_set(name, variant)}
+
+
 def context(name: str, variant: Variant, device_type: str = "cpu") -> Context | None:
     """Returns the context that a call enters for the axis `name`; None: none."""
-    enter = AXES[name].enter
-    return enter(variant, device_type) if enter else None
+    axis = acting(variant).get(name)
+    return axis.enter(variant, device_type) if axis and axis.enter else None
 
 
 def contexts(variant: Variant, device_type: str) -> list[Context]:
@@ -242,8 +244,8 @@ def set_up(variants: Sequence[Variant]) -> None:
 
 def prepare(subject: Subject, variant: Variant) -> Subject:
     """Returns `subject` as the axes of `variant` want it; its module may be changed."""
-    for name, axis in AXES.items():
-        if axis.prepare and (axis.asked or is_set(name, variant)):
+    for axis in acting(variant).values():
+        if axis.prepare:
             subject = axis.prepare(subject, variant)
     return subject
 
@@ -299,7 +301,7 @@ def describe(names: tuple[str, ...], variant: Variant) -> str:
 
 def refusal(variant: Variant, device: DeviceFacts) -> str | None:
     """Says what `device` lacks for an axis of `variant`; None if nothing is known."""
-    reasons = (axis.refuse(variant, device) for axis in AXES.values())
+    reasons = (axis.refuse(variant, device) for axis in acting(variant).values())
     return next(filter(None, reasons), None)
 
 

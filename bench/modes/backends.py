@@ -64,6 +64,15 @@ NAMED = "named"
 """The entry for all values of `mode.backend`."""
 
 
+OF_ANY: tuple[Doubt, ...] = (
+    (
+        lambda f: f.runs_forward is True,
+        "compile={f.mode.compile} built nothing: a call runs the model's own forward",
+    ),
+)
+"""The doubt of a backend that names none of its own."""
+
+
 @dataclass(frozen=True)
 class BuildContext:
     """What a backend may need beside a module, its inputs and the mode.
@@ -89,7 +98,9 @@ class Backend:
 
     `build` turns a module into what is called instead. `code` returns the expression that does so
     with `model` in a user's program, for a mode and whether graph breaks are errors. `doubts` are
-    pairs of a condition on which a mode did not take effect, and the text that says so.
+    pairs of a condition on which a mode did not take effect, and the text that says so. A backend
+    whose code runs the model's forward, such as one that quantises weights in place, has to name
+    its own: by default that forward must not run.
     """
 
     build: Build
@@ -106,7 +117,7 @@ class Backend:
     it takes no mode.regions."""
     freezes: bool = False  # whether it takes mode.freezing
     counted: bool = False  # whether `Compiled` counts what it makes, so that 0 graphs are nothing
-    doubts: tuple[Doubt, ...] = ()
+    doubts: tuple[Doubt, ...] = OF_ANY
     before: tuple[str, ...] = ()
     """Functions ("module:name") like those of `Cache.before`, for what is made ahead of time, in a
     process of its own. What they make takes only the inputs that it was made for, and the process

@@ -59,8 +59,6 @@ def set_up(variants: Sequence[Variant]) -> None:
 
 def code(variant: Variant, device_type: str) -> tuple[str, ...]:
     """Returns the lines that freeze in a user's program, before it compiles."""
-    if not is_asked(variant.mode):
-        return ()
     return (
         "# weights become constants of the compiled code: it does not see when they change\n"
         "torch._inductor.config.freezing = True",

@@ -195,11 +195,25 @@ def _given(built: Built) -> list[Tensor]:
 def test_a_backend_that_torch_does_not_count_has_a_speedup(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    own = Backend(lambda module, *given: lambda *args: module(*args), lambda *given: "", ("own",))
+    own = Backend(
+        lambda module, *given: lambda *args: module(*args), lambda *given: "", ("own",), doubts=()
+    )
     monkeypatch.setitem(BACKENDS, "own", own)
     found = run(case(model(scaled), variant(compile="own"))).findings
     assert (found.checks.in_effect, found.checks.graphs) == (True, 0)
     assert rounds_of(found).baseline_latency_rounds_s is not None
+
+
+@pytest.mark.parametrize("builds", [False, True])
+def test_a_backend_that_builds_nothing_is_not_in_effect(
+    builds: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def build(module: torch.nn.Module, *given: Any) -> Any:
+        return torch.jit.trace(module, given[0].args) if builds else module
+
+    monkeypatch.setitem(BACKENDS, "own", Backend(build, lambda *given: "", ("own",)))
+    checks = run(case(model(scaled), variant(compile="own"))).findings.checks
+    assert (checks.in_effect, checks.in_effect_note is None) == (builds, builds)
 
 
 # Correctness

@@ -157,6 +157,7 @@ ONE_WRONG = {
     ),
     "in eager ran f": facts(COMPILE, left_to_eager="f"),
     "the bits of fp32": facts(variant(), rounds_products=False),
+    "the model's own forward": facts(variant(), runs_forward=True),
     "nothing of the optimizer's step": facts(variant(), compiles_optimizer=True),
 }
 

@@ -47,16 +47,14 @@ def _raise(subject: Subject, asked: Variant) -> Subject:
 VOLUME = Axis(
     read=lambda module, device_type: ENTERED[-1] if ENTERED else "quiet",
     values=("quiet", "loud"),
-    enter=lambda asked, device: _loudly if axes.asked("volume", asked) == "loud" else None,
-    context=lambda asked, device: "loudly()" if axes.asked("volume", asked) == "loud" else "",
+    enter=lambda asked, device: _loudly,
+    context=lambda asked, device: "loudly()",
 )
 HEIGHT = Axis(
     read=_height,
     values=("plain", "tall"),
     prepare=_raise,
-    code=lambda asked, device: (
-        ("model.height = 'tall'",) if axes.asked("height", asked) == "tall" else ()
-    ),
+    code=lambda asked, device: ("model.height = 'tall'",),
 )
 
 
@@ -114,6 +112,11 @@ def test_a_program_does_the_same() -> None:
     program = lines(of(volume="loud", height="tall")).splitlines()
     assert program.index("model.height = 'tall'") < program.index("with loudly():")
     assert not {"model.height = 'tall'", "with loudly():"} & {*lines(of()).splitlines()}
+
+
+def test_a_program_names_an_axis_that_it_cannot_set_up() -> None:
+    unknown, known = (lines(of(**{name: "tall"})) for name in ("depth", "height"))
+    assert [("# set up depth: tall" in program) for program in (unknown, known)] == [True, False]
 
 
 def test_its_values_are_those_of_a_setting() -> None:
