@@ -112,7 +112,9 @@ def leave_out_lacking(jobs: Sequence[Job]) -> tuple[list[Job], str | None]:
     kept = [job for job in jobs if not _is_lacked(job)]
     if not (lacked and kept):
         return list(jobs), None
-    parts = (f"{count} in {dtype}, which needs {NEEDS[dtype][1]}" for dtype, count in lacked.items())
+    parts = (
+        f"{count} in {dtype}, which needs {NEEDS[dtype][1]}" for dtype, count in lacked.items()
+    )
     return kept, f"left out: {'; '.join(parts)}"
 
 
