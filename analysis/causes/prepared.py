@@ -44,9 +44,13 @@ def called_without_guards(context: Context) -> Evidence | None:
     saved = _saved_beside(row, before)
     if saved is None or before is None:
         return None
-    dispatch = before["dispatch_s"]
-    texts = {"dispatch": f" ({numbers.duration(dispatch.value)} a call)" if dispatch else ""}
-    return Evidence(saved[0], saved[1] | texts)
+    dispatch, mode = before["dispatch_s"], phrases.mode(before)
+    beside = (
+        ""
+        if dispatch is None
+        else (f" (without work a call of {mode} takes {numbers.duration(dispatch.value)})")
+    )
+    return Evidence(saved[0], {**saved[1], "beside": beside})
 
 
 def _is_compiled_in_process(other: Row, row: Row) -> bool:
@@ -78,8 +82,7 @@ CAUSES = (
     ),
     Cause(
         Kind.GAIN, called_without_guards,
-        "a package is called without looking up code (guards) and without Python around it, which "
-        "calls of {mode} need{dispatch}; it saves {share} of the baseline's call beyond what "
-        "{mode} saves.",
+        "a package saves {share} of the baseline's call beyond what {mode} saves: it is called "
+        "without looking up code (guards) and without Python around it{beside}.",
     ),
 )  # fmt: skip
