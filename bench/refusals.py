@@ -17,12 +17,21 @@ Rule = tuple[Callable[[Variant, Any, DeviceFacts], bool], str]
 """A condition for refusing a case (of the variant, the options of its phase, and the device), and
 the message."""
 
-TF32_NEEDS = "an NVIDIA GPU of compute capability 8.0 or newer"
 
-
-def has_tf32(device: DeviceFacts) -> bool:
-    """Whether `device` multiplies fp32 numbers in tf32 if asked to."""
+def _has_tf32(device: DeviceFacts) -> bool:
     return device.capability is not None and device.capability >= TF32_CAPABILITY
+
+
+def _has_bf32(device: DeviceFacts) -> bool:
+    known = device.instructions
+    return device.type != "cuda" and (known is None or not BF16.isdisjoint(known.split()))
+
+
+NEEDS: Mapping[str, tuple[Callable[[DeviceFacts], bool], str]] = {
+    "tf32": (_has_tf32, "an NVIDIA GPU of compute capability 8.0 or newer"),
+    "bf32": (_has_bf32, "a CPU with bf16 instructions (AMX or AVX512_BF16)"),
+}
+"""Maps ways to multiply fp32 numbers to whether a device has them, and to what they need."""
 
 
 RULES: tuple[Rule, ...] = (
@@ -98,8 +107,8 @@ RULES: tuple[Rule, ...] = (
         "without autocast",
     ),
     (
-        lambda variant, options, device: variant.dtype == "tf32" and not has_tf32(device),
-        f"tf32 needs {TF32_NEEDS}, and this runs on {{device}}; use {{of}}dtype=fp32",
+        lambda variant, options, device: variant.dtype == "tf32" and not _has_tf32(device),
+        f"tf32 needs {NEEDS['tf32'][1]}, and this runs on {{device}}; use {{of}}dtype=fp32",
     ),
     (
         lambda variant, options, device: variant.dtype == "bf32" and device.type == "cuda",
@@ -107,13 +116,8 @@ RULES: tuple[Rule, ...] = (
         "{of}dtype=tf32",
     ),
     (
-        lambda variant, options, device: (
-            variant.dtype == "bf32"
-            and device.instructions is not None
-            and BF16.isdisjoint(device.instructions.split())
-        ),
-        "bf32 needs a CPU with bf16 instructions (AMX or AVX512_BF16), and {device} has none; use "
-        "{of}dtype=fp32",
+        lambda variant, options, device: variant.dtype == "bf32" and not _has_bf32(device),
+        f"bf32 needs {NEEDS['bf32'][1]}, and {{device}} has none; use {{of}}dtype=fp32",
     ),
 )
 """Rules for every phase; they hold for a case and for its baseline."""

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 
 import pandas as pd
 
-from modescope.analysis.causes import compiler, graphs, kernels, overhead, precision
+from modescope.analysis.causes import compiler, graphs, kernels, overhead, precision, prepared
 from modescope.analysis.causes.outcome import (
     LEAST_OF_A_LOSS,
     comparison,
@@ -31,6 +31,7 @@ CAUSES = (
     *graphs.CAUSES,
     *compiler.CAUSES,
     *overhead.CAUSES,
+    *prepared.CAUSES,
     *kernels.CAUSES,
     *precision.CAUSES,
 )

@@ -5,8 +5,6 @@ A rule returns evidence if what its docstring says holds for the row of the cont
 
 from __future__ import annotations
 
-import json
-
 from modescope.analysis.causes import evidence, remedies
 from modescope.analysis.causes.outcome import (
     LEAST_OF_A_LOSS,
@@ -182,21 +180,14 @@ def regional_guards(context: Context) -> Evidence | None:
     row, found = context.row, _guards(context)
     if not row["regions_called"] or found is None:
         return None
-    whole = next((other for other in context.siblings if _is_whole(other, row)), None)
+    others = (other for other in context.siblings if predicates.is_without(other, row, "regions"))
+    whole = next(others, None)
     beside = ""
     if whole is not None and row["dispatch_s"] is not None and whole["dispatch_s"] is not None:
         both = evidence.durations(row["dispatch_s"].value, whole["dispatch_s"].value)
         beside = f"; without work a call takes {both[0]}, with {phrases.mode(whole)} {both[1]}"
     texts = {**found.texts, "blocks": f"{row['regions_called']:.0f}", "beside": beside}
     return Evidence(found.share, texts)
-
-
-def _is_whole(other: Row, row: Row) -> bool:
-    same = ("grad", "dtype", "autocast", "compile_mode", "graph", "compile_options")
-    of_other, of_row = (json.loads(side["axes"] or "{}") for side in (other, row))
-    return of_other == {k: v for k, v in of_row.items() if k != "regions"} and (
-        values_of(other, same) == values_of(row, same)
-    )
 
 
 def _guards(context: Context) -> Evidence | None:

@@ -53,12 +53,12 @@ class Span:
 
 @dataclass(frozen=True)
 class Precision:
-    """The recommendations for one model and phase at one precision.
+    """The recommendations for one model and phase at one precision, of packages or other modes.
 
     They are ordered and merged along one size, such as the batch; other sizes are fixed.
     """
 
-    name: str  # `bf16`, `fp32, warm compiler cache`
+    name: str  # `bf16`, `fp32, ahead of time`, `fp32, warm compiler cache`
     spans: tuple[Span, ...]
     remarks: tuple[str, ...]  # further sentences, with the sizes that they concern
 
@@ -111,7 +111,7 @@ def fold(answers: Sequence[Recommendation]) -> tuple[Advice, ...]:
     the only size that varies, or along the batch if several vary; all other sizes are fixed. A span
     names only measured sizes. `batch ≤ 16` is written if the span begins at batch 1, because there
     is no smaller batch. The precision whose mode gains most comes first; if no mode gains, the
-    baseline's precision.
+    baseline's precision. Packages come after modes that are not built ahead of time.
     """
     places = len({(a.question.environment, a.question.device, a.question.threads) for a in answers})
     by_contest = grouped((_contest(a.question), a) for a in answers)
@@ -140,14 +140,14 @@ def _work(others: str, question: Question, placed: bool) -> str:
     return f"{work}, on {phrases.place(row, letter=True)}" if placed else work
 
 
-def _preference(precision: Precision) -> tuple[bool, bool, float, bool]:
+def _preference(precision: Precision) -> tuple[bool, bool, bool, float, bool]:
     answers = precision.recommendations
     is_none = all(answer.outcome is Outcome.NOTHING for answer in answers)
     gains = [_gain_over_common_baseline(choice) for choice in modes(answers)]
     question = answers[0].question
     is_told = bool(CACHES[question.compile_cache].label)
     is_other = question.dtype != question.baseline_dtype
-    return is_none, is_told, -max(gains, default=1.0), is_other
+    return is_none, question.of_packages, is_told, -max(gains, default=1.0), is_other
 
 
 def _gain_over_common_baseline(choice: Choice) -> float:
@@ -186,7 +186,10 @@ def _precision(size: str | None, answers: Sequence[Recommendation]) -> Precision
         spans = [Span("", (answer,), clause([answer])) for answer in answers]
     else:
         spans = list(_spans(size, answers))
-    return Precision(f"{question.dtype}{cache}", tuple(spans), tuple(_remarks_on(size, answers)))
+    ahead = ", ahead of time" if question.of_packages else ""
+    return Precision(
+        f"{question.dtype}{ahead}{cache}", tuple(spans), tuple(_remarks_on(size, answers))
+    )
 
 
 def _remarks_on(size: str | None, answers: Sequence[Recommendation]) -> Iterator[str]:

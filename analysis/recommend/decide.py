@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import fields, replace
 
 import pandas as pd
@@ -33,6 +33,7 @@ from modescope.bench.stats.estimates import MARGIN, Estimate
 from modescope.bench.summary import GROWS
 
 QUESTION = (*GROUP, "compile_cache")
+QUESTION_COLUMNS = [field.name for field in fields(Question) if field.name != "of_packages"]
 
 NEAR = 0.03
 """Modes further apart than this (0.03: 3 %) are never tied, however wide their intervals are.
@@ -72,7 +73,8 @@ Timing flags exclude nothing else: each is reported with the ratio.
 def recommend(table: pd.DataFrame, wishes: Wishes = ANYTHING) -> tuple[Recommendation, ...]:
     """Returns a Recommendation for each Question in `table`, which needs all derived columns.
 
-    They are sorted by machine, model and size, then by precision, baseline and compiler cache.
+    They are sorted by machine, model and size, then by precision, baseline and compiler cache;
+    packages come after other modes.
 
     A row is usable if it ended ok, was in effect and correct, had more than a smoke budget and a
     correct baseline that was in effect, and has an interval; on CUDA, if its host was not slow.
@@ -95,10 +97,25 @@ def recommend(table: pd.DataFrame, wishes: Wishes = ANYTHING) -> tuple[Recommend
             section,
             [
                 _confirmed(_answer(rows, _baseline(section, rows[0]), wishes))
-                for rows in split_rows(section, QUESTION)
+                for rows in _by_question(section)
             ],
         )
     )
+
+
+def _by_question(section: Sequence[Row]) -> Iterator[Sequence[Row]]:
+    """Yields the rows of each question; beside packages, the baseline alone is none."""
+    for rows in split_rows(section, QUESTION):
+        others = [row for row in rows if not _is_packaged(row)]
+        packaged = [row for row in rows if _is_packaged(row)]
+        if not packaged or not all(map(predicates.is_control, others)):
+            yield others
+        if packaged:
+            yield packaged
+
+
+def _is_packaged(row: Row) -> bool:
+    return phrases.ahead_s(row) is not None
 
 
 def unconfirmed(answers: Iterable[Recommendation], run_ids: Collection[str]) -> list[str]:
@@ -198,7 +215,10 @@ def _answer(rows: Sequence[Row], baseline: Row | None, wishes: Wishes) -> Recomm
     unchecked = [predicates.unchecked(row) for row in ([baseline] if baseline else rows)
                  if row["status"] == Status.OK]  # fmt: skip
     return Recommendation(
-        Question(**{field.name: value_of(rows[0], field.name) for field in fields(Question)}),
+        Question(
+            **{name: value_of(rows[0], name) for name in QUESTION_COLUMNS},
+            of_packages=_is_packaged(rows[0]),
+        ),
         wishes, outcome, choice, tied, (*lost, *refused), floor,
         min((choice.row["replicates"] for choice in usable), default=1),
         max((s for choice in usable if (s := choice.row["speedup_process_spread"])), default=None),

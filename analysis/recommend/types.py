@@ -56,7 +56,9 @@ class Question:
 
     Modes are ranked within one question only. The precision is part of it because the data does not
     say which error is acceptable, the baseline because speedups over different baselines cannot be
-    ranked, and the compiler cache because emptying it is no property of a mode.
+    ranked, and the compiler cache because emptying it is no property of a mode. Packages, which are
+    built ahead of time, are ranked apart from modes that compile in the process or not at all,
+    because not every program can be shipped with one.
     """
 
     environment: str
@@ -78,6 +80,7 @@ class Question:
     baseline_mode: str | None
     baseline_dtype: str | None
     compile_cache: str
+    of_packages: bool = False  # ranks packages, which are built ahead of time
 
     def as_row(self) -> Row:
         """Returns these columns of a row, which name its work and its machine."""

@@ -21,6 +21,7 @@ from modescope.analysis.recommend.types import (
     name_with_remark,
 )
 from modescope.analysis.rows import predicates
+from modescope.analysis.rows.type import Row
 from modescope.analysis.rows.values import grouped, value_of
 from modescope.bench.stats.estimates import MARGIN, Estimate, hull, is_wide
 
@@ -50,6 +51,15 @@ ROUNDS_FACTORS = (
 )
 
 
+FROZEN = (
+    "{mode} keeps the weights as they were in its first call: a later change of them has no "
+    "effect, or on a part of the result only{held}."
+)
+
+HELD_AGAIN = 2.0
+"""Resident memory of this many times the weights shows that frozen code holds them again."""
+
+
 DISTURBED = "too disturbed to answer: stop other programs, and measure again"
 
 
@@ -77,14 +87,14 @@ def _mode(same: Sequence[Recommendation]) -> str:
 
 def _keep_baseline(same: Sequence[Recommendation]) -> str:
     kinds = {refusal.kind for answer in same for refusal in answer.refused}
-    calls = same[0].wishes.calls
+    calls, asked = same[0].wishes.calls, same[0].question
+    mode, cost = ("package", "build") if asked.of_packages else ("mode", "first call")
     if not kinds & {RefusalKind.SLOWER, RefusalKind.NO_DIFFERENCE, RefusalKind.UNPAID}:
         why = "every other usable mode exceeds the memory limit, or may exceed it"
     elif RefusalKind.UNPAID in kinds and calls is not None:
-        why = f"no mode pays for its first call within {numbers.calls(calls)} calls"
+        why = f"no {mode} pays for its {cost} within {numbers.calls(calls)} calls"
     else:
-        asked = same[0].question
-        kind = "mode" if asked.dtype == asked.baseline_dtype else f"mode in {asked.dtype}"
+        kind = mode if asked.dtype == asked.baseline_dtype else f"{mode} in {asked.dtype}"
         why = f"no {kind} is faster by more than {numbers.whole_percent(MARGIN)}"
     return f"{_kept(same[0])}: {why}"
 
@@ -140,6 +150,8 @@ def remarks(answer: Recommendation) -> Iterator[str]:
         yield f"As fast by the intervals: {', '.join(ties)}."
     if choice and outcome is Outcome.MODE and (why := predicates.unchecked(choice.row)):
         yield f"The results of {choice.mode} were not checked: {why}."
+    if choice and outcome is Outcome.MODE and choice.row["frozen_weights"]:
+        yield FROZEN.format(mode=choice.mode, held=_held_again(choice.row))
     if choice and (flags := predicates.flags(choice.row, Doubted.SPEEDUP)):
         doubts = "; ".join(DOUBTS.get(flag, flag) for flag in flags)
         yield f"Less certain for {choice.mode}: {doubts}."
@@ -163,6 +175,16 @@ def remarks(answer: Recommendation) -> Iterator[str]:
     if answer.baseline_unchecked and outcome not in (Outcome.MODE, Outcome.NOTHING):
         name = _baseline(answer.question)
         yield f"The results of {name} were not checked: {answer.baseline_unchecked}."
+
+
+def _held_again(row: Row) -> str:
+    resident, weights = row["resident_bytes"], row["weights_bytes"]
+    if resident is None or not weights or resident < HELD_AGAIN * weights:
+        return ""
+    return (
+        f". It holds them again: {numbers.size(resident)} are held between calls, for weights of "
+        f"{numbers.size(weights)}"
+    )
 
 
 def certainty(answers: Sequence[Recommendation]) -> Iterator[str]:
@@ -223,7 +245,9 @@ def _pays(chosen: Sequence[Choice], calls: float | None) -> str:
     first = _range(_known(chosen, "first_call_s"), numbers.duration)
     built_s = (phrases.ahead_s(choice.row) for choice in chosen)
     ahead = [seconds for seconds in built_s if seconds is not None]
-    built = f"built ahead of time in {_range(ahead, numbers.duration)}, " if ahead else ""
+    sizes = _known(chosen, "package_bytes")
+    package = f", package of {_range(sizes, numbers.size)}" if sizes else ""
+    built = f"built ahead of time in {_range(ahead, numbers.duration)}{package}, " if ahead else ""
     if calls is not None:
         alone, whole = _factors([c.speedup for c in chosen]), _factors([c.gain for c in chosen])
         over = "the same" if alone == whole else whole

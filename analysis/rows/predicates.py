@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from modescope.analysis.rows.type import Row
+from modescope.analysis.rows.values import value_of
 from modescope.bench.modes.backends import captures_graphs
 from modescope.bench.records.outcomes import Checked, Status
 from modescope.bench.stats.estimates import Estimate
@@ -115,3 +116,17 @@ def why_left_out(row: Row) -> str | None:
     if not has_interval(row):
         return row.get("baseline_note") or "no interval: no baseline, or fewer than 12 rounds"
     return None
+
+
+def is_without(other: Row, row: Row, axis: str) -> bool:
+    """Whether the mode of `other` is that of `row` but for `axis`, which only `row` has set.
+
+    `axis` is a further axis of modes, such as `freezing` (`bench.modes.axes`).
+    """
+    same = ("grad", "dtype", "autocast", "compile_mode", "graph", "compile_options")
+    axes, without = (json.loads(one["axes"] or "{}") for one in (row, other))
+    return (
+        axis in axes
+        and without == {name: value for name, value in axes.items() if name != axis}
+        and all(value_of(other, name) == value_of(row, name) for name in same)
+    )

@@ -67,7 +67,8 @@ class Comparison:
     def best(self) -> Choice | None:
         """The mode to use at the baseline's precision, for the first size if there are several.
 
-        None if no mode can be recommended; `verdict` says why.
+        A package, which is built ahead of time, only if no other mode was measured. None if no mode
+        can be recommended; `verdict` says why.
         """
         return self.answers[0].choice
 

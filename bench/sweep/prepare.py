@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -13,8 +14,7 @@ from modescope.bench.records.environment import Environment, Host
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.paths import runner
 from modescope.bench.refusals import (
-    TF32_NEEDS,
-    has_tf32,
+    NEEDS,
     no_cache,
     refusal,
     same_kernels,
@@ -102,21 +102,26 @@ def prepare_each(requests: Sequence[Request], chosen: Collection[int]) -> list[l
     return [[_add_to_sweep(job, modes) for job in of_request] for of_request in jobs]
 
 
-def leave_out_tf32(jobs: Sequence[Job]) -> tuple[list[Job], str | None]:
-    """Returns the jobs of a sweep without those in tf32 on devices that have none.
+def leave_out_lacking(jobs: Sequence[Job]) -> tuple[list[Job], str | None]:
+    """Returns the jobs of a sweep without those in tf32 or bf32 on devices that have none.
 
     The text says what was left out, or is None: a sweep with nothing else keeps them, so that each
     gets a row with the reason.
     """
-    kept = [
-        job
-        for job in jobs
-        if job.case.variant.dtype != "tf32" or has_tf32(host(job.case.device).device)
-    ]
-    left = len(jobs) - len(kept)
-    if not (left and kept):
+    lacked = Counter(job.case.variant.dtype for job in jobs if _is_lacked(job))
+    kept = [job for job in jobs if not _is_lacked(job)]
+    if not (lacked and kept):
         return list(jobs), None
-    return kept, f"left out: {left} in tf32, which needs {TF32_NEEDS}"
+    parts = (
+        f"{count} in {dtype}, which needs {NEEDS[dtype][1]}" for dtype, count in lacked.items()
+    )
+    return kept, f"left out: {'; '.join(parts)}"
+
+
+def _is_lacked(job: Job) -> bool:
+    """Whether the device of `job` does not multiply fp32 numbers as its dtype asks."""
+    has, _ = NEEDS.get(job.case.variant.dtype, (None, ""))
+    return has is not None and not has(host(job.case.device).device)
 
 
 def check_study(plans: Iterable[Plan]) -> None:

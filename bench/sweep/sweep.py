@@ -32,7 +32,7 @@ from modescope.bench.sweep.attempt import (
     remove_abandoned_files,
 )
 from modescope.bench.sweep.fingerprint import untested_warning
-from modescope.bench.sweep.prepare import Job, leave_out_tf32, prepare
+from modescope.bench.sweep.prepare import Job, leave_out_lacking, prepare
 from modescope.bench.sweep.progress_bar import advance, describe, progress_bar, say
 from modescope.bench.sweep.resume import find_earlier
 
@@ -101,7 +101,7 @@ def submit_here(requests: Sequence[Request]) -> Submission | None:
     """Measures the cases of `requests` on this machine: the engine `none` in ENGINES."""
     jobs, left_out = prepare(requests), None
     if requests[0].sweep:
-        jobs, left_out = leave_out_tf32(jobs)
+        jobs, left_out = leave_out_lacking(jobs)
     first = jobs[0]
     if not requests[0].sweep and first.refusal:
         raise UsageError(f"mode={first.case.variant.mode.name}: {first.refusal}")

@@ -35,9 +35,15 @@ def advice(folder: Path, *groups: Sequence[Record]) -> tuple[Advice, ...]:
 
 
 def test_an_answer_says_what_was_built_ahead_of_time(tmp_path: Path) -> None:
-    built: dict[str, Any] = {"package_export_s": 1.0, "package_build_s": 30.0}
-    (found,) = advice(tmp_path, batch(4, "aoti", 2.0, **built))
-    assert "31.0 s" in found.precisions[0].text
+    built: dict[str, Any] = {
+        "package_export_s": 1.0, "package_build_s": 30.0, "package_bytes": 3 * 2**20,
+    }  # fmt: skip
+    shape: dict[str, Any] = {"shape": canonical_json({"batch": 4, "seq": 64})}
+    (found,) = advice(
+        tmp_path, batch(4, "compile", 1.5), [record("aoti", speedup=2.0, **shape, **built)]
+    )
+    assert [one.name for one in found.precisions] == ["fp32", "fp32, ahead of time"]
+    assert re.search(r"31\.0 s.*3\.00 MiB", found.precisions[1].text)
 
 
 UNJUDGED: dict[str, Any] = {"checked": "not", "checked_note": "chaos", "error": 0.8}

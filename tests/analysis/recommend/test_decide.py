@@ -157,9 +157,6 @@ CASES = (
             asked=Wishes(50_000)),
     Decided("nor for what was built ahead of time", {"aoti": AHEAD}, "baseline", "eager",
             {"aoti": "unpaid"}, asked=Wishes(50_000)),
-    Decided("of equally fast modes not the one that was built ahead of time for longer",
-            {"aoti": AHEAD, "compile": gains(1.2, first_call_s=1.0)}, "mode", "compile",
-            tied=["aoti"]),
     Decided("few calls do not, but for a mode that costs nothing",
             {"compile": FIFTH, "no_grad": FREE},
             "mode", "no_grad", {"compile": "unpaid"}, asked=Wishes(90_000)),
@@ -272,6 +269,64 @@ def test_each_precision_has_its_own_answer(tmp_path: Path) -> None:
     assert amp.choice.extra_bytes == 4 * MIB  # its baseline was measured at another precision
     assert amp.floor is not None
     assert found["bf16", "bf16"].floor is None
+
+
+PACKED: dict[str, Any] = {"package_export_s": 0.2, "package_build_s": 7.0, "package_bytes": 3 * MIB}
+BF16: dict[str, Any] = {"dtype": "bf16", "error": 3e-3}
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        pytest.param(
+            [control(), record("compile", speedup=1.2), record("aoti", speedup=1.4, **PACKED)],
+            {("fp32", False): "compile", ("fp32", True): "aoti"},
+            id="the fastest of all",
+        ),
+        pytest.param(
+            [control(), record("compile", speedup=1.6), record("aoti", speedup=1.4, **PACKED)],
+            {("fp32", False): "compile", ("fp32", True): "aoti"},
+            id="slower than what compiles in the process",
+        ),
+        pytest.param(
+            [control(), record("compile", speedup=0.9), record("aoti", speedup=0.9, **PACKED),
+             record("compile", speedup=0.8, **BF16), record("aoti", speedup=1.5, **BF16, **PACKED)],
+            {("fp32", False): "eager", ("fp32", True): "eager",
+             ("bf16", False): "eager", ("bf16", True): "aoti"},
+            id="only in bf16 faster than eager",
+        ),
+        pytest.param(
+            [control(), record("aoti", speedup=1.5, **PACKED)],
+            {("fp32", True): "aoti"},
+            id="alone",
+        ),
+        pytest.param(
+            [control(), record("compile", speedup=1.2), record("aoti", status="failed")],
+            {("fp32", False): "compile"},
+            id="never built",
+        ),
+    ],
+)  # fmt: skip
+def test_packages_neither_hide_nor_are_hidden(
+    tmp_path: Path, rows: Sequence[Record], expected: dict[tuple[str, bool], str]
+) -> None:
+    found = {
+        (one.question.dtype, one.question.of_packages): one.choice.mode
+        for one in answers(tmp_path, rows)
+    }
+    assert found == expected
+
+
+@pytest.mark.parametrize(("held", "said"), [(9 * MIB, True), (MIB, False)])
+def test_frozen_weights_are_told_once_with_the_memory_that_holds_them_again(
+    tmp_path: Path, held: int, said: bool
+) -> None:
+    columns: dict[str, Any] = {"frozen_weights": 8, **needs(10 * MIB), "resident_bytes": held}
+    told = answer(tmp_path, [control(), record("freezing", speedup=1.3, **columns)])
+    (remark,) = remarks(told)
+    assert ("9.00 MiB" in remark) is said
+    slower = answer(tmp_path / "slower", [control(), record("freezing", speedup=0.9, **columns)])
+    assert not [*remarks(slower)]
 
 
 def test_each_question_has_its_own_answer(tmp_path: Path) -> None:

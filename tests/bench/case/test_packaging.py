@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -109,3 +110,17 @@ def test_the_printed_program_builds_loads_and_calls_a_package(
     found = names["output"]["y"] if by_name else names["output"]
     assert found.is_inference()
     assert torch.allclose(found, wanted, atol=1e-6)
+
+
+@pytest.mark.full
+def test_the_printed_program_packages_a_model_in_bf16(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    net, x = nn.Linear(WIDTH, WIDTH), torch.randn(2, WIDTH)
+    with torch.no_grad():
+        wanted = net(x)
+    names: dict[str, Any] = {"torch": torch, "model": net, "inputs": (x,)}
+    exec(lines(replace(AOTI, dtype="bf16")), names)
+    assert names["output"].dtype == torch.bfloat16
+    assert torch.allclose(names["output"].float(), wanted, atol=0.03)

@@ -139,7 +139,7 @@ def test_what_repeats_a_case_on_a_cpu_is_skipped_in_a_sweep_and_measured_alone(
     assert [case.variant.mode.name for case, _ in world.measured] == ["reduce-overhead"]
 
 
-def test_tf32_on_a_cpu_is_one_line_beside_others_and_a_row_alone(
+def test_a_precision_that_is_lacking_is_one_line_beside_others_and_a_row_alone(
     run: Cli, world: World, results: Path
 ) -> None:
     few = ["-m", "budget=smoke", "model=pointwise", "shape=small"]
@@ -149,6 +149,12 @@ def test_tf32_on_a_cpu_is_one_line_beside_others_and_a_row_alone(
     ]
     assert [row["dtype"] for row in rows(results)] == ["fp32"]
     assert "left out" not in run(*few, "mode=tf32/compile").out
+    world.device = replace(CPU, instructions="avx2")
+    listed = run(*few, "mode=eager,tf32/eager,bf32/eager", "dry_run=true").out
+    assert ("1 in tf32, which" in listed, "1 in bf32, which" in listed) == (True, True)
+    assert "mode=bf32/eager" not in listed
+    world.device = replace(CPU, instructions="avx512_bf16")
+    assert "mode=bf32/eager" in run(*few, "mode=eager,bf32/eager", "dry_run=true").out
     world.device = H100
     listed = run(*few, "mode=eager,tf32/eager", "dry_run=true").out
     assert ("left out" in listed, "mode=tf32/eager" in listed) == (False, True)

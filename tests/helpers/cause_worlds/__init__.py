@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tests.helpers.cause_worlds import compiler, graphs, kernels, overhead, precision
+from tests.helpers.cause_worlds import compiler, graphs, kernels, overhead, precision, prepared
 from tests.helpers.causes import World
 
 WORLDS: Mapping[str, World] = {
     **graphs.WORLDS,
     **compiler.WORLDS,
     **overhead.WORLDS,
+    **prepared.WORLDS,
     **kernels.WORLDS,
     **precision.WORLDS,
 }
