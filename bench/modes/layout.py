@@ -41,7 +41,8 @@ def prepare(subject: Subject, variant: Variant) -> Subject:
     def lay(tensor: torch.Tensor) -> torch.Tensor:
         if tensor.dim() != 4 or not geometry.is_plain(tensor):
             return tensor
-        return tensor.contiguous(memory_format=torch.channels_last)
+        # contiguous() would leave a tensor of one channel or pixel, by whose strides torch chooses
+        return tensor.to(memory_format=torch.channels_last)
 
     def give(tensor: torch.Tensor) -> torch.Tensor:
         if id(tensor) not in made:  # else it is given twice, and must be one tensor again
@@ -56,18 +57,18 @@ def prepare(subject: Subject, variant: Variant) -> Subject:
 def read(module: torch.nn.Module, given: object) -> str:
     """Returns how the weights of `module` and the tensors of the tree `given` lie in memory.
 
-    That is `channels_last`, `contiguous`, or `partly channels_last`, for those of 4 dimensions.
-    Tensors that lie alike in both formats, such as weights of kernels of one pixel, tell nothing.
+    That is `channels_last`, `contiguous`, or `partly channels_last`, for those of 4 dimensions, as
+    torch's convolutions tell it: of tensors that lie alike in both formats, such as weights of
+    kernels of one pixel, by their strides.
     """
     import torch
+    from torch._prims_common import suggest_memory_format
 
     from modescope.bench.model import trees
 
     weights = [each for each in module.parameters() if each.dim() == 4]
     known = [*weights, *(each for each in trees.tensors(given) if each.dim() == 4)]
-    last = [each.is_contiguous(memory_format=torch.channels_last) for each in known]
-    first = [each.is_contiguous() for each in known]
-    told = {is_last for is_last, is_first in zip(last, first, strict=True) if is_last != is_first}
+    told = {suggest_memory_format(each) is torch.channels_last for each in known}
     if not weights or told == {False}:
         return "contiguous"
-    return CHANNELS_LAST if told <= {True} else f"partly {CHANNELS_LAST}"
+    return CHANNELS_LAST if told == {True} else f"partly {CHANNELS_LAST}"

@@ -29,6 +29,11 @@ def asked(value: str = "channels_last", name: str = "eager") -> Variant:
     return Variant(replace(preset(name), axes=(("layout", value),)), "fp32")
 
 
+def single(channels: int, side: int) -> tuple[nn.Module, tuple[torch.Tensor]]:
+    """A convolution whose weight and input have the same strides in both formats."""
+    return nn.Conv2d(channels, 4, side), (torch.randn(2, channels, side, side),)
+
+
 def seen(variant: Variant) -> dict[str, axes.Value]:
     subject = modes.prepare(build(IMAGES, {}), variant, ONE_CALL)
     built = modes.build(subject, variant, True, Cpu(), ONE_CALL)
@@ -60,7 +65,7 @@ def test_the_strides_of_a_call_prove_it(name: str, monkeypatch: pytest.MonkeyPat
 
 def test_a_part_that_lies_otherwise_is_seen() -> None:
     module, (image, _) = convolutions()
-    last = image.contiguous(memory_format=LAST)
+    last = image.to(memory_format=LAST)
 
     def read(*inputs: torch.Tensor) -> str:
         return layout.read(module, inputs)
@@ -69,12 +74,27 @@ def test_a_part_that_lies_otherwise_is_seen() -> None:
     assert read(last, image) == "partly channels_last"
     for weight in module.parameters():
         if weight.dim() == 4:
-            weight.data = weight.data.contiguous(memory_format=LAST)
+            weight.data = weight.data.to(memory_format=LAST)
     assert read(last, last) == "channels_last"
     assert read(last, image) == "partly channels_last"
     first = next(module.parameters())
     first.data = first.data.contiguous()
     assert read(last, last) == "partly channels_last"
+
+
+@pytest.mark.parametrize("sizes", [{"channels": 1, "side": 3}, {"channels": 3, "side": 1}])
+def test_what_lies_alike_in_both_formats_is_laid_out_as_by_the_program(
+    sizes: dict[str, int],
+) -> None:
+    own = modes.prepare(build(model(single, **sizes), {}), asked(), ONE_CALL)
+    net, images = single(**sizes)
+    names: dict[str, Any] = {"torch": torch, "model": net, "inputs": images}
+    assert layout.read(net, images) == "contiguous"
+    exec(lines(asked()).partition("output =")[0], names)
+    assert [each.stride() for each in own.tensors()] == [
+        each.stride() for each in (*net.parameters(), *names["inputs"])
+    ]
+    assert layout.read(own.module, own.inputs.args) == "channels_last"
 
 
 def test_no_weight_of_four_dimensions_is_a_reason_to_refuse() -> None:
