@@ -76,7 +76,7 @@ def run(
     compiler.wait_for_workers()
     seed = plan.seed + plan.replicate
     reasons = mode_effect.recompile_reasons()
-    redrawn = redraw([each for each in (candidate, baseline) if each], device, seed)
+    redrawn = redraw([contender for contender in (candidate, baseline) if contender], device, seed)
     best = Path(plan.results_dir) / pace.BEST
     attempts: list[_Attempt] = []
     while not attempts or (device.queues and len(attempts) < ATTEMPTS and attempts[-1].is_slow):
@@ -93,7 +93,7 @@ def run(
         paces_s = measured.comparison.rounds.pace_rounds_s
         attempts.append(_Attempt(measured, pace.best_s(paces_s, best)))
     best_s = attempts[-1].best_pace_s  # by which all are judged
-    kept = min(attempts, key=lambda each: replace(each, best_pace_s=best_s).slow_rounds)
+    kept = min(attempts, key=lambda attempt: replace(attempt, best_pace_s=best_s).slow_rounds)
     compared, recompiles = kept.measured.comparison, kept.measured.comparison.compilations
     again = len(attempts) > 1 if device.queues else None
     findings = replace(
@@ -121,11 +121,11 @@ def redraw(contenders: Sequence[Contender], device: Hardware, seed: int) -> Redr
     that all blocks make the same training steps. `seed` is that of the places. It also looks why
     the device is slowed down, because such a reason is gone soon after the calls that caused it.
     """
-    tensors = [tensor for each in contenders for tensor in each.built.tensors()]
+    tensors = [tensor for contender in contenders for tensor in contender.built.tensors()]
 
     def restore() -> None:
-        for each in contenders:
-            each.built.state.restore()
+        for contender in contenders:
+            contender.built.state.restore()
         if device.queues:  # a CPU counts slowdowns by itself
             device.slowdowns()
 
@@ -160,7 +160,7 @@ def run_clocks(
         budget = replace(budget, clock_rounds=min(budget.clock_rounds, budget.pilot_rounds))
     redrawn, before = redraw(contenders, device, seed), devices.read_conditions(device)
     read = clock_rounds.read(
-        [each.built.step for each in contenders],
+        [contender.built.step for contender in contenders],
         device,
         budget,
         seed,
@@ -193,11 +193,11 @@ def _dispatch(
     if reason := phase_of(case.options).no_dispatch:
         return [], reason
     calls = (
-        dispatch.prepare(each.built.subject, each.facts.variant, case.model, device)
-        for each in contenders
+        dispatch.prepare(contender.built.subject, contender.facts.variant, case.model, device)
+        for contender in contenders
     )
     step, note = next(calls)
     if step is None:
         return [], note
-    steps = [step, *(each for each, _ in calls if each is not None)]
+    steps = [step, *(further for further, _ in calls if further is not None)]
     return [dispatch.clock(steps, device, plan.budget)], note

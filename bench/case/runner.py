@@ -138,8 +138,7 @@ def _measure(progress: Progress, case: Case, plan: Plan, run_id: str | None) -> 
 
 
 def _compiles_here(case: Case) -> bool:
-    variants = (case.variant, case.baseline)
-    of_mode = any(backends.compiles_here(variant.mode) for variant in variants if variant)
+    of_mode = any(backends.compiles_here(variant.mode) for variant in case.variants)
     return of_mode or case.options.compiles
 
 
@@ -147,7 +146,7 @@ def set_up_torch(case: Case, plan: Plan) -> None:
     """Sets all global settings of torch on which a measurement depends."""
     torch.set_num_threads(case.threads)
     fp32_products.use(case.variant.dtype)
-    axes.set_up([each for each in (case.variant, case.baseline) if each])
+    axes.set_up(case.variants)
     torch.manual_seed(plan.seed)
     phase_of(case.options).apply_settings()
 
@@ -238,8 +237,8 @@ def _examine(progress: Progress, case: Case, device: Hardware, plan: Plan) -> _E
         settings |= dict.fromkeys(fp32_products.SETTINGS)
     drawn = plain_call.build_drawn(case, device)
     subject = drawn.subject
-    asked = [each for each in (case.variant, case.baseline) if each]
-    if any(regions.are_asked(each.mode) for each in asked) and not regions.find(subject.module):
+    in_blocks = any(regions.are_asked(variant.mode) for variant in case.variants)
+    if in_blocks and not regions.find(subject.module):
         raise Ended("skipped", regions.NO_BLOCKS, Findings())
     put_back, compiled = subject.put_back, mode_effect.read_compiled()
     was_set = ", ".join(put_back)  # which the model may need
@@ -367,11 +366,11 @@ def _time(
 
 def _kept_dtypes(subject: Subject) -> list[str]:
     kept = (t.dtype for t in subject.tensors() if t.is_floating_point() or t.is_complex())
-    return sorted({str(each).removeprefix("torch.") for each in kept if each != torch.float32})
+    return sorted({str(dtype).removeprefix("torch.") for dtype in kept if dtype != torch.float32})
 
 
 def _add_settings(findings: Findings, put_back: Iterable[str], in_calls: Sequence[str]) -> Findings:
-    before = [each for each in dict.fromkeys(put_back) if each not in in_calls]
+    before = [name for name in dict.fromkeys(put_back) if name not in in_calls]
     own = replace(
         findings.models_own,
         settings_put_back=json.dumps(before, ensure_ascii=False) if before else None,

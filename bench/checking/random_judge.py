@@ -101,7 +101,7 @@ class RandomJudge:
         Other errors are found where the baseline is measured as a case of its own.
         """
         results = self.check.results(built)
-        return all(bool(each.isfinite().all()) for each in results.values()), findings
+        return all(bool(result.isfinite().all()) for result in results.values()), findings
 
     def _shift_by_rounding(self, usual: randomness.Draws) -> float:
         """Returns the largest shift of means that rounding may cause against `usual`.

@@ -99,7 +99,7 @@ def references(
     updates count only where gradients are clear.
     """
     squares = {
-        place: _norm(zero_nonfinite(each.to(device))) ** 2 for place, each in outcome.items()
+        place: _norm(zero_nonfinite(tensor.to(device))) ** 2 for place, tensor in outcome.items()
     }
     typical = {
         kind: math.sqrt(fmean(_those(kind, squares).values() or [0.0]))
@@ -142,21 +142,27 @@ def deviation(outcome: Outputs, expected: References, scale: ErrorScale) -> Devi
 def _add_gradients(
     expected: References, squares: Mapping[str, float], device: torch.device
 ) -> References:
-    gradients = {place: each.value for place, each in _those("gradient", expected).items()}
+    gradients = {
+        place: reference.value for place, reference in _those("gradient", expected).items()
+    }
     elements = sum(gradient.numel() for gradient in gradients.values())
     typical = math.sqrt(sum(_those("gradient", squares).values()) / elements)
     updates = _those("update", expected)
     for place, reference in updates.items():
-        of = place.replace("update of", "gradient of") + " in "
-        own = [each.to(device).abs() for name, each in gradients.items() if name.startswith(of)]
+        start = place.replace("update of", "gradient of") + " in "
+        own = [
+            gradient.to(device).abs()
+            for name, gradient in gradients.items()
+            if name.startswith(start)
+        ]
         if own:  # parameters without a gradient must not change at all
             least = torch.stack(own).amin(0) / typical
             updates[place] = replace(reference, gradients=least.to("cpu"))
     return {**expected, **updates}
 
 
-def _those(kind: str, of: Mapping[str, T]) -> dict[str, T]:
-    return {place: value for place, value in of.items() if place.startswith(kind)}
+def _those(kind: str, values: Mapping[str, T]) -> dict[str, T]:
+    return {place: value for place, value in values.items() if place.startswith(kind)}
 
 
 def _norm(tensor: torch.Tensor) -> float:

@@ -119,7 +119,7 @@ def enter(
         optimizer_graphs=seen.optimizer_graphs,
         rounds_products=mode_effect.rounds_products(built, variant),
         built_dtypes=mode_effect.weight_dtypes(subject.module),
-        has_fp32=any(each.dtype is torch.float32 for each in subject.tensors()),
+        has_fp32=any(tensor.dtype is torch.float32 for tensor in subject.tensors()),
         breaks=_usable(seen, variant),
         regions=blocks,
         code=seen.compiled_code,

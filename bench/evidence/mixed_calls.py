@@ -84,7 +84,7 @@ def size_latencies(candidate: Built, baseline: Built | None, device: Hardware) -
 
     Sizes are named as the baseline sees them, because only the case may pad its inputs.
     """
-    sides = [each for each in (candidate, baseline) if each]
+    sides = [side for side in (candidate, baseline) if side]
     taken: list[Mapping[str, list[float]]] = [defaultdict(list) for _ in sides]
     names = candidate.subject.order_of_baseline
     start = device.clock()
@@ -96,9 +96,9 @@ def size_latencies(candidate: Built, baseline: Built | None, device: Hardware) -
             for built, seconds in sided[:: -1 if (number + call) % 2 else 1]:
                 step = built.parts[built.subject.order[call]].step
                 seconds[name] += timers.latency(step, device, 1).samples_s
-    by_size = {name: _rounded(median(each[name]) for each in taken) for name in taken[0]}
+    by_size = {name: _rounded(median(seconds[name]) for seconds in taken) for name in taken[0]}
     return SizeLatencies(json.dumps(by_size))
 
 
 def _rounded(seconds: Iterable[float]) -> list[float]:
-    return [round(each, 9) for each in seconds]
+    return [round(value, 9) for value in seconds]

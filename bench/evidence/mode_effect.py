@@ -236,9 +236,9 @@ def rounds_products(built: Built, variant: Variant) -> bool | None:
             torch.manual_seed(0)
             call = prepare_call(part.live)
             fp32_products.use(dtype)
-            results.append([each.detach().clone() for each in trees.tensors(call())])
+            results.append([tensor.detach().clone() for tensor in trees.tensors(call())])
     pairs = zip(*results, strict=True)
-    return any(not torch.equal(one, other) for one, other in pairs) if results[0] else None
+    return any(not torch.equal(fp32, bf32) for fp32, bf32 in pairs) if results[0] else None
 
 
 def runs_own_code(built: Built) -> bool:
@@ -359,7 +359,7 @@ class Facts:
     def weight_dtype(self) -> str:
         """The dtypes of weights that the mode demands, as in `Observed`."""
         cast = _name(weight_dtype(self.variant))
-        return _list(cast if each == "float32" else each for each in self.built_dtypes)
+        return _list(cast if dtype == "float32" else dtype for dtype in self.built_dtypes)
 
     @property
     def products(self) -> str:

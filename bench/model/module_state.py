@@ -69,7 +69,7 @@ class _Entries:
         known = [key for key in self.values if self.name(key) in places]
         names = {self.name(key) for key in known}
         holder, values, size = self.holder, {key: self.values[key] for key in known}, self.size
-        may_appear = {each for each in places - names if self._is_parent_of(each)}
+        may_appear = {place for place in places - names if self._is_parent_of(place)}
         if not (values or may_appear):
             return None
 
@@ -79,7 +79,7 @@ class _Entries:
             new = len(holder) - size if may_appear else 0
             if new > 0:  # the last ones of a dict, which may be large
                 keys = islice(reversed(holder), new) if isinstance(holder, dict) else holder
-                for key in [each for each in keys if self.name(each) in may_appear]:
+                for key in [key for key in keys if self.name(key) in may_appear]:
                     del holder[key]
 
         return restore
@@ -133,10 +133,10 @@ class _Elements:
 
     def changed(self) -> dict[Place, Any]:
         """Maps its place to None if elements differ from those then, bit by bit, or its history."""
-        one, other = self.holder, self.values
-        alike = (one.shape, one.dtype) == (other.shape, other.dtype)
-        alike = alike and one.grad_fn is self.history
-        return {} if alike and geometry.same_bits(one, other) else {self.place: None}
+        now, before = self.holder, self.values
+        alike = (now.shape, now.dtype) == (before.shape, before.dtype)
+        alike = alike and now.grad_fn is self.history
+        return {} if alike and geometry.same_bits(now, before) else {self.place: None}
 
     def restorer(self, places: frozenset[Place]) -> Callable[[], None] | None:
         """Returns a function that writes the elements back in place, as graphs know addresses."""
@@ -173,7 +173,7 @@ class _Attributes(MutableMapping[str, Any]):
         self._owner, self._names = owner, names
 
     def __getitem__(self, name: str) -> Any:
-        if all(name != each for each in self):
+        if all(name != known for known in self):
             raise KeyError(name)
         return getattr(self._owner, name)
 
@@ -220,7 +220,7 @@ class Snapshot:
         places: frozenset[Place] | None = None,
     ) -> None:
         self._parts: list[_Part] = []
-        self._seen = {id(each) for each in module.modules()}
+        self._seen = {id(owner) for owner in module.modules()}
         self._todo: list[tuple[Place, Any]] = []
         self._places = places
         self.unseen: list[Place] = []  # places of values of the types UNSEEN
@@ -236,8 +236,8 @@ class Snapshot:
 
     def restorer(self, places: frozenset[Place]) -> Restorer:
         """Returns what puts back the state at `places`."""
-        found = [(each, restore) for each in self._parts if (restore := each.restorer(places))]
-        tensors = (each.values for each, _ in found if isinstance(each, _Elements))
+        found = [(part, restore) for part in self._parts if (restore := part.restorer(places))]
+        tensors = (part.values for part, _ in found if isinstance(part, _Elements))
         return Restorer(tuple(restore for _, restore in found), tuple(tensors))
 
     def _add_module(self, prefix: Place, owner: torch.nn.Module) -> None:
@@ -282,7 +282,7 @@ class Snapshot:
         elif isinstance(value, (*CONTENTS, tuple)):
             if not isinstance(value, tuple):
                 self._parts.append(_Content(place, value, tuple(value)))
-            self._todo += [(f"{place}[{number}]", each) for number, each in enumerate(value)]
+            self._todo += [(f"{place}[{number}]", item) for number, item in enumerate(value)]
         elif _is_looked_into(value):
             slots = [name for kind in type(value).__mro__ for name in _slots(kind)]
             if slots:
@@ -306,7 +306,7 @@ class Snapshot:
 
 def name_places(places: Iterable[Place]) -> str | None:
     """Returns the places as a text for users, each once and sorted; None if there are none."""
-    return ", ".join(sorted({each.removesuffix(ELEMENTS) for each in places})) or None
+    return ", ".join(sorted({place.removesuffix(ELEMENTS) for place in places})) or None
 
 
 def restorer(module: torch.nn.Module, places: tuple[Place, ...]) -> Restorer:
@@ -352,7 +352,7 @@ def find_changes(
     later = Snapshot(module)
     call()
     third = later.changed()
-    every = [each for each in second if each in third]
+    every = [place for place in second if place in third]
     places, unseen = list[Place](), list(before.unseen)
     for place in every:
         try:
@@ -375,7 +375,7 @@ def put_back_in_training(module: torch.nn.Module, places: tuple[Place, ...]) -> 
     It is meant to change floating tensors, such as an average of weights that forward updates, and
     what layers of normalisation keep. A single whole number is a position, whatever its dtype.
     """
-    norms = [name for name, each in module.named_modules() if isinstance(each, _NormBase)]
+    norms = [name for name, layer in module.named_modules() if isinstance(layer, _NormBase)]
     tensors = {**dict(module.named_parameters()), **dict(module.named_buffers())}
 
     def trained(place: Place) -> bool:

@@ -117,8 +117,8 @@ def _build_again(
         return None, f"fails when it is called again ({one_line(error, LONGEST_ERROR)})"
     if copies.shares_memory(first, second):
         return second, "returns parts of the same module each time"
-    one, other = (copies.describe(each, values=True) for each in (first, second))
-    if differences := copies.differences(one, other):
+    was, now = (copies.describe(module, values=True) for module in (first, second))
+    if differences := copies.differences(was, now):
         return second, f"returns another module each time ({copies.shorten_list(differences)})"
     return second, None
 

@@ -45,7 +45,7 @@ class Compiled:
     def since(self, earlier: Compiled) -> Compiled:
         """Returns these counts minus the counts `earlier`."""
         return Compiled(
-            *(getattr(self, each.name) - getattr(earlier, each.name) for each in fields(self))
+            *(getattr(self, count.name) - getattr(earlier, count.name) for count in fields(self))
         )
 
 
@@ -142,7 +142,7 @@ def _torch_compile_arguments(mode: Mode, fullgraph: bool) -> str:
     given |= ({"fullgraph": True} if fullgraph else {}) | mode.compile_options
     if "options" in given and given.pop("mode", None):  # torch takes either a mode or options
         named = f'torch._inductor.list_mode_options("{mode.compile}")'
-        added = ", ".join(f"{name!r}: {each!r}" for name, each in given.pop("options").items())
+        added = ", ".join(f"{name!r}: {value!r}" for name, value in given.pop("options").items())
         return f"{arguments(given)}, options={named} | {{{added}}}"
     return arguments(given)
 
@@ -287,7 +287,7 @@ def find(mode: Mode) -> Backend:
     """Returns the backend of `mode.compile`, or the entry NAMED if `mode.backend` is set."""
     if mode.backend is not None:
         return BACKENDS[NAMED]
-    return next(each for each in BACKENDS.values() if mode.compile in each.modes)
+    return next(backend for backend in BACKENDS.values() if mode.compile in backend.modes)
 
 
 def compiling(mode: Mode, fullgraph: bool, blocks: Sequence[str] = ()) -> str:

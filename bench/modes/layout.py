@@ -27,7 +27,7 @@ OF_INPUTS = "x.to(memory_format=torch.channels_last) if x.dim() == 4 else x"
 
 def unfit(module: torch.nn.Module) -> str | None:
     """Says why channels_last changes nothing in `module`; None if it has weights to change."""
-    return None if any(each.dim() == 4 for each in module.parameters()) else NO_CONVOLUTION
+    return None if any(weight.dim() == 4 for weight in module.parameters()) else NO_CONVOLUTION
 
 
 def prepare(subject: Subject, variant: Variant) -> Subject:
@@ -63,10 +63,10 @@ def read(module: torch.nn.Module, given: object) -> str:
 
     from modescope.bench.model import trees
 
-    weights = [each for each in module.parameters() if each.dim() == 4]
-    known = [*weights, *(each for each in trees.tensors(given) if each.dim() == 4)]
-    last = [each.is_contiguous(memory_format=torch.channels_last) for each in known]
-    first = [each.is_contiguous() for each in known]
+    weights = [weight for weight in module.parameters() if weight.dim() == 4]
+    known = [*weights, *(tensor for tensor in trees.tensors(given) if tensor.dim() == 4)]
+    last = [tensor.is_contiguous(memory_format=torch.channels_last) for tensor in known]
+    first = [tensor.is_contiguous() for tensor in known]
     told = {is_last for is_last, is_first in zip(last, first, strict=True) if is_last != is_first}
     if not weights or told == {False}:
         return "contiguous"

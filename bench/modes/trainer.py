@@ -96,7 +96,7 @@ class Start:
 
 def start_of(module: torch.nn.Module) -> Start:
     """Returns copies of the trained parameters of `module` as they are now."""
-    trained = (each for each in module.parameters() if each.requires_grad)
+    trained = (parameter for parameter in module.parameters() if parameter.requires_grad)
     return Start(tuple(parameter.detach().clone() for parameter in trained))
 
 
@@ -177,7 +177,10 @@ class Trainer(State):
         the tensors of the optimizer's state.
         """
         step()
-        return [*(each for each in self.trained if each.grad is not None), *self.tensors()]
+        return [
+            *(parameter for parameter in self.trained if parameter.grad is not None),
+            *self.tensors(),
+        ]
 
     def parts(self) -> tuple[StepPart, ...]:
         """Returns the parts of `step` that are timed, in order."""

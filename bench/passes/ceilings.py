@@ -100,10 +100,10 @@ def _gemm(device: Hardware, dtype: str, transposed: bool, side: int) -> Step:
     fp16 on a CPU.
     """
     shape, kind, place = (side, side), modes.DTYPES[dtype], device.torch_device
-    one, other = (torch.randn(shape, dtype=kind, device=place) for _ in range(2))
+    left, other = (torch.randn(shape, dtype=kind, device=place) for _ in range(2))
     right = other.t() if transposed else other
     product = torch.empty(shape, dtype=kind, device=place)
-    return lambda: torch.mm(one, right, out=product)
+    return lambda: torch.mm(left, right, out=product)
 
 
 def _copy(device: Hardware, moved_bytes: int) -> Step:
@@ -144,7 +144,7 @@ def ceilings(device: Hardware, dtype: str, file: Path) -> tuple[Ceilings, str | 
     most = max((count for count in users if count is not None), default=None)
     if diagnostics.is_contended(seen, most):
         return measured, CONTENDED
-    entries = {key: asdict(each) for key, each in (_load(file) | {key: measured}).items()}
+    entries = {key: asdict(rates) for key, rates in (_load(file) | {key: measured}).items()}
     with files.atomic_write(file) as partial:  # others may have extended it meanwhile
         partial.write_text(json.dumps(entries, indent=1), encoding="utf-8")
     return measured, None

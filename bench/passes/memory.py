@@ -167,7 +167,7 @@ class _Alive:
 
     def add(self, tensor: torch.Tensor) -> None:
         storage = tensor.untyped_storage()
-        self._sizes = {key: each for key, each in self._sizes.items() if not each[0].expired()}
+        self._sizes = {key: entry for key, entry in self._sizes.items() if not entry[0].expired()}
         self._sizes[storage._cdata] = StorageWeakRef(storage), storage.nbytes()
         self.peak_bytes = max(self.peak_bytes, sum(size for _, size in self._sizes.values()))
 

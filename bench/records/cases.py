@@ -146,12 +146,14 @@ class Inference(PhaseOptions):
         buckets = json.loads(self.pad_json or "{}") if padded else {}
         columns = {
             name: [
-                min((b for b in buckets.get(name, ()) if b >= each), default=each) for each in of
+                min((b for b in buckets.get(name, ()) if b >= size), default=size)
+                for size in listed
             ]
-            for name, of in sizes.items()
+            for name, listed in sizes.items()
         }
         return [
-            dict(zip(columns, each, strict=True)) for each in zip(*columns.values(), strict=True)
+            dict(zip(columns, values, strict=True))
+            for values in zip(*columns.values(), strict=True)
         ]
 
 
@@ -226,15 +228,19 @@ class Case:
         return self.options.phase
 
     @property
+    def variants(self) -> tuple[Variant, ...]:
+        """The variant, and that of the baseline if there is one."""
+        return (self.variant, self.baseline) if self.baseline else (self.variant,)
+
+    @property
     def compiles(self) -> bool:
         """Whether the variant or its baseline compiles anything."""
-        variants = [each for each in (self.variant, self.baseline) if each]
-        return self.options.compiles or any(each.mode.compiles for each in variants)
+        return self.options.compiles or any(variant.mode.compiles for variant in self.variants)
 
     @property
     def alternates(self) -> bool:
         """Whether case and baseline need other switches for the products of fp32 (`SWITCHED`)."""
-        dtypes = {each.dtype for each in (self.variant, self.baseline) if each}
+        dtypes = {variant.dtype for variant in self.variants}
         return bool(SWITCHED & dtypes) and len(dtypes) > 1
 
     @property
@@ -250,7 +256,7 @@ class Case:
         A size that varies between calls has its largest value, after padding.
         """
         calls = self.options.calls(padded=True) if isinstance(self.options, Inference) else []
-        largest = {name: max(each[name] for each in calls) for name in (calls or [{}])[0]}
+        largest = {name: max(call[name] for call in calls) for name in (calls or [{}])[0]}
         return {**self.shape, **largest}
 
     @property

@@ -255,7 +255,9 @@ def columns_of(kind: type) -> tuple[Column, ...]:
             continue
         group, *nothing = typing.get_args(hint) or (hint,)
         columns = columns_of(group)
-        found += (replace(each, hint=each.hint | None) for each in columns) if nothing else columns
+        found += (
+            (replace(nested, hint=nested.hint | None) for nested in columns) if nothing else columns
+        )
     return tuple(found)
 
 
