@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from modescope.bench.records.columns import Contention, WorkCounts
+from modescope.bench.records.columns.passes import WorkCounts
+from modescope.bench.records.columns.timing import Contention
 from modescope.bench.records.results import StoredRow
 from modescope.bench.records.summary_columns import ESTIMATES, NUMBERS, SUMMARY, VALUES
 from modescope.bench.stats import diagnostics, estimates

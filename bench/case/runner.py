@@ -39,7 +39,8 @@ from modescope.bench.modes import axes, backends, fp32_products, regions
 from modescope.bench.modes.phases import phase_of
 from modescope.bench.passes import passes
 from modescope.bench.records.cases import Case, Plan, Variant
-from modescope.bench.records.columns import Calibration, Checks
+from modescope.bench.records.columns.checks import Checks
+from modescope.bench.records.columns.timing import Calibration
 from modescope.bench.records.errors import Progress, UsageError, one_line, with_place
 from modescope.bench.records.results import (
     CACHE_FILLED,

@@ -13,7 +13,7 @@ from modescope.bench.model.subject import Built, Subject
 from modescope.bench.modes import modes
 from modescope.bench.modes.phases import phase_of
 from modescope.bench.records.cases import EAGER_LIMIT, Case, Plan, Variant, eager_is_sane
-from modescope.bench.records.columns import Checks
+from modescope.bench.records.columns.checks import Checks
 from modescope.bench.records.results import Ended, Findings
 
 GUIDE = "docs/how-to-read-a-report.md#a-wrong-result"

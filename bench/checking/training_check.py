@@ -40,7 +40,7 @@ from modescope.bench.modes import modes
 from modescope.bench.modes.phase import Phase
 from modescope.bench.modes.trainer import Trainer, trained_parameters, trainer_of
 from modescope.bench.records.cases import ROUNDING_FACTOR, SCALE_FACTOR, TOLERANCE, Mode, Variant
-from modescope.bench.records.columns import LossScaling
+from modescope.bench.records.columns.checks import LossScaling
 
 MISSED = (
     "GradScaler did not skip a step whose gradients were made to overflow, or skipped another one"

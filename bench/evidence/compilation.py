@@ -14,7 +14,7 @@ from unittest import mock
 from torch._dynamo.utils import CompilationMetrics, counters, get_compilation_metrics
 
 from modescope.bench.modes import compiled_optimizer
-from modescope.bench.records.columns import Compilations, GeneratedCode
+from modescope.bench.records.columns.compiling import Compilations, GeneratedCode
 from modescope.bench.records.errors import shorten
 
 KERNEL_CALL = re.compile(r"^\s+(?:(?:graph_\d+_)?cpp_\w+|triton_\w+\.run)\(", re.MULTILINE)

@@ -14,7 +14,8 @@ from modescope.bench.evidence import mode_effect
 from modescope.bench.evidence.watching import Watch
 from modescope.bench.model.subject import Built
 from modescope.bench.records.cases import Plan
-from modescope.bench.records.columns import FirstPass, SizeLatencies
+from modescope.bench.records.columns.compiling import FirstPass
+from modescope.bench.records.columns.timing import SizeLatencies
 from modescope.bench.records.errors import note_place
 from modescope.bench.timing import timers
 

@@ -20,7 +20,8 @@ from modescope.bench.modes.backends import Compiled
 from modescope.bench.modes.modes import weight_dtype
 from modescope.bench.modes.phase import Phase
 from modescope.bench.records.cases import SWITCHED, Inference, Mode, Variant, canonical_json
-from modescope.bench.records.columns import Checks, CompiledCode, Regions
+from modescope.bench.records.columns.checks import Checks
+from modescope.bench.records.columns.compiling import CompiledCode, Regions
 
 GRAPH_LAUNCHES = ("cudaGraphLaunch", "cuGraphLaunch")
 

@@ -17,7 +17,8 @@ from modescope.bench.evidence import mode_effect
 from modescope.bench.evidence.mode_effect import GraphBreaks
 from modescope.bench.model import compiler
 from modescope.bench.modes.backends import Compiled
-from modescope.bench.records.columns import Compilations, CompiledCode, GeneratedCode, Setup
+from modescope.bench.records.columns.compiling import Compilations, CompiledCode, GeneratedCode
+from modescope.bench.records.columns.passes import Setup
 from modescope.bench.records.errors import shorten
 
 if TYPE_CHECKING:

@@ -270,7 +270,7 @@ previous part's result."""
 
 @dataclass(frozen=True)
 class StateSizes:
-    """Bytes of what steps change, for the columns of `bench.records.columns.Memory`."""
+    """Bytes of what steps change, for the columns of `bench.records.columns.passes.Memory`."""
 
     gradient_bytes: int | None = None
     optimizer_bytes: int | None = None

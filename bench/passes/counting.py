@@ -26,7 +26,7 @@ from modescope.bench.model import compiler, outputs, trees
 from modescope.bench.model.compiler import OperatorMode
 from modescope.bench.model.subject import Built
 from modescope.bench.passes.profiler import operators
-from modescope.bench.records.columns import WorkCounts
+from modescope.bench.records.columns.passes import WorkCounts
 from modescope.bench.records.errors import one_line
 
 aten = torch.ops.aten

@@ -15,7 +15,7 @@ from modescope.bench.devices.devices import Step, prepare_call
 from modescope.bench.model.compiler import OperatorMode
 from modescope.bench.model.subject import Built, Inputs, Subject
 from modescope.bench.records.cases import Variant
-from modescope.bench.records.columns import Memory
+from modescope.bench.records.columns.passes import Memory
 
 COMPILED_CASTS = "casts of weights are part of the compiled kernels and cannot be measured"
 GRAPHED = (

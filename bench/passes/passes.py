@@ -24,7 +24,8 @@ from modescope.bench.passes import ceilings, counting, memory
 from modescope.bench.passes.profiler import capture, profile
 from modescope.bench.records import files
 from modescope.bench.records.cases import Budget, Case, Mode, Plan
-from modescope.bench.records.columns import CeilingRates, Profiled, Snapshot, StepParts
+from modescope.bench.records.columns.passes import CeilingRates, Profiled, Snapshot
+from modescope.bench.records.columns.timing import StepParts
 from modescope.bench.records.errors import Progress, one_line
 from modescope.bench.records.results import Findings, Result, add_note
 from modescope.bench.timing import memory_layout

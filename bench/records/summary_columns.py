@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from modescope.bench.records.columns import estimate_columns
+from modescope.bench.records.columns.column import estimate_columns
 
 
 @dataclass(frozen=True)

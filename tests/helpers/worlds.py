@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from modescope.bench.records.cases import Case, Model, Plan
-from modescope.bench.records.columns import Checks, Rounds
+from modescope.bench.records.columns.checks import Checks
+from modescope.bench.records.columns.timing import Rounds
 from modescope.bench.records.environment import DeviceFacts, Environment, Host
 from modescope.bench.records.results import Findings, Result
 from modescope.bench.sweep.isolation import ChildOutcome, Task

@@ -11,7 +11,7 @@ from torch._inductor import metrics
 from torch._inductor.graph import GraphLowering
 
 from modescope.bench.evidence import compilation, mode_effect
-from modescope.bench.records.columns import Compilations
+from modescope.bench.records.columns.compiling import Compilations
 
 FORWARD = CompilationMetrics(
     dynamo_cumulative_compile_time_us=10_000_000,

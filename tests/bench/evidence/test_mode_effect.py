@@ -23,7 +23,7 @@ from modescope.bench.modes import backends, modes
 from modescope.bench.modes.backends import BACKENDS, Compiled
 from modescope.bench.modes.phases import ONE_CALL
 from modescope.bench.records.cases import Variant
-from modescope.bench.records.columns import Regions
+from modescope.bench.records.columns.compiling import Regions
 from tests.helpers.probe_models import (
     Built,
     Remembers,

@@ -19,7 +19,7 @@ from modescope.bench.modes import axes, modes
 from modescope.bench.modes.axes import AXES, Axis
 from modescope.bench.modes.phases import ONE_CALL
 from modescope.bench.records.cases import Variant
-from modescope.bench.records.columns import Checks
+from modescope.bench.records.columns.checks import Checks
 from tests.helpers.probe_models import model, tells, variant
 from tests.helpers.programs import lines
 

@@ -14,7 +14,7 @@ from modescope.bench.case import runner
 from modescope.bench.evidence.mode_effect import Facts, ModeEffect, effect
 from modescope.bench.modes import axes, freezing
 from modescope.bench.records.cases import Case, Inference, Mode, PhaseOptions, Training, Variant
-from modescope.bench.records.columns import CompiledCode
+from modescope.bench.records.columns.compiling import CompiledCode
 from modescope.bench.records.environment import DeviceFacts
 from tests.helpers.made_up_records import COMPILE, CPU, EAGER, H100, case
 from tests.helpers.probe_models import case as of_probe

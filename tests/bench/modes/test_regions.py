@@ -14,7 +14,7 @@ from torch import nn
 from modescope.bench.evidence import mode_effect
 from modescope.bench.model.compiler import OperatorMode
 from modescope.bench.modes import regions
-from modescope.bench.records.columns import Regions
+from modescope.bench.records.columns.compiling import Regions
 from modescope.models import decoder, embedding, lstm, mlp, pointwise, resnet, transformer
 from tests.helpers.probe_models import Built, tells
 from tests.helpers.stacks import DEPTH, Block, Stack, different, encoder, sequentials, stack

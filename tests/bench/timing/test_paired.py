@@ -14,7 +14,7 @@ import pytest
 
 from modescope.bench.devices.devices import CallSequence
 from modescope.bench.records.cases import Budget
-from modescope.bench.records.columns import Rounds
+from modescope.bench.records.columns.timing import Rounds
 from modescope.bench.stats import estimates as stats
 from modescope.bench.timing.paired import play_pairs
 from modescope.bench.timing.rounds import Interruptions
