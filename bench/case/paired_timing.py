@@ -15,7 +15,7 @@ from statistics import median
 from modescope.bench.case import dispatch
 from modescope.bench.devices import devices
 from modescope.bench.devices.devices import Hardware
-from modescope.bench.evidence import mode_effect
+from modescope.bench.evidence import compiler_counts
 from modescope.bench.evidence.first_call import Contender
 from modescope.bench.model import compiler
 from modescope.bench.modes.phases import phase_of
@@ -75,7 +75,7 @@ def run(
     """
     compiler.wait_for_workers()
     seed = plan.seed + plan.replicate
-    reasons = mode_effect.recompile_reasons()
+    reasons = compiler_counts.recompile_reasons()
     redrawn = redraw([contender for contender in (candidate, baseline) if contender], device, seed)
     best = Path(plan.results_dir) / pace.BEST
     attempts: list[_Attempt] = []
@@ -88,7 +88,7 @@ def run(
             seed,
             redrawn,
             on_phase=progress,
-            count_compilations=mode_effect.count_compilations,
+            count_compilations=compiler_counts.count_compilations,
         )
         paces_s = measured.comparison.rounds.pace_rounds_s
         attempts.append(_Attempt(measured, pace.best_s(paces_s, best)))

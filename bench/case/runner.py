@@ -24,7 +24,7 @@ from modescope.bench.checking.random_judge import (
 from modescope.bench.devices.allocators import is_out_of_memory
 from modescope.bench.devices.cuda import find
 from modescope.bench.devices.devices import Hardware
-from modescope.bench.evidence import mixed_calls, mode_effect
+from modescope.bench.evidence import compiler_counts, mixed_calls
 from modescope.bench.evidence.first_call import Contender, enter
 from modescope.bench.model import (
     compiler,
@@ -241,7 +241,7 @@ def _examine(progress: Progress, case: Case, device: Hardware, plan: Plan) -> _E
     in_blocks = any(regions.are_asked(variant.mode) for variant in case.variants)
     if in_blocks and not regions.find(subject.module):
         raise Ended("skipped", regions.NO_BLOCKS, Findings())
-    put_back, compiled = subject.put_back, mode_effect.read_compiled()
+    put_back, compiled = subject.put_back, compiler_counts.read_compiled()
     was_set = ", ".join(put_back)  # which the model may need
     after = f", after what its builder set was put back ({was_set})" if put_back else ""
     misuse = plain_call.find_misuse(subject)
@@ -286,7 +286,7 @@ def _examine(progress: Progress, case: Case, device: Hardware, plan: Plan) -> _E
     subject = replace(subject, random=check.seen.random)
     with _blame_gradients(subject, case.variant, findings):
         judge = judge_of(check, subject, case, plan, device)
-    own_graphs = mode_effect.read_compiled().since(compiled).graphs  # only eager ran so far
+    own_graphs = compiler_counts.read_compiled().since(compiled).graphs  # only eager ran so far
     own = replace(findings.models_own, own_graphs=own_graphs or None)
     findings = replace(judge.columns(findings), models_own=own)
     put_back += torch_settings.put_back(settings)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from modescope.bench.devices.devices import Hardware
-from modescope.bench.evidence import mixed_calls, mode_effect, watching
+from modescope.bench.evidence import mixed_calls, mode_effect, observing, watching
 from modescope.bench.evidence.mode_effect import Facts, GraphBreaks
 from modescope.bench.evidence.watching import CallEvidence
 from modescope.bench.model.module_state import keep_state
@@ -48,10 +48,10 @@ class Contender:
     def effect(self, device: Hardware) -> mode_effect.ModeEffect:
         """Returns whether the mode took effect. It may profile, so call it after all timing."""
         facts = self.facts
-        launches = mode_effect.graph_launches(self.built.step, facts.mode, device)
+        launches = observing.graph_launches(self.built.step, facts.mode, device)
         if facts.switches and facts.compiled.graphs and not facts.left_to_eager:
             with self.built.keep_state():
-                own = OWN_CODE if mode_effect.runs_own_code(self.built) else None
+                own = OWN_CODE if observing.runs_own_code(self.built) else None
             facts = replace(facts, left_to_eager=own)
         return mode_effect.effect(replace(facts, graph_launches=launches))
 
@@ -98,7 +98,7 @@ def enter(
     made.check(own.module)
     built.adjust_start()
     ran = made.runs()
-    observed = mode_effect.observe(
+    observed = observing.observe(
         built, variant, device, json.loads(seen.code.fallback_kernels or "[]")
     )
     runs, blocks = made.runs() - ran, Regions()
@@ -117,8 +117,8 @@ def enter(
         runs=runs,
         compiles_optimizer=case.options.compiles,
         optimizer_graphs=seen.optimizer_graphs,
-        rounds_products=mode_effect.rounds_products(built, variant),
-        built_dtypes=mode_effect.weight_dtypes(subject.module),
+        rounds_products=observing.rounds_products(built, variant),
+        built_dtypes=observing.weight_dtypes(subject.module),
         has_fp32=any(tensor.dtype is torch.float32 for tensor in subject.tensors()),
         breaks=_usable(seen, variant),
         regions=blocks,

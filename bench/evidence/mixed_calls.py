@@ -10,7 +10,7 @@ from statistics import median
 from typing import Any
 
 from modescope.bench.devices.devices import Hardware
-from modescope.bench.evidence import mode_effect
+from modescope.bench.evidence import compiler_counts, observing
 from modescope.bench.evidence.watching import Watch
 from modescope.bench.model.subject import Built
 from modescope.bench.records.cases import Plan
@@ -48,10 +48,10 @@ def first_pass(
     compiled: list[dict[str, Any]] = []
     gave_up = None
     for number, name in enumerate(order * passes, start=1):
-        before, reasons = mode_effect.read_compiled(), mode_effect.recompile_reasons()
+        before, reasons = compiler_counts.read_compiled(), compiler_counts.recompile_reasons()
         with note_place(f"call {number}, {name}"):
             seconds += timers.latency(built.parts[name].step, device, 1).samples_s
-        if mode_effect.read_compiled().since(before).graphs:
+        if compiler_counts.read_compiled().since(before).graphs:
             why = next(iter(reasons()), None)
             compiled.append({"call": number, "seconds": seconds[-1], "reason": why})
         if gave_up is None and watch.limit_hits:
@@ -65,7 +65,7 @@ def add_eager_calls(columns: FirstPass, built: Built) -> FirstPass:
     if columns.gave_up_at_call is None:
         return columns
     with built.keep_state():
-        eager = {name for name, part in built.parts.items() if mode_effect.runs_own_code(part)}
+        eager = {name for name, part in built.parts.items() if observing.runs_own_code(part)}
     calls = [number for number, name in enumerate(built.subject.order, 1) if name in eager]
     return replace(columns, eager_calls=json.dumps(calls))
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,31 +22,6 @@ if TYPE_CHECKING:
     import torch
 
     from modescope.bench.model.subject import Inputs
-
-
-@dataclass(frozen=True)
-class Compiled:
-    """Counts of what torch's compiler has done in this process.
-
-    `graphs`: graphs compiled. `autotuned`: choices of kernels that Inductor benchmarked against
-    each other, and kernel templates that it chose.
-    """
-
-    frames: int  # code frames examined; torch counts none under fullgraph
-    graphs: int
-    autotuned: int
-    graph_skips: int  # graphs that the compiler runs without CUDA graphs
-
-    @property
-    def compilations(self) -> int:
-        """How often the compiler was called: the larger of two counts that each miss some calls."""
-        return max(self.frames, self.graphs)
-
-    def since(self, earlier: Compiled) -> Compiled:
-        """Returns these counts minus the counts `earlier`."""
-        return Compiled(
-            *(getattr(self, count.name) - getattr(earlier, count.name) for count in fields(self))
-        )
 
 
 Doubt = tuple[Callable[[Any], bool], str]
@@ -105,7 +80,7 @@ class Backend:
     """Returns the arguments of torch.compile after the first one, for each block of a model; None:
     it takes no mode.regions."""
     freezes: bool = False  # whether it takes mode.freezing
-    counted: bool = False  # whether `Compiled` counts what it makes, so that 0 graphs are nothing
+    counted: bool = False  # whether torch counts what it makes, so that 0 graphs are nothing
     doubts: tuple[Doubt, ...] = ()
     before: tuple[str, ...] = ()
     """Functions ("module:name") like those of `Cache.before`, for what is made ahead of time, in a

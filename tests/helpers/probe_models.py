@@ -14,7 +14,7 @@ from omegaconf import OmegaConf
 from torch import Tensor, nn
 from torch.nn.functional import batch_norm
 
-from modescope.bench.evidence.mode_effect import Observed
+from modescope.bench.evidence.observing import Observed
 from modescope.bench.modes import axes
 from modescope.bench.records.cases import (
     Budget,

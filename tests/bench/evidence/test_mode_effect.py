@@ -10,17 +10,13 @@ import pytest
 import torch
 
 from modescope.bench.devices.devices import Cpu
-from modescope.bench.evidence import mode_effect
-from modescope.bench.evidence.mode_effect import (
-    Facts,
-    GraphBreaks,
-    ModeEffect,
-    Site,
-)
+from modescope.bench.evidence import compiler_counts, mode_effect, observing
+from modescope.bench.evidence.compiler_counts import Compiled
+from modescope.bench.evidence.mode_effect import Facts, GraphBreaks, ModeEffect, Site
 from modescope.bench.model.building import build
 from modescope.bench.model.subject import Built as BuiltStep
 from modescope.bench.modes import backends, modes
-from modescope.bench.modes.backends import BACKENDS, Compiled
+from modescope.bench.modes.backends import BACKENDS
 from modescope.bench.modes.phases import ONE_CALL
 from modescope.bench.records.cases import Variant
 from modescope.bench.records.columns.compiling import Regions
@@ -219,43 +215,41 @@ def test_the_timed_step_and_its_own_weights_are_observed() -> None:
     def bare() -> object:
         return made.target(*made.subject.inputs.args)
 
-    seen = mode_effect.observe(replace(made, live=bare, step=bare), variant(), Cpu())
+    seen = observing.observe(replace(made, live=bare, step=bare), variant(), Cpu())
     assert seen == observed("enabled", "none", "float32")
     made.subject.module.double()
     made.subject.inputs.args[0].data = made.subject.inputs.args[0].double()
-    assert mode_effect.observe(made, variant(), Cpu()).weight_dtype == "float64"
-    assert (
-        mode_effect.observe(built(variant(), weightless), variant(), Cpu()).weight_dtype == "none"
-    )
+    assert observing.observe(made, variant(), Cpu()).weight_dtype == "float64"
+    assert observing.observe(built(variant(), weightless), variant(), Cpu()).weight_dtype == "none"
 
 
 @pytest.mark.parametrize("compile_mode", ["none", pytest.param("default", marks=COMPILES)])
 def test_observing_changes_nothing_and_causes_no_recompilation(compile_mode: str) -> None:
     made = built(variant(compile=compile_mode), of=counts)
     made.step()
-    before = mode_effect.read_compiled()
-    mode_effect.observe(made, variant(compile=compile_mode), Cpu())
+    before = compiler_counts.read_compiled()
+    observing.observe(made, variant(compile=compile_mode), Cpu())
     assert made.subject.module.get_buffer("calls") == 2
     made.step()
-    assert mode_effect.read_compiled().since(before) == NOTHING
+    assert compiler_counts.read_compiled().since(before) == NOTHING
 
 
 @COMPILES
 @pytest.mark.parametrize("fullgraph", [True, False])
 def test_a_compilation_and_a_recompilation_are_counted(fullgraph: bool) -> None:
     """Torch counts frames only without fullgraph; with it, only graphs tell."""
-    start = mode_effect.read_compiled()
+    start = compiler_counts.read_compiled()
     made = built(variant(compile="default"), of=remembers, fullgraph=fullgraph)
-    assert mode_effect.read_compiled().since(start).compilations == 0
+    assert compiler_counts.read_compiled().since(start).compilations == 0
     made.step()
-    first = mode_effect.read_compiled()
+    first = compiler_counts.read_compiled()
     assert (first.since(start).compilations, first.since(start).graphs) == (1, 1)
     made.step()
-    assert mode_effect.read_compiled().since(first).compilations == 0
+    assert compiler_counts.read_compiled().since(first).compilations == 0
     assert isinstance(made.subject.module, Remembers)
     made.subject.module.number = 1
     made.step()
-    assert mode_effect.read_compiled().since(first).compilations == 1
+    assert compiler_counts.read_compiled().since(first).compilations == 1
 
 
 def test_graph_launches_are_counted_in_one_call() -> None:
@@ -266,6 +260,6 @@ def test_graph_launches_are_counted_in_one_call() -> None:
 
     gpu = Cpu()
     gpu.type = "cuda"
-    assert mode_effect.graph_launches(step, REDUCED.mode, gpu) == 2
-    assert mode_effect.graph_launches(step, COMPILE.mode, gpu) is None, "none is expected"
-    assert mode_effect.graph_launches(step, REDUCED.mode, Cpu()) == 0, "a CPU launches none"
+    assert observing.graph_launches(step, REDUCED.mode, gpu) == 2
+    assert observing.graph_launches(step, COMPILE.mode, gpu) is None, "none is expected"
+    assert observing.graph_launches(step, REDUCED.mode, Cpu()) == 0, "a CPU launches none"

@@ -14,8 +14,8 @@ import torch
 
 from modescope.bench.devices.allocators import Watched
 from modescope.bench.evidence import watching
+from modescope.bench.evidence.compiler_counts import Compiled
 from modescope.bench.model import compiler
-from modescope.bench.modes.backends import Compiled
 from modescope.bench.records.columns.compiling import Compilations, CompiledCode, GeneratedCode
 from modescope.bench.records.columns.passes import Setup
 

@@ -90,7 +90,7 @@ def test_the_switch_of_the_process_is_that_of_its_modes() -> None:
 
 
 def facts(mode: Mode, code: CompiledCode) -> Facts:
-    from modescope.bench.modes.backends import Compiled
+    from modescope.bench.evidence.compiler_counts import Compiled
 
     compiled = Compiled(0, int(mode.compiles), 0, 0)
     seen = observed(mode.grad, "none", "float32")

@@ -11,7 +11,7 @@ from torch import nn
 
 from modescope.bench.case import runner
 from modescope.bench.devices.devices import Cpu
-from modescope.bench.evidence import mode_effect
+from modescope.bench.evidence import observing
 from modescope.bench.model.building import build
 from modescope.bench.modes import axes, layout, modes
 from modescope.bench.modes.axes import AXES
@@ -32,7 +32,7 @@ def asked(value: str = "channels_last", name: str = "eager") -> Variant:
 def seen(variant: Variant) -> dict[str, axes.Value]:
     subject = modes.prepare(build(IMAGES, {}), variant, ONE_CALL)
     built = modes.build(subject, variant, True, Cpu(), ONE_CALL)
-    return mode_effect.observe(built, variant, Cpu()).axes
+    return observing.observe(built, variant, Cpu()).axes
 
 
 def test_weights_and_inputs_of_the_variants_own_copy_are_changed() -> None:
