@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from modescope.bench.modes import regions
+from modescope.bench.modes import package_program, regions
 from modescope.bench.records.cases import Mode
 
 if TYPE_CHECKING:
@@ -126,40 +126,6 @@ def _torch_compile_code(mode: Mode, fullgraph: bool) -> str:
     return f"torch.compile(model{_torch_compile_arguments(mode, fullgraph)})"
 
 
-def _load(
-    module: torch.nn.Module, inputs: Inputs, mode: Mode, context: BuildContext
-) -> Callable[..., Any]:
-    from modescope.bench.modes import packages
-
-    return packages.load(inputs)
-
-
-PACKAGE_PROGRAM = """\
-# ahead of time, once: for inputs of these shapes, strides and dtypes, which nothing checks later
-with {context}:
-    program = torch.export.export(model, {inputs})
-torch._inductor.aoti_compile_and_package(program, package_path="model.pt2")
-# in each process; torch._inductor.aoti_load_package("model.pt2") does the same, but compiles tests
-# of the processor for up to half a minute, and reads the specification anew in each call
-from torch.utils import _pytree
-
-loader = torch._C._aoti.AOTIModelPackageLoader("model.pt2", "model", False, 1, -1)
-returned = _pytree.treespec_loads(loader.get_call_spec()[1])
-
-
-def run_package(*args, **kwargs):
-    leaves = _pytree.tree_leaves((args, kwargs))
-    tensors = [x for x in leaves if isinstance(x, torch.Tensor)]
-    return _pytree.tree_unflatten(loader.boxed_run(tensors), returned)
-
-"""
-
-
-def _package_program(mode: Mode, named: bool, context: str) -> tuple[str, ...]:
-    inputs = "(), dict(inputs)" if named else "tuple(inputs)"
-    return (PACKAGE_PROGRAM.format(context=context, inputs=inputs),)
-
-
 def arguments(named: Mapping[str, Any]) -> str:
     """Writes arguments by name as they follow others in a call: `, lr=0.1, mode="default"`."""
     texts = (f", {k}={json.dumps(v) if isinstance(v, str) else repr(v)}" for k, v in named.items())
@@ -199,6 +165,15 @@ OF_TORCH_COMPILE: tuple[Doubt, ...] = (
     ),
 )
 
+
+def _load(
+    module: torch.nn.Module, inputs: Inputs, mode: Mode, context: BuildContext
+) -> Callable[..., Any]:
+    from modescope.bench.modes import packages
+
+    return packages.load(inputs)
+
+
 BACKENDS = {
     "none": Backend(
         lambda module, inputs, mode, context: module,
@@ -234,7 +209,7 @@ BACKENDS = {
         modes=("aoti",),
         dynamic=False,
         before=("modescope.bench.case.packaging:build",),
-        program=_package_program,
+        program=package_program.lines,
         doubts=((lambda f: f.runs == 0, "no package ran"),),
     ),
     NAMED: Backend(
