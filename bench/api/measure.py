@@ -25,8 +25,8 @@ from modescope.bench.devices.devices import Hardware, Step
 from modescope.bench.evidence import compiler_counts
 from modescope.bench.model import compiler, trees
 from modescope.bench.model.outputs import find_unfinished
-from modescope.bench.records.cases import Budget
 from modescope.bench.records.errors import UsageError
+from modescope.bench.records.plans import Budget
 from modescope.bench.stats import estimates
 from modescope.bench.text import seconds as duration
 from modescope.bench.timing import comparison, memory_layout, timers

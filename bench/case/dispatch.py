@@ -23,9 +23,10 @@ from modescope.bench.modes import backends, modes
 from modescope.bench.modes.phases import ONE_CALL
 from modescope.bench.passes import operator_comparison
 from modescope.bench.passes.operator_comparison import OperatorComparison, Operators
-from modescope.bench.records.cases import Budget, Model, Variant
+from modescope.bench.records.cases import Model, Variant
 from modescope.bench.records.errors import one_line
 from modescope.bench.records.paths import ROOT, is_installed
+from modescope.bench.records.plans import Budget
 from modescope.bench.timing import memory_layout
 from modescope.bench.timing.rounds import Clock, Side, settling_calls
 from modescope.bench.timing.timers import calls_for, host, reading_cost

@@ -25,10 +25,11 @@ from modescope.bench.model import (
 from modescope.bench.model.subject import Subject
 from modescope.bench.modes import axes, backends, fp32_products, regions
 from modescope.bench.modes.phases import phase_of
-from modescope.bench.records.cases import Case, Plan
+from modescope.bench.records.cases import Case
 from modescope.bench.records.columns.checks import Checks
 from modescope.bench.records.columns.timing import Calibration
 from modescope.bench.records.errors import Progress
+from modescope.bench.records.plans import Plan
 from modescope.bench.records.results import Ended, Findings
 from modescope.bench.timing.timers import synchronize_cost
 

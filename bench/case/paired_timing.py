@@ -19,8 +19,9 @@ from modescope.bench.evidence import compiler_counts
 from modescope.bench.evidence.first_call import Contender
 from modescope.bench.model import compiler
 from modescope.bench.modes.phases import phase_of
-from modescope.bench.records.cases import Case, Plan
+from modescope.bench.records.cases import Case
 from modescope.bench.records.errors import Progress
+from modescope.bench.records.plans import Plan
 from modescope.bench.records.results import Ended, Findings, add_flag
 from modescope.bench.stats import diagnostics
 from modescope.bench.stats.estimates import MIN_ROUNDS

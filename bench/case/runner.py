@@ -26,8 +26,9 @@ from modescope.bench.model.subject import Subject
 from modescope.bench.modes import axes, backends, fp32_products
 from modescope.bench.modes.phases import phase_of
 from modescope.bench.passes import passes
-from modescope.bench.records.cases import Case, Plan
+from modescope.bench.records.cases import Case
 from modescope.bench.records.errors import Progress, UsageError, one_line, with_place
+from modescope.bench.records.plans import Plan
 from modescope.bench.records.results import (
     CACHE_FILLED,
     Ended,

@@ -10,8 +10,9 @@ from typing import Protocol
 
 from modescope.bench.model.outputs import Outputs
 from modescope.bench.model.subject import Built, Subject
-from modescope.bench.records.cases import TOLERANCE, Variant
+from modescope.bench.records.cases import Variant
 from modescope.bench.records.columns.checks import LossScaling
+from modescope.bench.records.tolerances import TOLERANCE
 
 EAGER_FACTOR = 3.0
 

@@ -23,8 +23,8 @@ from modescope.bench.devices.devices import Hardware
 from modescope.bench.model import geometry, trees
 from modescope.bench.model.compiler import OperatorMode
 from modescope.bench.model.subject import Inputs, Subject, is_plain_float, redraw
-from modescope.bench.records.cases import TOLERANCE, eager_is_sane
 from modescope.bench.records.results import Ended, Findings
+from modescope.bench.records.tolerances import TOLERANCE, eager_is_sane
 
 T = TypeVar("T")
 

@@ -16,7 +16,7 @@ from torch.nn.functional import interpolate
 
 from modescope.bench.checking.checks import CHAOS
 from modescope.bench.model.outputs import Outputs, difference, relative_error
-from modescope.bench.records.cases import ROUNDING_FACTOR, TOLERANCE, eager_is_sane
+from modescope.bench.records.tolerances import ROUNDING_FACTOR, TOLERANCE, eager_is_sane
 
 
 @dataclass(frozen=True)

@@ -38,8 +38,9 @@ from modescope.bench.model.outputs import (
     why_incomparable,
 )
 from modescope.bench.model.subject import Built, Inputs, Subject
-from modescope.bench.records.cases import TOLERANCE, Variant
+from modescope.bench.records.cases import Variant
 from modescope.bench.records.errors import note_place
+from modescope.bench.records.tolerances import TOLERANCE
 
 T = TypeVar("T")
 

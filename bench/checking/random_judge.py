@@ -18,9 +18,11 @@ from modescope.bench.model import plain_call
 from modescope.bench.model.subject import Built, Subject
 from modescope.bench.modes import axes, fp32_products
 from modescope.bench.modes.phases import phase_of
-from modescope.bench.records.cases import EPS, Case, Plan, Variant
+from modescope.bench.records.cases import Case, Variant
 from modescope.bench.records.errors import one_line
+from modescope.bench.records.plans import Plan
 from modescope.bench.records.results import Ended, Findings
+from modescope.bench.records.tolerances import EPS
 
 CALLS, PERMUTATIONS = 16, 2_000
 

@@ -13,7 +13,7 @@ from torch.nn.modules.batchnorm import _NormBase
 from modescope.bench.checking.checks import Check
 from modescope.bench.model.outputs import Outputs
 from modescope.bench.model.subject import Built
-from modescope.bench.records.cases import TOLERANCE
+from modescope.bench.records.tolerances import TOLERANCE
 
 KEPT = 256
 """The largest number of elements of each result that are compared."""

@@ -14,7 +14,8 @@ from modescope.bench.checking.checks import Deviation, worst
 from modescope.bench.model.outputs import Outputs, difference, zero_nonfinite
 from modescope.bench.modes import modes
 from modescope.bench.modes.trainer import trained_parameters
-from modescope.bench.records.cases import EPS, TOLERANCE, Variant
+from modescope.bench.records.cases import Variant
+from modescope.bench.records.tolerances import EPS, TOLERANCE
 
 T = TypeVar("T")
 
@@ -95,7 +96,7 @@ def references(
     """Makes References of `outcome`, the losses, gradients and updates of `module` in float64.
 
     `device` computes errors against them. If updates do not follow the size of gradients
-    (`follows_size`, see `bench.records.cases`), a mere rounding error makes a full update, so
+    (`follows_size`, see `bench.records.optimizers`), a mere rounding error makes a full update, so
     updates count only where gradients are clear.
     """
     squares = {

@@ -17,7 +17,7 @@ from torch._decomp import get_decompositions
 from torch.utils import _pytree as pytree
 
 from modescope.bench.model.compiler import OperatorMode
-from modescope.bench.records.cases import EPS
+from modescope.bench.records.tolerances import EPS
 
 aten = torch.ops.aten
 

@@ -39,8 +39,9 @@ from modescope.bench.model.subject import Built, Inputs, Subject
 from modescope.bench.modes import modes
 from modescope.bench.modes.phase import Phase
 from modescope.bench.modes.trainer import Trainer, trained_parameters, trainer_of
-from modescope.bench.records.cases import ROUNDING_FACTOR, SCALE_FACTOR, TOLERANCE, Mode, Variant
+from modescope.bench.records.cases import Mode, Variant
 from modescope.bench.records.columns.checks import LossScaling
+from modescope.bench.records.tolerances import ROUNDING_FACTOR, SCALE_FACTOR, TOLERANCE
 
 MISSED = (
     "GradScaler did not skip a step whose gradients were made to overflow, or skipped another one"

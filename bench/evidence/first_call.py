@@ -17,8 +17,9 @@ from modescope.bench.modes import axes, backends, modes, regions
 from modescope.bench.modes.phase import Phase
 from modescope.bench.modes.phases import phase_of
 from modescope.bench.records.caches import CACHES
-from modescope.bench.records.cases import Case, Plan, Variant
+from modescope.bench.records.cases import Case, Variant
 from modescope.bench.records.columns.compiling import FirstPass, GeneratedCode, Regions
+from modescope.bench.records.plans import Plan
 from modescope.bench.timing import timers
 
 OWN_CODE = "the model's forward, which is not compiled any more"

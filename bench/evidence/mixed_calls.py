@@ -13,10 +13,10 @@ from modescope.bench.devices.devices import Hardware
 from modescope.bench.evidence import compiler_counts, observing
 from modescope.bench.evidence.watching import Watch
 from modescope.bench.model.subject import Built
-from modescope.bench.records.cases import Plan
 from modescope.bench.records.columns.compiling import FirstPass
 from modescope.bench.records.columns.timing import SizeLatencies
 from modescope.bench.records.errors import note_place
+from modescope.bench.records.plans import Plan
 from modescope.bench.timing import timers
 
 PASS_PATIENCE = 10.0

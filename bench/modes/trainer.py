@@ -17,7 +17,8 @@ from torch.optim import Optimizer
 
 from modescope.bench.devices.allocators import storage_bytes
 from modescope.bench.model.subject import Built, State, StateSizes, StepPart
-from modescope.bench.records.cases import IMPLEMENTATIONS, OPTIMIZERS, Mode, Training
+from modescope.bench.records.cases import Mode, Training
+from modescope.bench.records.optimizers import IMPLEMENTATIONS, OPTIMIZERS
 
 FIRST_SCALE = 2.0**16  # of the loss: GradScaler's default
 

@@ -23,10 +23,11 @@ from modescope.bench.modes.phases import phase_of
 from modescope.bench.passes import ceilings, counting, memory
 from modescope.bench.passes.profiler import capture, profile
 from modescope.bench.records import files
-from modescope.bench.records.cases import Budget, Case, Mode, Plan
+from modescope.bench.records.cases import Case, Mode
 from modescope.bench.records.columns.passes import CeilingRates, Profiled, Snapshot
 from modescope.bench.records.columns.timing import StepParts
 from modescope.bench.records.errors import Progress, one_line
+from modescope.bench.records.plans import Budget, Plan
 from modescope.bench.records.results import Findings, Result, add_note
 from modescope.bench.timing import memory_layout
 from modescope.bench.timing.rounds import (

@@ -15,7 +15,7 @@ from inspect import get_annotations
 from typing import Any
 
 from modescope.bench.records.caches import CACHES
-from modescope.bench.records.cases import Case, Plan, canonical_json
+from modescope.bench.records.cases import Case, canonical_json
 from modescope.bench.records.columns.checks import Checks, LossScaling, ModelsOwn
 from modescope.bench.records.columns.column import column, nullable
 from modescope.bench.records.columns.compiling import (
@@ -45,6 +45,7 @@ from modescope.bench.records.columns.timing import (
     StepParts,
 )
 from modescope.bench.records.environment import Environment, Scheduling
+from modescope.bench.records.plans import Plan
 
 SCHEMA_VERSION = 5
 """Increased when a column's name, unit or meaning changes, or what ids are hashed from. Rows of

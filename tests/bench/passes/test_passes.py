@@ -22,7 +22,7 @@ from modescope.bench.passes.passes import NO_ROOM, SNAPSHOT_CUT, SNAPSHOT_TOO_LA
 from modescope.bench.passes.profiler import capture
 from modescope.bench.passes.profiler.capture import KEPT_STEPS
 from modescope.bench.passes.profiler.traces import STEP
-from modescope.bench.records.cases import Case, Model, Plan, Variant
+from modescope.bench.records.cases import Case, Model, Variant
 from modescope.bench.records.columns.compiling import Compilations, GeneratedCode
 from modescope.bench.records.columns.passes import (
     CeilingRates,
@@ -33,6 +33,7 @@ from modescope.bench.records.columns.passes import (
     WorkCounts,
 )
 from modescope.bench.records.columns.timing import Clocks, StepParts
+from modescope.bench.records.plans import Plan
 from modescope.bench.records.results import Findings, row
 from modescope.bench.stats import diagnostics
 from modescope.bench.stats.roofline import Ceilings
