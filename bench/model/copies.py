@@ -202,7 +202,8 @@ def _describe_tensor(place: str, tensor: torch.Tensor, storages: dict[int, str])
 
     Of a tensor that is no leaf or that autograd does not know, hooks cannot be counted.
     """
-    hooks = [*(tensor._backward_hooks or ()), *(_after_gradient(tensor) or ())]
+    after = getattr(tensor, "_post_accumulate_grad_hooks", None) if tensor.is_leaf else None
+    hooks = [*(tensor._backward_hooks or ()), *(after or ())]
     form = [str(tensor.dtype).removeprefix("torch."), str(tensor.layout).removeprefix("torch.")]
     known = {f"the gradient of {place}": "required"} if tensor.requires_grad else {}
     if not tensor.is_leaf:
@@ -221,10 +222,6 @@ def _describe_tensor(place: str, tensor: torch.Tensor, storages: dict[int, str])
     if attributes:
         known[f"attributes of {place}"] = ", ".join(attributes)
     return known
-
-
-def _after_gradient(tensor: torch.Tensor) -> Any:
-    return getattr(tensor, "_post_accumulate_grad_hooks", None) if tensor.is_leaf else None
 
 
 def _places(module: torch.nn.Module) -> dict[int, str]:

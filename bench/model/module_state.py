@@ -98,7 +98,7 @@ class Snapshot:
         return Restorer(tuple(restore for _, restore in found), tuple(tensors))
 
     def _add_module(self, prefix: Place, owner: torch.nn.Module) -> None:
-        own = _attribute_name(prefix)
+        own = partial(_path, prefix)
         for held in (owner._parameters, owner._buffers, vars(owner)):
             self._add_entries(prefix, own, held, _own_keys)
         kind = type(owner)
@@ -273,10 +273,6 @@ def keep_state(module: torch.nn.Module) -> Iterator[dict[str, torch.Tensor]]:
 
 def _path(prefix: str, name: str) -> Place:
     return f"{prefix}.{name}".lstrip(".")
-
-
-def _attribute_name(prefix: str) -> Callable[[Any], Place]:
-    return partial(_path, prefix)
 
 
 def _own_keys(holder: MutableMapping[Any, Any]) -> list[Any]:

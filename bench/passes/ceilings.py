@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
 from itertools import chain
@@ -50,7 +49,8 @@ def measure(
     the read. A rate of products that cannot be measured is None, and a transfer that cannot be
     timed is left out. It takes 2 to 3 s on a CPU.
     """
-    with torch.inference_mode(), _precision(dtype):
+    with torch.inference_mode(), fp32_products.kept():
+        fp32_products.use(dtype)
         products: list[tuple[int, float]] = []
         for transposed in (False, True):
             gemm = partial(_gemm, device, dtype, transposed)
@@ -116,13 +116,6 @@ def _read(device: Hardware, moved_bytes: int) -> Step:
     source = torch.ones(moved_bytes // 4, dtype=torch.float32, device=device.torch_device)
     total = torch.zeros((), dtype=torch.float32, device=device.torch_device)
     return lambda: torch.sum(source, 0, out=total)
-
-
-@contextmanager
-def _precision(dtype: str) -> Iterator[None]:
-    with fp32_products.kept():
-        fp32_products.use(dtype)
-        yield
 
 
 def ceilings(device: Hardware, dtype: str, file: Path) -> tuple[Ceilings, str | None]:
