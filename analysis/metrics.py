@@ -33,7 +33,7 @@ from modescope.analysis.derive.select import ADDED, are_on_cuda, combine, latest
 from modescope.analysis.estimates import highs, lows, values
 from modescope.analysis.load import SHOWN, Folder, read
 from modescope.bench.records import summary_columns
-from modescope.bench.records.columns import estimate_columns
+from modescope.bench.records.columns.column import estimate_columns
 from modescope.bench.records.summary_columns import Number
 from modescope.bench.summary import STEP_PARTS
 

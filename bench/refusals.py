@@ -9,9 +9,11 @@ from typing import Any
 
 from modescope.bench.modes import axes, backends, freezing, regions
 from modescope.bench.records.caches import CACHES
-from modescope.bench.records.cases import OPTIMIZERS, SWITCHED, Case, Plan, Training, Variant
+from modescope.bench.records.cases import SWITCHED, Case, Training, Variant
 from modescope.bench.records.cpu import BF16
 from modescope.bench.records.environment import TF32_CAPABILITY, DeviceFacts
+from modescope.bench.records.optimizers import OPTIMIZERS
+from modescope.bench.records.plans import Plan
 
 Rule = tuple[Callable[[Variant, Any, DeviceFacts], bool], str]
 """A condition for refusing a case (of the variant, the options of its phase, and the device), and

@@ -14,20 +14,19 @@ from omegaconf.errors import OmegaConfBaseException
 from modescope.bench.calls import options_of, refuse_unused
 from modescope.bench.records import cases, input_descriptions
 from modescope.bench.records.cases import (
-    LOSSES,
     PICKLE_FOLDER,
     PICKLE_SUFFIX,
     PICKLED_TARGET,
-    Budget,
     Case,
     Mode,
-    Plan,
     Variant,
     canonical_json,
 )
 from modescope.bench.records.environment import DeviceFacts
 from modescope.bench.records.errors import UsageError
+from modescope.bench.records.optimizers import LOSSES
 from modescope.bench.records.paths import CONF, ROOT
+from modescope.bench.records.plans import Budget, Plan
 from modescope.bench.settings import (
     MOST,
     OF_COMMAND,

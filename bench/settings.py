@@ -13,16 +13,9 @@ from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBase
 
 from modescope.bench.modes import axes, backends, compiler_options
 from modescope.bench.records.caches import CACHES
-from modescope.bench.records.cases import (
-    IMPLEMENTATIONS,
-    OPTIMIZERS,
-    Inference,
-    Mode,
-    PhaseOptions,
-    Training,
-    canonical_json,
-)
+from modescope.bench.records.cases import Inference, Mode, PhaseOptions, Training, canonical_json
 from modescope.bench.records.errors import UsageError
+from modescope.bench.records.optimizers import IMPLEMENTATIONS, OPTIMIZERS
 from modescope.bench.records.paths import CONF
 
 MOST = 2**31 - 1
@@ -141,7 +134,7 @@ else:  # with a setting for each further axis
 
 @dataclass
 class BudgetSettings:
-    """The fields of a file in conf/budget/; `bench.records.cases.Budget` explains them."""
+    """The fields of a file in conf/budget/; `bench.records.plans.Budget` explains them."""
 
     name: str = MISSING
     rank: int = MISSING

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from modescope.bench.records.columns import Contention, WorkCounts
+from modescope.bench.records.columns.passes import WorkCounts
+from modescope.bench.records.columns.timing import Contention
 from modescope.bench.records.outcomes import Status
 from modescope.bench.records.results import StoredRow
 from modescope.bench.records.summary_columns import ESTIMATES, NUMBERS, SUMMARY, VALUES
@@ -101,7 +102,7 @@ def at_full_pace(row: StoredRow) -> StoredRow:
     if sum(kept) < estimates.MIN_ROUNDS or all(kept) or len(kept) != len(row["latency_rounds_s"]):
         return row
     rounds = {name: row[name] for name in PAIRED if row[name] is not None}
-    return {**row, **{name: tuple(compress(each, kept)) for name, each in rounds.items()}}
+    return {**row, **{name: tuple(compress(values, kept)) for name, values in rounds.items()}}
 
 
 def all_estimates(row: StoredRow) -> Found:
@@ -112,7 +113,7 @@ def all_estimates(row: StoredRow) -> Found:
     ends_s, row = diagnostics.pace_ends_s(row["pace_rounds_s"]), at_full_pace(row)
     found: Found = {}
     for number in NUMBERS:
-        rounds = [row[f"{clock}_rounds_s"] for clock in number.of]
+        rounds = [row[f"{clock}_rounds_s"] for clock in number.clocks]
         if len(rounds) == 1:
             found[number.name] = estimates.median_interval(*rounds)
         elif rounds:
@@ -192,13 +193,13 @@ def least_work(row: StoredRow) -> Floor | None:
     return floor(WorkCounts(row["flops"], int(least_bytes)), ceilings)
 
 
-def differ(one: Estimate, other: Estimate) -> bool:
+def differ(estimate: Estimate, other: Estimate) -> bool:
     """Whether the nearest ends of the two intervals are more than TOLERANCE (relative) apart."""
-    return _exceeds(one, other) or _exceeds(other, one)
+    return _exceeds(estimate, other) or _exceeds(other, estimate)
 
 
-def _exceeds(one: Estimate, other: Estimate) -> bool:
-    return ends(one)[0] > ends(other)[1] * (1 + TOLERANCE)
+def _exceeds(estimate: Estimate, other: Estimate) -> bool:
+    return ends(estimate)[0] > ends(other)[1] * (1 + TOLERANCE)
 
 
 def _without_interval(value: float) -> Estimate:
@@ -270,8 +271,8 @@ def _is_throttled(row: StoredRow, found: Found) -> bool:
 def _does_more_and_more(row: StoredRow, found: Found) -> bool:
     """Whether the calls of the case, and of its baseline if any, take longer round by round."""
     sides = (row["latency_rounds_s"], row["baseline_latency_rounds_s"])
-    known = [each for each in sides if each is not None]
-    return bool(known) and all(diagnostics.grows(each, row["pace_rounds_s"]) for each in known)
+    known = [side for side in sides if side is not None]
+    return bool(known) and all(diagnostics.grows(side, row["pace_rounds_s"]) for side in known)
 
 
 def _has_a_full_queue(row: StoredRow, found: Found) -> bool:

@@ -25,7 +25,8 @@ from modescope.analysis.estimates import values
 from modescope.analysis.rows.type import Row
 from modescope.analysis.rows.values import as_rows, required
 from modescope.bench import summary
-from modescope.bench.records.cases import OPTIMIZERS, PLAIN_EAGER
+from modescope.bench.records.cases import PLAIN_EAGER
+from modescope.bench.records.optimizers import OPTIMIZERS
 from modescope.bench.stats.estimates import Estimate, ends
 
 _SAME_KERNELS = (*SAME_BASELINE, "dtype", "grad")

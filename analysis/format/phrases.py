@@ -12,9 +12,9 @@ from modescope.analysis.format import numbers
 from modescope.analysis.rows import predicates
 from modescope.analysis.rows.type import Row
 from modescope.analysis.rows.values import required, value_of
-from modescope.bench.records.cases import eager_is_sane
 from modescope.bench.records.cpu import instructions_text, told_name
 from modescope.bench.records.outcomes import Checked, Status
+from modescope.bench.records.tolerances import eager_is_sane
 from modescope.bench.stats.diagnostics import apart
 
 WIDTH = 132  # of a terminal's lines, in tables, too: spare columns are dropped to fit

@@ -15,14 +15,8 @@ from modescope.analysis.format import phrases
 from modescope.analysis.rows.type import Row
 from modescope.bench.modes.axes import AXES, acting
 from modescope.bench.modes.backends import arguments, compiling, program
-from modescope.bench.records.cases import (
-    IMPLEMENTATIONS,
-    OPTIMIZERS,
-    Mode,
-    Training,
-    Variant,
-    canonical_json,
-)
+from modescope.bench.records.cases import Mode, Training, Variant, canonical_json
+from modescope.bench.records.optimizers import IMPLEMENTATIONS, OPTIMIZERS
 
 WRAPPER = """\
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import (

@@ -22,11 +22,11 @@ import torch
 
 from modescope.bench.devices.cuda import use_device
 from modescope.bench.devices.devices import Hardware, Step
-from modescope.bench.evidence import mode_effect
+from modescope.bench.evidence import compiler_counts
 from modescope.bench.model import compiler, trees
 from modescope.bench.model.outputs import find_unfinished
-from modescope.bench.records.cases import Budget
 from modescope.bench.records.errors import UsageError
+from modescope.bench.records.plans import Budget
 from modescope.bench.stats import estimates
 from modescope.bench.text import seconds as duration
 from modescope.bench.timing import comparison, memory_layout, timers
@@ -201,7 +201,7 @@ def race(
             f"seconds={math.ceil(needed_s)}"
         )
     begin = time.perf_counter()
-    reasons = mode_effect.recompile_reasons()
+    reasons = compiler_counts.recompile_reasons()
     measured = comparison.measure(
         _loop(candidate, calls),
         _loop(baseline, calls),
@@ -209,7 +209,7 @@ def race(
         budget,
         seed=0,
         redraw=memory_layout.make_redraw((), device, seed=0),
-        count_compilations=mode_effect.count_compilations,
+        count_compilations=compiler_counts.count_compilations,
     )
     found = measured.comparison
     if found.compilations:

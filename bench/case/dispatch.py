@@ -23,9 +23,10 @@ from modescope.bench.modes import backends, modes
 from modescope.bench.modes.phases import ONE_CALL
 from modescope.bench.passes import operator_comparison
 from modescope.bench.passes.operator_comparison import OperatorComparison, Operators
-from modescope.bench.records.cases import Budget, Model, Variant
+from modescope.bench.records.cases import Model, Variant
 from modescope.bench.records.errors import one_line
 from modescope.bench.records.paths import ROOT, is_installed
+from modescope.bench.records.plans import Budget
 from modescope.bench.timing import memory_layout
 from modescope.bench.timing.rounds import Clock, Side, settling_calls
 from modescope.bench.timing.timers import calls_for, host, reading_cost
@@ -67,7 +68,9 @@ def prepare(
     assert model.batch_dim is not None
     if not any(_has(tensor, model.batch_dim) for tensor in subject.inputs.tensors()):
         return None, f"no input has a dimension {model.batch_dim} (model.batch_dim)"
-    if any(each.is_nested and each.layout == torch.strided for each in subject.inputs.tensors()):
+    if any(
+        tensor.is_nested and tensor.layout == torch.strided for tensor in subject.inputs.tensors()
+    ):
         return None, "torch crashes on an empty batch of strided nested tensors"
     with keep_state(subject.module):
         try:
@@ -95,8 +98,8 @@ def prepare(
 def _place(error: Exception) -> str:
     """Says where the program called what raised `error`, which may be an operator of torch."""
     frames = traceback.extract_tb(error.__traceback__)
-    outside = [each for each in frames if not is_installed(each.filename)
-               and not each.filename.startswith(("<", BENCH))]  # fmt: skip
+    outside = [frame for frame in frames if not is_installed(frame.filename)
+               and not frame.filename.startswith(("<", BENCH))]  # fmt: skip
     return f" at {Path(outside[-1].filename).name}:{outside[-1].lineno}" if outside else ""
 
 

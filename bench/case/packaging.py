@@ -22,9 +22,10 @@ from modescope.bench.model.subject import Subject
 from modescope.bench.modes import axes, modes, packages
 from modescope.bench.modes.packages import Record
 from modescope.bench.modes.phases import phase_of
-from modescope.bench.records.cases import Case, Plan
+from modescope.bench.records.cases import Case
 from modescope.bench.records.errors import Progress, one_line
 from modescope.bench.records.outcomes import Status
+from modescope.bench.records.plans import Plan
 from modescope.bench.records.results import Ended, Findings, Result
 
 CHANGES_STATE = (

@@ -15,13 +15,14 @@ from statistics import median
 from modescope.bench.case import dispatch
 from modescope.bench.devices import devices
 from modescope.bench.devices.devices import Hardware
-from modescope.bench.evidence import mode_effect
+from modescope.bench.evidence import compiler_counts
 from modescope.bench.evidence.first_call import Contender
 from modescope.bench.model import compiler
 from modescope.bench.modes.phases import phase_of
-from modescope.bench.records.cases import Case, Plan
+from modescope.bench.records.cases import Case
 from modescope.bench.records.errors import Progress
 from modescope.bench.records.outcomes import Status
+from modescope.bench.records.plans import Plan
 from modescope.bench.records.results import Ended, Findings, add_flag
 from modescope.bench.stats import diagnostics
 from modescope.bench.stats.estimates import MIN_ROUNDS
@@ -76,8 +77,8 @@ def run(
     """
     compiler.wait_for_workers()
     seed = plan.seed + plan.replicate
-    reasons = mode_effect.recompile_reasons()
-    redrawn = redraw([each for each in (candidate, baseline) if each], device, seed)
+    reasons = compiler_counts.recompile_reasons()
+    redrawn = redraw([contender for contender in (candidate, baseline) if contender], device, seed)
     best = Path(plan.results_dir) / pace.BEST
     attempts: list[_Attempt] = []
     while not attempts or (device.queues and len(attempts) < ATTEMPTS and attempts[-1].is_slow):
@@ -89,12 +90,12 @@ def run(
             seed,
             redrawn,
             on_phase=progress,
-            count_compilations=mode_effect.count_compilations,
+            count_compilations=compiler_counts.count_compilations,
         )
         paces_s = measured.comparison.rounds.pace_rounds_s
         attempts.append(_Attempt(measured, pace.best_s(paces_s, best)))
     best_s = attempts[-1].best_pace_s  # by which all are judged
-    kept = min(attempts, key=lambda each: replace(each, best_pace_s=best_s).slow_rounds)
+    kept = min(attempts, key=lambda attempt: replace(attempt, best_pace_s=best_s).slow_rounds)
     compared, recompiles = kept.measured.comparison, kept.measured.comparison.compilations
     again = len(attempts) > 1 if device.queues else None
     findings = replace(
@@ -122,11 +123,11 @@ def redraw(contenders: Sequence[Contender], device: Hardware, seed: int) -> Redr
     that all blocks make the same training steps. `seed` is that of the places. It also looks why
     the device is slowed down, because such a reason is gone soon after the calls that caused it.
     """
-    tensors = [tensor for each in contenders for tensor in each.built.tensors()]
+    tensors = [tensor for contender in contenders for tensor in contender.built.tensors()]
 
     def restore() -> None:
-        for each in contenders:
-            each.built.state.restore()
+        for contender in contenders:
+            contender.built.state.restore()
         if device.queues:  # a CPU counts slowdowns by itself
             device.slowdowns()
 
@@ -161,7 +162,7 @@ def run_clocks(
         budget = replace(budget, clock_rounds=min(budget.clock_rounds, budget.pilot_rounds))
     redrawn, before = redraw(contenders, device, seed), devices.read_conditions(device)
     read = clock_rounds.read(
-        [each.built.step for each in contenders],
+        [contender.built.step for contender in contenders],
         device,
         budget,
         seed,
@@ -194,11 +195,11 @@ def _dispatch(
     if reason := phase_of(case.options).no_dispatch:
         return [], reason
     calls = (
-        dispatch.prepare(each.built.subject, each.facts.variant, case.model, device)
-        for each in contenders
+        dispatch.prepare(contender.built.subject, contender.facts.variant, case.model, device)
+        for contender in contenders
     )
     step, note = next(calls)
     if step is None:
         return [], note
-    steps = [step, *(each for each, _ in calls if each is not None)]
+    steps = [step, *(further for further, _ in calls if further is not None)]
     return [dispatch.clock(steps, device, plan.budget)], note

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import traceback
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -13,64 +12,30 @@ from typing import Any
 import torch
 
 from modescope.bench.case import paired_timing
+from modescope.bench.case.blame import blame_gradients, compilers_reason, name_what_is_left
+from modescope.bench.case.examine import Examined, examine
 from modescope.bench.checking import steady_work
-from modescope.bench.checking.prepare import check_for
-from modescope.bench.checking.random_judge import (
-    Judge,
-    RandomJudge,
-    check_without_randomness,
-    judge_of,
-)
+from modescope.bench.checking.random_judge import Judge, RandomJudge, check_without_randomness
 from modescope.bench.devices.allocators import is_out_of_memory
 from modescope.bench.devices.cuda import find
 from modescope.bench.devices.devices import Hardware
-from modescope.bench.evidence import mixed_calls, mode_effect
+from modescope.bench.evidence import mixed_calls
 from modescope.bench.evidence.first_call import Contender, enter
-from modescope.bench.model import (
-    compiler,
-    copies,
-    module_state,
-    plain_call,
-    torch_settings,
-    witness,
-)
+from modescope.bench.model import torch_settings
 from modescope.bench.model.subject import Subject
-from modescope.bench.modes import axes, backends, fp32_products, regions
+from modescope.bench.modes import axes, backends, fp32_products
 from modescope.bench.modes.phases import phase_of
 from modescope.bench.passes import passes
-from modescope.bench.records.cases import Case, Plan, Variant
-from modescope.bench.records.columns import Calibration, Checks
+from modescope.bench.records.cases import Case
 from modescope.bench.records.errors import Progress, UsageError, one_line, with_place
 from modescope.bench.records.outcomes import Status
+from modescope.bench.records.plans import Plan
 from modescope.bench.records.results import (
     Ended,
     Findings,
     Result,
     add_flag,
     add_note,
-)
-from modescope.bench.timing.timers import synchronize_cost
-
-NEEDS_GRADIENTS = (
-    "forward needs gradients, which {grad} does not record ({failure}); mode.grad=enabled does"
-)
-
-EAGER_FAILS = "the model fails in plain eager, before any mode is tried"
-
-OTHER_COPY = (
-    "a copy of the model does something else than the model itself ({fault}), and modescope needs "
-    "several of it in one process; build a new module in each call of the builder"
-)
-
-AFTER_CALLS = (
-    "a call fails after others that worked ({error}): what forward keeps ({left}) cannot be put "
-    "back before each call"
-)
-
-REACHED = (
-    "a module that the builder made uses {place} of another one that it made, through a closure, a "
-    "weak reference or a table of the process; modescope needs several copies of the model in one "
-    "process (the mode, its baseline, a reference), so let each find its own parts"
 )
 
 KEEPS_RANDOMNESS = (
@@ -97,7 +62,7 @@ def run(progress: Progress, case: Case, plan: Plan, run_id: str | None = None) -
     except Exception as error:
         if is_out_of_memory(error):
             return Result(Status.OOM, one_line(error), Findings())
-        reason = _compilers_reason(error, case)
+        reason = compilers_reason(error, case)
         if reason is None:
             raise
         return Result(Status.FAILED, with_place(reason, error), Findings())
@@ -111,18 +76,10 @@ def fill(progress: Progress, case: Case, plan: Plan, run_id: str | None = None) 
     return run(progress, case, replace(plan, fills_cache=True), run_id)
 
 
-def _compilers_reason(error: Exception, case: Case) -> str | None:
-    if not compiler.is_imported():
-        return None
-    from modescope.bench.evidence import graph_break_watch
-
-    return graph_break_watch.failure_reason(error, case.model)
-
-
 def _measure(progress: Progress, case: Case, plan: Plan, run_id: str | None) -> Result:
     device = find(case.device)
     set_up_torch(case, plan)
-    entered = _enter(progress, _examine(progress, case, device, plan), case, device, plan)
+    entered = _enter(progress, examine(progress, case, device, plan), case, device, plan)
     scene, findings = _time(progress, entered, case, device, plan)
     random = isinstance(entered.judge, RandomJudge)
     del entered  # baseline and reference: passes need the candidate alone in the process
@@ -137,80 +94,13 @@ def _measure(progress: Progress, case: Case, plan: Plan, run_id: str | None) -> 
     return Result(Status.OK, None, check_without_randomness(case, plan, device, findings))
 
 
-def _compiles_here(case: Case) -> bool:
-    variants = (case.variant, case.baseline)
-    of_mode = any(backends.compiles_here(variant.mode) for variant in variants if variant)
-    return of_mode or case.options.compiles
-
-
 def set_up_torch(case: Case, plan: Plan) -> None:
     """Sets all global settings of torch on which a measurement depends."""
     torch.set_num_threads(case.threads)
     fp32_products.use(case.variant.dtype)
-    axes.set_up([each for each in (case.variant, case.baseline) if each])
+    axes.set_up(case.variants)
     torch.manual_seed(plan.seed)
     phase_of(case.options).apply_settings()
-
-
-@contextmanager
-def _blame(fails: str, case: Case, findings: Findings, advice: str | None = None) -> Iterator[None]:
-    """Turns an error in the block into Ended, with a reason that does not blame the mode.
-
-    The reason consists of `fails` (what fails instead), the error and `advice`.
-    """
-    try:
-        yield
-    except Exception as error:
-        if isinstance(error, (Ended, UsageError)) or is_out_of_memory(error):
-            raise
-        traceback.print_exc()
-        reason = _compilers_reason(error, case) or one_line(error)
-        text = "; ".join(filter(None, (f"{fails}: {reason}", advice)))
-        raise Ended(Status.FAILED, text, findings) from error
-
-
-@contextmanager
-def _name_what_is_left(case: Case, findings: Findings) -> Iterator[None]:
-    """Adds to an error of timed eager calls what may be its reason: calls before it worked."""
-    mode = case.variant.mode
-    try:
-        yield
-    except Exception as error:
-        final = isinstance(error, (Ended, UsageError)) or is_out_of_memory(error)
-        if final or mode.compiles or mode.graph:
-            raise
-        traceback.print_exc()
-        left = findings.checks.state_left or "outside of its attributes"
-        reason = AFTER_CALLS.format(error=one_line(error), left=left)
-        raise Ended(Status.FAILED, reason, findings) from error
-
-
-@contextmanager
-def _blame_gradients(subject: Subject, variant: Variant, findings: Findings) -> Iterator[None]:
-    """Turns an error in the block into Ended if it needs gradients, which `variant` lacks."""
-    try:
-        yield
-    except Exception as error:
-        context = axes.context("grad", variant)
-        if is_out_of_memory(error) or context is None:
-            raise
-        failure = plain_call.find_failure(subject, context())
-        if not failure:
-            raise
-        reason = NEEDS_GRADIENTS.format(grad=variant.mode.grad, failure=failure)
-        raise Ended(Status.FAILED, reason, findings) from error
-
-
-@dataclass(frozen=True)
-class _Examined:
-    """The model as plain eager showed it, before any mode is tried."""
-
-    subject: Subject
-    judge: Judge
-    work: steady_work.WorkOfNewCall | None
-    settings: Mapping[str, Any]  # torch's, before the model was built
-    put_back: tuple[str, ...]  # names of those that building the model changed
-    findings: Findings
 
 
 @dataclass(frozen=True)
@@ -226,82 +116,15 @@ class _Entered:
     findings: Findings
 
 
-def _examine(progress: Progress, case: Case, device: Hardware, plan: Plan) -> _Examined:
-    """Builds the model, calls it in plain eager, and finds out how its results can be judged.
-
-    Raises Ended if it fails in eager, or if several copies of it cannot be measured.
-    """
-    progress("reference")
-    phase, settings = phase_of(case.options), torch_settings.read()
-    precision = settings["matmul precision"]
-    if case.alternates:  # the steps change these themselves
-        settings |= dict.fromkeys(fp32_products.SETTINGS)
-    drawn = plain_call.build_drawn(case, device)
-    subject = drawn.subject
-    asked = [each for each in (case.variant, case.baseline) if each]
-    if any(regions.are_asked(each.mode) for each in asked) and not regions.find(subject.module):
-        raise Ended(Status.SKIPPED, regions.NO_BLOCKS, Findings())
-    put_back, compiled = subject.put_back, mode_effect.read_compiled()
-    was_set = ", ".join(put_back)  # which the model may need
-    after = f", after what its builder set was put back ({was_set})" if put_back else ""
-    misuse = plain_call.find_misuse(subject)
-    with _blame(f"{EAGER_FAILS}{after}", case, Findings(), misuse):
-        if subject.again is None and (fault := witness.find_fault(subject, drawn.to_call)):
-            raise Ended(Status.FAILED, OTHER_COPY.format(fault=fault), Findings())
-        subject = replace(phase.prepare(subject, plan.seed), switches=axes.switches(case))
-        examined = plain_call.find_changes(subject, drawn.to_call, phase.trains)
-        subject = examined.subject
-        checks = Checks(
-            named_inputs=bool(subject.inputs.kwargs) or None,
-            changed_arguments=", ".join(subject.changes) or None,
-            changed_state=module_state.name_places(subject.state),
-            state_left=module_state.name_places(examined.left),
-            dtypes_kept=", ".join(_kept_dtypes(subject)) or None,
-        )
-        findings = Findings(checks)
-        reached = copies.Reached(subject.module)
-        work = steady_work.work_of_new_call(examined.plain, findings, reached)
-        if reached.place:
-            raise Ended(Status.FAILED, REACHED.format(place=reached.place), findings)
-        del drawn, examined, reached
-        with fp32_products.exact():  # or the model in float64 would seem to be another one
-            check = check_for(phase, subject, device, plan.seed)
-    if work and not work.operators and check.seen.depends:
-        raise Ended(Status.FAILED, steady_work.REMEMBERED, findings)
-    findings = replace(
-        findings,
-        checks=replace(checks, matmul_precision=precision, unchecked_outputs=check.unchecked),
-        calibration=Calibration(synchronize_cost(device)),
-    )
-    if check.unfit:
-        raise Ended(Status.FAILED, check.unfit, findings)
-
-    if _compiles_here(case) or compiler.is_imported():  # as the model may have done
-        compiler.import_it()  # not in the first call, whose time is measured
-        # by default it silently runs eager, which a row of calls that vary says; torch refuses it
-        # beside suppress_errors
-        silent = bool(subject.order) or torch._dynamo.config.suppress_errors
-        torch._dynamo.config.fail_on_recompile_limit_hit = not silent
-    progress("first call")
-    subject = replace(subject, random=check.seen.random)
-    with _blame_gradients(subject, case.variant, findings):
-        judge = judge_of(check, subject, case, plan, device)
-    own_graphs = mode_effect.read_compiled().since(compiled).graphs  # only eager ran so far
-    own = replace(findings.models_own, own_graphs=own_graphs or None)
-    findings = replace(judge.columns(findings), models_own=own)
-    put_back += torch_settings.put_back(settings)
-    return _Examined(subject, judge, work, settings, put_back, findings)
-
-
 def _enter(
-    progress: Progress, examined: _Examined, case: Case, device: Hardware, plan: Plan
+    progress: Progress, examined: Examined, case: Case, device: Hardware, plan: Plan
 ) -> _Entered:
     """Makes the first calls of the case's mode and of its baseline, and checks their results.
 
     Raises Ended if the case's mode fails or is wrong, or has filled the compiler's cache.
     """
     subject, judge, findings = examined.subject, examined.judge, examined.findings
-    with _blame_gradients(subject, case.variant, findings):
+    with blame_gradients(subject, case.variant, findings):
         candidate = enter(subject, case.variant, case, device, plan)
     findings = _describe(candidate, findings)
     if plan.fills_cache and findings.compilations.compiler_cache_misses:
@@ -326,7 +149,7 @@ def _time(
     varies = candidate.facts.varies
     with candidate.built.keep_state():  # a module that counts its calls ends as it began
         longer = mixed_calls.extend_cap(plan) if varies else plan
-        with _name_what_is_left(case, findings):
+        with name_what_is_left(case, findings):
             findings, latency_s = paired_timing.run(
                 progress, candidate, baseline, device, longer, findings
             )
@@ -367,13 +190,8 @@ def _time(
     return scene, findings
 
 
-def _kept_dtypes(subject: Subject) -> list[str]:
-    kept = (t.dtype for t in subject.tensors() if t.is_floating_point() or t.is_complex())
-    return sorted({str(each).removeprefix("torch.") for each in kept if each != torch.float32})
-
-
 def _add_settings(findings: Findings, put_back: Iterable[str], in_calls: Sequence[str]) -> Findings:
-    before = [each for each in dict.fromkeys(put_back) if each not in in_calls]
+    before = [name for name in dict.fromkeys(put_back) if name not in in_calls]
     own = replace(
         findings.models_own,
         settings_put_back=json.dumps(before, ensure_ascii=False) if before else None,
@@ -436,7 +254,7 @@ def _baseline(
         traceback.print_exc()
         note = NO_BASELINE.format(
             mode=variant.mode.name,
-            reason=(_compilers_reason(error, case) or one_line(error)).rstrip("."),
+            reason=(compilers_reason(error, case) or one_line(error)).rstrip("."),
             other="no_grad" if variant.mode.grad == "enabled" else "eager",
         )
         checks = replace(findings.checks, baseline_note=note)

@@ -77,8 +77,8 @@ def buffer_errors(found: Writes, references: Writes) -> dict[str | None, float]:
     Covers buffers that either of them wrote; the keys are `buffer NAME`.
     """
     nothing = {
-        name: BufferWrite(each.shape, each.places[:0], each.before[:0], each.after[:0])
-        for name, each in {**references, **found}.items()
+        name: BufferWrite(write.shape, write.places[:0], write.before[:0], write.after[:0])
+        for name, write in {**references, **found}.items()
     }
     return {
         f"buffer {name}": found.get(name, none).error(references.get(name, none))

@@ -10,8 +10,9 @@ from typing import Protocol
 
 from modescope.bench.model.outputs import Outputs
 from modescope.bench.model.subject import Built, Subject
-from modescope.bench.records.cases import TOLERANCE, Variant
-from modescope.bench.records.columns import LossScaling
+from modescope.bench.records.cases import Variant
+from modescope.bench.records.columns.checks import LossScaling
+from modescope.bench.records.tolerances import TOLERANCE
 
 EAGER_FACTOR = 3.0
 
@@ -101,7 +102,7 @@ class Limit:
             Scale(place, value, max(self.scale, self.larger.get(parameter(place), 0.0)))
             for place, value in found.scales.items()
         ]
-        return max(scales, key=lambda each: each.share, default=Scale(None, 0.0, self.scale))
+        return max(scales, key=lambda scale: scale.share, default=Scale(None, 0.0, self.scale))
 
 
 CHAOS = Limit(0.7, 0.35)
@@ -221,5 +222,5 @@ def worst(errors: Iterable[tuple[str | None, float]]) -> Deviation:
     nan counts as largest. Without errors the result has error 0 and place None.
     """
     ranked = ((math.isnan(error), error, place) for place, error in errors)
-    _, error, place = max(ranked, key=lambda each: each[:2], default=(False, 0.0, None))
+    _, error, place = max(ranked, key=lambda key: key[:2], default=(False, 0.0, None))
     return Deviation(error, place)

@@ -12,10 +12,12 @@ from modescope.bench.devices.devices import Hardware
 from modescope.bench.model.subject import Built, Subject
 from modescope.bench.modes import modes
 from modescope.bench.modes.phases import phase_of
-from modescope.bench.records.cases import EAGER_LIMIT, Case, Plan, Variant, eager_is_sane
-from modescope.bench.records.columns import Checks
+from modescope.bench.records.cases import Case, Variant
+from modescope.bench.records.columns.checks import Checks
 from modescope.bench.records.outcomes import Checked, Status
+from modescope.bench.records.plans import Plan
 from modescope.bench.records.results import Ended, Findings
+from modescope.bench.records.tolerances import EAGER_LIMIT, eager_is_sane
 
 GUIDE = "docs/how-to-read-a-report.md#a-wrong-result"
 

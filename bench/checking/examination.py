@@ -23,9 +23,9 @@ from modescope.bench.devices.devices import Hardware
 from modescope.bench.model import geometry, trees
 from modescope.bench.model.compiler import OperatorMode
 from modescope.bench.model.subject import Inputs, Subject, is_plain_float, redraw
-from modescope.bench.records.cases import TOLERANCE, eager_is_sane
 from modescope.bench.records.outcomes import Status
 from modescope.bench.records.results import Ended, Findings
+from modescope.bench.records.tolerances import TOLERANCE, eager_is_sane
 
 T = TypeVar("T")
 
@@ -116,8 +116,10 @@ def examine(
             repeats = not differ(fresh.results(inputs, seed), references)
             depends, is_random = repeats or not drew, drew and not repeats
         elif is_random := drew:
-            one, seeds = used.results(inputs[:1], seed), range(seed + 1, seed + 1 + RARE_CALLS)
-            is_random = any(differ(used.results(inputs[:1], other), one) for other in seeds)
+            drawn, seeds = used.results(inputs[:1], seed), range(seed + 1, seed + 1 + RARE_CALLS)
+            is_random = any(
+                differ(used.results(inputs[:1], other_seed), drawn) for other_seed in seeds
+            )
     seen = Seen(name, note, against, narrowest, apart, is_random, depends)
     return inputs, references, seen
 
@@ -144,7 +146,7 @@ def _valid(
     seeds = range(seed + 1, seed + 1 + count)
     for name, draw in DRAWS:
         try:
-            inputs = tuple(draw(subject, each) for each in seeds)
+            inputs = tuple(draw(subject, input_seed) for input_seed in seeds)
             plain = recipe.copy(None).results(inputs, seed)
             device.synchronize()  # only then does a GPU tell of an index out of range
             if recipe.differ(plain, usual) and (not finite or recipe.finite(plain)):
@@ -152,7 +154,7 @@ def _valid(
         except Exception as error:
             if is_out_of_memory(error):
                 raise
-    inputs = tuple(_add_targets(subject.inputs, subject, each) for each in seeds)
+    inputs = tuple(_add_targets(subject.inputs, subject, input_seed) for input_seed in seeds)
     return "example", STALE_PASSES, inputs, recipe.copy(None).results(inputs, seed)
 
 
@@ -226,7 +228,7 @@ def _form(inputs: Inputs) -> list[object]:
 
 
 def _narrowest(tensors: Sequence[torch.Tensor]) -> str:
-    names = {HALF.get(each.dtype, "fp32") for each in tensors}
+    names = {HALF.get(tensor.dtype, "fp32") for tensor in tensors}
     return max(names, key=TOLERANCE.__getitem__, default="fp32")
 
 
@@ -252,9 +254,9 @@ class _Dtypes(OperatorMode):
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         results = func(*args, **(kwargs or {}))
-        known = {each.dtype for each in self.results}
+        known = {result.dtype for result in self.results}
         self.results += [
-            each.new_empty(0) for each in trees.tensors(results) if each.dtype not in known
+            tensor.new_empty(0) for tensor in trees.tensors(results) if tensor.dtype not in known
         ]
         return results
 
@@ -268,7 +270,7 @@ def _generators(device: Hardware, seed: int | None = None) -> list[object]:
         torch.manual_seed(seed)
     numpy = sys.modules.get("numpy")
     others = [random.getstate(), str(numpy.random.get_state()) if numpy else None]
-    return [*(each.tolist() for each in device.generator_states()), *others]
+    return [*(state.tolist() for state in device.generator_states()), *others]
 
 
 @contextmanager

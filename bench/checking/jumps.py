@@ -16,7 +16,7 @@ from torch.nn.functional import interpolate
 
 from modescope.bench.checking.checks import CHAOS
 from modescope.bench.model.outputs import Outputs, difference, relative_error
-from modescope.bench.records.cases import ROUNDING_FACTOR, TOLERANCE, eager_is_sane
+from modescope.bench.records.tolerances import ROUNDING_FACTOR, TOLERANCE, eager_is_sane
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,8 @@ class OutputChange:
         return all(
             mine <= ROUNDING_FACTOR * max(theirs)
             for mine, theirs in (
-                (self.size, [each.size for each in others]),
-                (self.error, [each.error for each in others]),
+                (self.size, [change.size for change in others]),
+                (self.error, [change.error for change in others]),
             )
         )
 
@@ -87,13 +87,13 @@ def find(
         place: [(outputs[place], others[place]) for outputs, others in pairs]
         for place in references[0]
     }
-    jumping = {p: each for p, each in by_place.items() if any(_jumps(*x, dtype) for x in each)}
+    jumping = {p: found for p, found in by_place.items() if any(_jumps(*x, dtype) for x in found)}
     resized = frozenset(
-        place for place, each in jumping.items() if any(one.shape != o.shape for one, o in each)
+        place for place, found in jumping.items() if any(a.shape != b.shape for a, b in found)
     )
     changes = {
-        place: [_change(*pair, place in resized) for pair in each]
-        for place, each in jumping.items()
+        place: [_change(*pair, place in resized) for pair in found]
+        for place, found in jumping.items()
     }
     return Jumps(dtype, resized, changes) if changes else None
 
@@ -135,6 +135,6 @@ def _change(output: torch.Tensor, reference: torch.Tensor, resized: bool) -> Out
         return OutputChange(size, relative_error(output, reference) if not size else math.inf)
     if not (output.numel() and reference.numel()):
         return OutputChange(size, math.inf if size else 0.0)
-    ours, theirs = (each.flatten().sort().values for each in (output, reference))
+    ours, theirs = (tensor.flatten().sort().values for tensor in (output, reference))
     line = interpolate(ours[None, None], len(theirs), mode="linear", align_corners=True)[0, 0]
     return OutputChange(size, relative_error(line, theirs))

@@ -38,8 +38,9 @@ from modescope.bench.model.outputs import (
     why_incomparable,
 )
 from modescope.bench.model.subject import Built, Inputs, Subject
-from modescope.bench.records.cases import TOLERANCE, Variant
+from modescope.bench.records.cases import Variant
 from modescope.bench.records.errors import note_place
+from modescope.bench.records.tolerances import TOLERANCE
 
 T = TypeVar("T")
 
@@ -64,7 +65,7 @@ class Results:
 
     def without(self, places: frozenset[str]) -> Results:
         """Returns the results without the outputs at `places`."""
-        left = {place: each for place, each in self.outputs.items() if place not in places}
+        left = {place: output for place, output in self.outputs.items() if place not in places}
         return replace(self, outputs=left)
 
     def errors(self, references: Results) -> dict[str | None, float]:
@@ -103,16 +104,18 @@ class OutputCheck(Check):
         if self.jumps is None or self.jumps.dtype != variant.dtype:
             return _worst(runs, self.references)
         pairs = zip(runs, self.references, strict=True)
-        explained = self.jumps.explained([(one.outputs, other.outputs) for one, other in pairs])
+        explained = self.jumps.explained(
+            [(result.outputs, reference.outputs) for result, reference in pairs]
+        )
         found = _worst(
-            [each.without(explained) for each in runs],
-            [each.without(explained) for each in self.references],
+            [result.without(explained) for result in runs],
+            [reference.without(explained) for reference in self.references],
         )
         return replace(found, explained=frozenset(map(_name, explained)))
 
     def doubts(self, found: Deviation, variant: Variant) -> bool:
         """Whether masks or class numbers differ: eager's own error is no standard for these."""
-        discrete = all(each.discrete for each in self.references)
+        discrete = all(reference.discrete for reference in self.references)
         return discrete and found.error > accepted_error(0.0, variant.dtype)
 
     def rounding(self, variant: Variant) -> RoundingCheck | None:
@@ -138,8 +141,8 @@ class OutputCheck(Check):
                 for seed in (None, *range(PERTURBED_RUNS))
             ]
         return jumps.find(
-            [[each.outputs for each in run] for run in runs],
-            [each.outputs for each in self.references],
+            [[result.outputs for result in run] for run in runs],
+            [reference.outputs for reference in self.references],
             variant.dtype,
         )
 
@@ -163,7 +166,7 @@ def prepare_check(
         return Calls(own.module, lambda inputs, seed: _runs(own, own.call, inputs, seed))
 
     def finite(results: list[Results]) -> bool:
-        tensors = (tensor for each in results for tensor in each.outputs.values())
+        tensors = (tensor for result in results for tensor in result.outputs.values())
         return all(bool(tensor.isfinite().all()) for tensor in tensors)
 
     recipe = Recipe(
@@ -171,7 +174,7 @@ def prepare_check(
         copy,
         error=lambda results, references: _worst(results, references).error,
         finite=finite,
-        differ=lambda results, usual: all(_worst([each], usual).error != 0 for each in results),
+        differ=lambda results, usual: all(_worst([result], usual).error != 0 for result in results),
     )
     inputs, references, seen = plain_call.call_without_gradients(
         lambda: examination.examine(recipe, device, seed, FRESH_INPUTS)
@@ -199,7 +202,7 @@ def _within(context: AbstractContextManager[Any], subject: Subject) -> Step:
 
 def _worst(results: Sequence[Results], references: Sequence[Results]) -> Deviation:
     pairs = zip(results, references, strict=True)
-    return worst(item for one, other in pairs for item in one.errors(other).items())
+    return worst(item for result, reference in pairs for item in result.errors(reference).items())
 
 
 def errors(outputs: Outputs, references: Outputs) -> dict[str | None, float]:
@@ -228,8 +231,8 @@ def _runs(subject: Subject, step: Step, inputs: Sequence[Inputs], seed: int) -> 
     Random numbers are seeded before each call. The last of `inputs` stays assigned.
     """
     runs = []
-    for each in inputs:
-        subject.inputs.assign(each)
+    for fresh in inputs:
+        subject.inputs.assign(fresh)
         torch.manual_seed(seed)
         with keep_state(subject.module) as before:
             output = step()
@@ -254,11 +257,13 @@ class MixedCheck(Check):
         """Returns the largest error over the sizes that are called; its place names the size."""
         by_size = dict(self._each(built, lambda check, part: check.examine(part, variant)))
         found = worst(
-            (f"{each.place or 'output'} at {name}", each.error)
-            for name, each in by_size.items()
-            if not each.compares_nothing
+            (f"{deviation.place or 'output'} at {name}", deviation.error)
+            for name, deviation in by_size.items()
+            if not deviation.compares_nothing
         )
-        explained = {f"{p} at {name}" for name, each in by_size.items() for p in each.explained}
+        explained = {
+            f"{p} at {name}" for name, deviation in by_size.items() for p in deviation.explained
+        }
         return replace(found, explained=frozenset(explained))
 
     def doubts(self, found: Deviation, variant: Variant) -> bool:
@@ -297,14 +302,14 @@ def prepare_mixed_check(subject: Subject, device: Hardware, seed: int) -> MixedC
     for name, part in subject.parts.items():
         with note_place(name):
             checks[name] = prepare_check(part, device, seed, kept.parts[name])
-    every = [each.seen for each in checks.values()]
+    every = [check.seen for check in checks.values()]
     first = next(iter(checks.values()))
     seen = replace(
         first.seen,
-        checked_against=max((each.checked_against for each in every), key=list(REFERENCES).index),
-        narrowest=max((each.narrowest for each in every), key=TOLERANCE.__getitem__),
-        apart=max(each.apart for each in every),
-        random=any(each.random for each in every),
-        depends=any(each.depends for each in every),
+        checked_against=max((part.checked_against for part in every), key=list(REFERENCES).index),
+        narrowest=max((part.narrowest for part in every), key=TOLERANCE.__getitem__),
+        apart=max(part.apart for part in every),
+        random=any(part.random for part in every),
+        depends=any(part.depends for part in every),
     )
     return MixedCheck(checks, kept, first.unfit, seen, first.unchecked)

@@ -11,7 +11,8 @@ from modescope.bench.devices.devices import Hardware
 from modescope.bench.model.subject import Subject
 from modescope.bench.modes.phase import Phase
 from modescope.bench.modes.phases import MixedPhase, TrainingPhase
-from modescope.bench.records.cases import OPTIMIZERS, Training
+from modescope.bench.records.cases import Training
+from modescope.bench.records.optimizers import OPTIMIZERS
 
 
 @singledispatch

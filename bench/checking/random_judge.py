@@ -18,10 +18,12 @@ from modescope.bench.model import plain_call
 from modescope.bench.model.subject import Built, Subject
 from modescope.bench.modes import axes, fp32_products
 from modescope.bench.modes.phases import phase_of
-from modescope.bench.records.cases import EPS, Case, Plan, Variant
+from modescope.bench.records.cases import Case, Variant
 from modescope.bench.records.errors import one_line
 from modescope.bench.records.outcomes import Checked, Status
+from modescope.bench.records.plans import Plan
 from modescope.bench.records.results import Ended, Findings
+from modescope.bench.records.tolerances import EPS
 
 CALLS, PERMUTATIONS = 16, 2_000
 
@@ -102,7 +104,7 @@ class RandomJudge:
         Other errors are found where the baseline is measured as a case of its own.
         """
         results = self.check.results(built)
-        return all(bool(each.isfinite().all()) for each in results.values()), findings
+        return all(bool(result.isfinite().all()) for result in results.values()), findings
 
     def _shift_by_rounding(self, usual: randomness.Draws) -> float:
         """Returns the largest shift of means that rounding may cause against `usual`.

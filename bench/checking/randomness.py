@@ -13,7 +13,7 @@ from torch.nn.modules.batchnorm import _NormBase
 from modescope.bench.checking.checks import Check
 from modescope.bench.model.outputs import Outputs
 from modescope.bench.model.subject import Built
-from modescope.bench.records.cases import TOLERANCE
+from modescope.bench.records.tolerances import TOLERANCE
 
 KEPT = 256
 """The largest number of elements of each result that are compared."""
@@ -34,12 +34,14 @@ def take(check: Check, built: Built, calls: int, seed: int) -> Draws:
     """
     torch.manual_seed(seed)
     seen = [_sample(check.results(built)) for _ in range(calls)]
-    zeros = {place: torch.zeros_like(tensor) for each in seen for place, tensor in each.items()}
-    rows = {place: [each.get(place, zero) for each in seen] for place, zero in zeros.items()}
+    zeros = {
+        place: torch.zeros_like(tensor) for outputs in seen for place, tensor in outputs.items()
+    }
+    rows = {place: [outputs.get(place, zero) for outputs in seen] for place, zero in zeros.items()}
     return {
-        place: torch.stack(each)
-        for place, each in rows.items()
-        if len({row.shape for row in each}) == 1
+        place: torch.stack(tensors)
+        for place, tensors in rows.items()
+        if len({tensor.shape for tensor in tensors}) == 1
     }
 
 

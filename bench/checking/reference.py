@@ -14,7 +14,8 @@ from modescope.bench.checking.checks import Deviation, worst
 from modescope.bench.model.outputs import Outputs, difference, zero_nonfinite
 from modescope.bench.modes import modes
 from modescope.bench.modes.trainer import trained_parameters
-from modescope.bench.records.cases import EPS, TOLERANCE, Variant
+from modescope.bench.records.cases import Variant
+from modescope.bench.records.tolerances import EPS, TOLERANCE
 
 T = TypeVar("T")
 
@@ -95,11 +96,11 @@ def references(
     """Makes References of `outcome`, the losses, gradients and updates of `module` in float64.
 
     `device` computes errors against them. If updates do not follow the size of gradients
-    (`follows_size`, see `bench.records.cases`), a mere rounding error makes a full update, so
+    (`follows_size`, see `bench.records.optimizers`), a mere rounding error makes a full update, so
     updates count only where gradients are clear.
     """
     squares = {
-        place: _norm(zero_nonfinite(each.to(device))) ** 2 for place, each in outcome.items()
+        place: _norm(zero_nonfinite(tensor.to(device))) ** 2 for place, tensor in outcome.items()
     }
     typical = {
         kind: math.sqrt(fmean(_those(kind, squares).values() or [0.0]))
@@ -142,21 +143,27 @@ def deviation(outcome: Outputs, expected: References, scale: ErrorScale) -> Devi
 def _add_gradients(
     expected: References, squares: Mapping[str, float], device: torch.device
 ) -> References:
-    gradients = {place: each.value for place, each in _those("gradient", expected).items()}
+    gradients = {
+        place: reference.value for place, reference in _those("gradient", expected).items()
+    }
     elements = sum(gradient.numel() for gradient in gradients.values())
     typical = math.sqrt(sum(_those("gradient", squares).values()) / elements)
     updates = _those("update", expected)
     for place, reference in updates.items():
-        of = place.replace("update of", "gradient of") + " in "
-        own = [each.to(device).abs() for name, each in gradients.items() if name.startswith(of)]
+        start = place.replace("update of", "gradient of") + " in "
+        own = [
+            gradient.to(device).abs()
+            for name, gradient in gradients.items()
+            if name.startswith(start)
+        ]
         if own:  # parameters without a gradient must not change at all
             least = torch.stack(own).amin(0) / typical
             updates[place] = replace(reference, gradients=least.to("cpu"))
     return {**expected, **updates}
 
 
-def _those(kind: str, of: Mapping[str, T]) -> dict[str, T]:
-    return {place: value for place, value in of.items() if place.startswith(kind)}
+def _those(kind: str, values: Mapping[str, T]) -> dict[str, T]:
+    return {place: value for place, value in values.items() if place.startswith(kind)}
 
 
 def _norm(tensor: torch.Tensor) -> float:

@@ -17,7 +17,7 @@ from torch._decomp import get_decompositions
 from torch.utils import _pytree as pytree
 
 from modescope.bench.model.compiler import OperatorMode
-from modescope.bench.records.cases import EPS
+from modescope.bench.records.tolerances import EPS
 
 aten = torch.ops.aten
 
@@ -85,15 +85,11 @@ class Rounded(OperatorMode):
                 return _round(result, self.eps)
             summed = max(1.0, most / result.numel())
             by = self.eps + EPS["fp32"] * (math.sqrt(summed) - 1)
-            return result * (1 + by * self._uniform(result))
+            kind, device = result.dtype, result.device
+            drawn = torch.rand(result.shape, dtype=kind, device=device, generator=self.generator)
+            return result * (1 + by * (2 * drawn - 1))
 
         return pytree.tree_map_only(torch.Tensor, rounded, results)
-
-    def _uniform(self, like: torch.Tensor) -> torch.Tensor:
-        made = torch.rand(
-            like.shape, dtype=like.dtype, device=like.device, generator=self.generator
-        )
-        return 2 * made - 1
 
 
 def _round(tensor: torch.Tensor, eps: float) -> torch.Tensor:

@@ -77,8 +77,8 @@ def compare(before: WorkOfNewCall, contenders: Iterable[Contender], findings: Fi
     call this after timing. If there is none, nothing is compared. Raises Ended if the steady call
     computes nothing.
     """
-    for each in contenders:
-        built, mode = each.built, each.facts.mode
+    for contender in contenders:
+        built, mode = contender.built, contender.facts.mode
         if mode.compiles or mode.graph:
             continue
         if _dtypes(built.subject) != before.dtypes or built.subject.random:
@@ -112,8 +112,8 @@ def _operators(subject: Subject, *observers: OperatorMode) -> tuple[OperatorCoun
     axes.switch_back(subject.switches)
     call, seen = prepare_call(arguments.call_of(subject, subject.module)), Operators()
     with torch.no_grad(), ExitStack() as stack:
-        for each in (*observers, seen):
-            stack.enter_context(each)
+        for observer in (*observers, seen):
+            stack.enter_context(observer)
         call()
     works = {
         name: n

@@ -39,8 +39,9 @@ from modescope.bench.model.subject import Built, Inputs, Subject
 from modescope.bench.modes import modes
 from modescope.bench.modes.phase import Phase
 from modescope.bench.modes.trainer import Trainer, trained_parameters, trainer_of
-from modescope.bench.records.cases import ROUNDING_FACTOR, SCALE_FACTOR, TOLERANCE, Mode, Variant
-from modescope.bench.records.columns import LossScaling
+from modescope.bench.records.cases import Mode, Variant
+from modescope.bench.records.columns.checks import LossScaling
+from modescope.bench.records.tolerances import ROUNDING_FACTOR, SCALE_FACTOR, TOLERANCE
 
 MISSED = (
     "GradScaler did not skip a step whose gradients were made to overflow, or skipped another one"
@@ -82,7 +83,7 @@ def skips_overflow(built: Built) -> bool | None:
         usual = _parameters(trainer)
         trainer.restore()
         _step(built, _overflow_inputs(own))
-        overflowed = not all(bool(each.isfinite().all()) for each in trainer.gradients())
+        overflowed = not all(bool(gradient.isfinite().all()) for gradient in trainer.gradients())
         skipped, lowered = _parameters(trainer), trainer.scaler.get_scale()
         _step(built, own)
         after = _parameters(trainer)
@@ -93,7 +94,9 @@ def skips_overflow(built: Built) -> bool | None:
 
 def _overflow_inputs(inputs: Inputs) -> Inputs:
     batch = inputs.copy()
-    floating = [each for each in batch.tensors() if each.is_floating_point() and each.numel()]
+    floating = [
+        tensor for tensor in batch.tensors() if tensor.is_floating_point() and tensor.numel()
+    ]
     for tensor in floating[-1:]:
         tensor[(0,) * tensor.dim()] = torch.inf
     return batch
@@ -105,11 +108,11 @@ def _step(built: Built, batch: Inputs) -> None:
 
 
 def _parameters(trainer: Trainer) -> list[torch.Tensor]:
-    return [each.detach().clone() for each in (*trainer.trained, *trainer.tensors())]
+    return [tensor.detach().clone() for tensor in (*trainer.trained, *trainer.tensors())]
 
 
 def _differ(some: list[torch.Tensor], others: list[torch.Tensor]) -> bool:
-    return any(not torch.equal(one, other) for one, other in zip(some, others, strict=True))
+    return any(not torch.equal(tensor, other) for tensor, other in zip(some, others, strict=True))
 
 
 @dataclass(frozen=True)
@@ -163,7 +166,9 @@ class TrainingTrial:
             error=lambda results, expected: (
                 deviation(results, self.references(expected), EXACT).error
             ),
-            finite=lambda results: all(bool(each.isfinite().all()) for each in results.values()),
+            finite=lambda results: all(
+                bool(result.isfinite().all()) for result in results.values()
+            ),
             differ=differ,
             jumps=True,  # where a ReLU's input is close to zero
         )
@@ -227,13 +232,13 @@ class TrainingCheck(Check):
         scale, tolerance = error_scale(variant), TOLERANCE[variant.dtype]
         found = [deviation(outcome, self.references, scale) for outcome in outcomes]
         scales: dict[str, list[float]] = defaultdict(list)
-        for place, error in (item for each in found for item in each.scales.items()):
+        for place, error in (item for run in found for item in run.scales.items()):
             scales[parameter(place)].append(error)
         squares = (error**2 for errors in scales.values() for error in errors)
         usual = max(LEAST_SCALE, tolerance / 10, SCALE_FACTOR * math.sqrt(fmean(squares)))
         largest = {name: ROUNDING_FACTOR * max(errors) for name, errors in scales.items()}
         return Limit(  # no less than what rounding of the weights does to an update
-            max(tolerance, ROUNDING_FACTOR * max(each.error for each in found)),
+            max(tolerance, ROUNDING_FACTOR * max(run.error for run in found)),
             usual,
             {name: own for name, own in largest.items() if own > usual},
         )
@@ -272,7 +277,9 @@ def _outcome(
                 loss = built.step()
             outcome[f"loss of step {number}"] = _on_host(loss)
             gradients = _gradients(built)
-            outcome |= {f"{name} in step {number}": each for name, each in gradients.items()}
+            outcome |= {
+                f"{name} in step {number}": gradient for name, gradient in gradients.items()
+            }
         for name, parameter in named.items():
             outcome[f"update of {name}"] = _on_host(parameter) - before[name]
     built.subject.inputs.assign(own)

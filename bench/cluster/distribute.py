@@ -20,9 +20,10 @@ from typing import Protocol
 
 import modescope
 from modescope.bench.cluster.chunk import Chunk, Entry, read_log, tasks
-from modescope.bench.records.cases import Plan, short_hash
+from modescope.bench.records.cases import short_hash
 from modescope.bench.records.environment import DeviceFacts
 from modescope.bench.records.files import atomic_write
+from modescope.bench.records.plans import Plan
 from modescope.bench.records.rows import ROWS
 from modescope.bench.resolve import Request, resolve
 from modescope.bench.sweep.prepare import check_study

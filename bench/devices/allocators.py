@@ -16,7 +16,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import torch
 from torch.autograd import profiler
 
-from modescope.bench.records.columns import Setup
+from modescope.bench.records.columns.passes import Setup
 
 T = TypeVar("T")
 

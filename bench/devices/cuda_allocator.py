@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from modescope.bench.devices.allocators import Allocations, Watched
-from modescope.bench.records.columns import Setup
+from modescope.bench.records.columns.passes import Setup
 
 SHARED_POOL = (0, 0)
 """`segment_pool_id` of memory that is not reserved for a CUDA graph (CUDACachingAllocator)."""

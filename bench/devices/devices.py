@@ -13,7 +13,7 @@ import torch
 
 from modescope.bench.devices import processor
 from modescope.bench.devices.allocators import Allocator, CpuAllocator
-from modescope.bench.records.columns import DeviceState
+from modescope.bench.records.columns.timing import DeviceState
 from modescope.bench.records.environment import DeviceFacts
 
 Step = Callable[[], object]

@@ -14,7 +14,7 @@ from unittest import mock
 from torch._dynamo.utils import CompilationMetrics, counters, get_compilation_metrics
 
 from modescope.bench.modes import compiled_optimizer
-from modescope.bench.records.columns import Compilations, GeneratedCode
+from modescope.bench.records.columns.compiling import Compilations, GeneratedCode
 from modescope.bench.records.errors import shorten
 
 KERNEL_CALL = re.compile(r"^\s+(?:(?:graph_\d+_)?cpp_\w+|triton_\w+\.run)\(", re.MULTILINE)
@@ -159,20 +159,24 @@ def record() -> Callable[[], list[CompilationMetrics]]:
     start_us = time.time_ns() // 1000
 
     def since() -> list[CompilationMetrics]:
-        return [each for each in get_compilation_metrics() if (each.start_time_us or 0) >= start_us]
+        return [
+            metrics
+            for metrics in get_compilation_metrics()
+            if (metrics.start_time_us or 0) >= start_us
+        ]
 
     return since
 
 
 def recompile_reasons(compilations: Iterable[CompilationMetrics]) -> list[str]:
     """Returns why code was compiled again: each guard that failed, with its place, once."""
-    reasons = (each.recompile_reason for each in compilations)
-    return list(dict.fromkeys(_text(_guard(each)) for each in reasons if each))
+    reasons = (compilation.recompile_reason for compilation in compilations)
+    return list(dict.fromkeys(_text(_guard(reason)) for reason in reasons if reason))
 
 
 def _columns(compilations: list[CompilationMetrics], hits: int, misses: int) -> Compilations:
-    skips = [each.cudagraph_skip_reason for each in compilations]
-    skip_reasons = list(dict.fromkeys(_text(each) for each in skips if each))
+    skips = [compilation.cudagraph_skip_reason for compilation in compilations]
+    skip_reasons = list(dict.fromkeys(_text(skip) for skip in skips if skip))
     return Compilations(
         compiler_cache_hits=hits,
         compiler_cache_misses=misses,
@@ -189,14 +193,14 @@ def _phases_s(compilations: Iterable[CompilationMetrics]) -> dict[str, float]:
     only for the inner one. Dynamo has no time in the compilation of a backward pass.
     """
     phases_us = dict.fromkeys((name for name, _ in (*TOTALS, *WITHIN_INDUCTOR)), 0.0)
-    for each in compilations:
+    for compilation in compilations:
         inner_us = 0.0
         for name, column in reversed(TOTALS):
-            total_us = _time_us(each, column)
+            total_us = _time_us(compilation, column)
             phases_us[name] += max(0.0, total_us - inner_us)
             inner_us = max(inner_us, total_us)
         for name, column in WITHIN_INDUCTOR:
-            part_us = min(_time_us(each, column), phases_us["inductor"])
+            part_us = min(_time_us(compilation, column), phases_us["inductor"])
             phases_us[name] += part_us
             phases_us["inductor"] -= part_us
     return {name: time_us / 1e6 for name, time_us in phases_us.items()}

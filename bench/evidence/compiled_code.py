@@ -10,7 +10,7 @@ from typing import Any
 from unittest import mock
 
 from modescope.bench.records.cases import short_hash
-from modescope.bench.records.columns import CompiledCode
+from modescope.bench.records.columns.compiling import CompiledCode
 
 PACKED = tuple(f"mkldnn_{kind}_weight_pack_matcher_count" for kind in ("linear", "conv", "rnn"))
 """Inductor's counters of weights that it stores in the layout of a library's kernels."""

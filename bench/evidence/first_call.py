@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from modescope.bench.devices.devices import Hardware
-from modescope.bench.evidence import mixed_calls, mode_effect, watching
+from modescope.bench.evidence import mixed_calls, mode_effect, observing, watching
 from modescope.bench.evidence.mode_effect import Facts, GraphBreaks
 from modescope.bench.evidence.watching import CallEvidence
 from modescope.bench.model.module_state import keep_state
@@ -17,8 +17,9 @@ from modescope.bench.modes import axes, backends, modes, regions
 from modescope.bench.modes.phase import Phase
 from modescope.bench.modes.phases import phase_of
 from modescope.bench.records.caches import CACHES
-from modescope.bench.records.cases import Case, Plan, Variant
-from modescope.bench.records.columns import FirstPass, GeneratedCode, Regions
+from modescope.bench.records.cases import Case, Variant
+from modescope.bench.records.columns.compiling import FirstPass, GeneratedCode, Regions
+from modescope.bench.records.plans import Plan
 from modescope.bench.timing import timers
 
 OWN_CODE = "the model's forward, which is not compiled any more"
@@ -48,14 +49,14 @@ class Contender:
     def effect(self, device: Hardware) -> mode_effect.ModeEffect:
         """Returns whether the mode took effect. It may profile, so call it after all timing."""
         facts = self.facts
-        launches = mode_effect.graph_launches(self.built.step, facts.mode, device)
+        launches = observing.graph_launches(self.built.step, facts.mode, device)
         if facts.switches and facts.compiled.graphs and not facts.left_to_eager:
             with self.built.keep_state():
-                own = OWN_CODE if mode_effect.runs_own_code(self.built) else None
+                own = OWN_CODE if observing.runs_own_code(self.built) else None
             facts = replace(facts, left_to_eager=own)
         if facts.mode.compiles and not backends.find(facts.mode).counted:
             with self.built.keep_state():
-                facts = replace(facts, runs_forward=mode_effect.runs_own_code(self.built))
+                facts = replace(facts, runs_forward=observing.runs_own_code(self.built))
         return mode_effect.effect(replace(facts, graph_launches=launches))
 
 
@@ -101,7 +102,7 @@ def enter(
     made.check(own.module)
     built.adjust_start()
     ran = made.runs()
-    observed = mode_effect.observe(
+    observed = observing.observe(
         built, variant, device, json.loads(seen.code.fallback_kernels or "[]")
     )
     runs, blocks = made.runs() - ran, Regions()
@@ -120,9 +121,9 @@ def enter(
         runs=runs,
         compiles_optimizer=case.options.compiles,
         optimizer_graphs=seen.optimizer_graphs,
-        rounds_products=mode_effect.rounds_products(built, variant),
-        built_dtypes=mode_effect.weight_dtypes(subject.module),
-        has_fp32=any(each.dtype is torch.float32 for each in subject.tensors()),
+        rounds_products=observing.rounds_products(built, variant),
+        built_dtypes=observing.weight_dtypes(subject.module),
+        has_fp32=any(tensor.dtype is torch.float32 for tensor in subject.tensors()),
         breaks=_usable(seen, variant),
         regions=blocks,
         code=seen.compiled_code,

@@ -151,9 +151,9 @@ class GraphBreakWatch:
 
         Is called with the arguments of `log_graph_break`, of which one is the break's exception.
         """
-        for each in (*args, *kwargs.values()):
-            if isinstance(each, Exception):
-                self.note_error(each)
+        for argument in (*args, *kwargs.values()):
+            if isinstance(argument, Exception):
+                self.note_error(argument)
 
     def note_partial(self, translator: Any, *args: Any, **kwargs: Any) -> None:
         """Notes a function that Dynamo compiles up to a line and leaves to Python from there.

@@ -10,12 +10,13 @@ from statistics import median
 from typing import Any
 
 from modescope.bench.devices.devices import Hardware
-from modescope.bench.evidence import mode_effect
+from modescope.bench.evidence import compiler_counts, observing
 from modescope.bench.evidence.watching import Watch
 from modescope.bench.model.subject import Built
-from modescope.bench.records.cases import Plan
-from modescope.bench.records.columns import FirstPass, SizeLatencies
+from modescope.bench.records.columns.compiling import FirstPass
+from modescope.bench.records.columns.timing import SizeLatencies
 from modescope.bench.records.errors import note_place
+from modescope.bench.records.plans import Plan
 from modescope.bench.timing import timers
 
 PASS_PATIENCE = 10.0
@@ -47,10 +48,10 @@ def first_pass(
     compiled: list[dict[str, Any]] = []
     gave_up = None
     for number, name in enumerate(order * passes, start=1):
-        before, reasons = mode_effect.read_compiled(), mode_effect.recompile_reasons()
+        before, reasons = compiler_counts.read_compiled(), compiler_counts.recompile_reasons()
         with note_place(f"call {number}, {name}"):
             seconds += timers.latency(built.parts[name].step, device, 1).samples_s
-        if mode_effect.read_compiled().since(before).graphs:
+        if compiler_counts.read_compiled().since(before).graphs:
             why = next(iter(reasons()), None)
             compiled.append({"call": number, "seconds": seconds[-1], "reason": why})
         if gave_up is None and watch.limit_hits:
@@ -64,7 +65,7 @@ def add_eager_calls(columns: FirstPass, built: Built) -> FirstPass:
     if columns.gave_up_at_call is None:
         return columns
     with built.keep_state():
-        eager = {name for name, part in built.parts.items() if mode_effect.runs_own_code(part)}
+        eager = {name for name, part in built.parts.items() if observing.runs_own_code(part)}
     calls = [number for number, name in enumerate(built.subject.order, 1) if name in eager]
     return replace(columns, eager_calls=json.dumps(calls))
 
@@ -84,7 +85,7 @@ def size_latencies(candidate: Built, baseline: Built | None, device: Hardware) -
 
     Sizes are named as the baseline sees them, because only the case may pad its inputs.
     """
-    sides = [each for each in (candidate, baseline) if each]
+    sides = [side for side in (candidate, baseline) if side]
     taken: list[Mapping[str, list[float]]] = [defaultdict(list) for _ in sides]
     names = candidate.subject.order_of_baseline
     start = device.clock()
@@ -96,9 +97,9 @@ def size_latencies(candidate: Built, baseline: Built | None, device: Hardware) -
             for built, seconds in sided[:: -1 if (number + call) % 2 else 1]:
                 step = built.parts[built.subject.order[call]].step
                 seconds[name] += timers.latency(step, device, 1).samples_s
-    by_size = {name: _rounded(median(each[name]) for each in taken) for name in taken[0]}
+    by_size = {name: _rounded(median(seconds[name]) for seconds in taken) for name in taken[0]}
     return SizeLatencies(json.dumps(by_size))
 
 
 def _rounded(seconds: Iterable[float]) -> list[float]:
-    return [round(each, 9) for each in seconds]
+    return [round(value, 9) for value in seconds]

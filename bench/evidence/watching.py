@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any, TextIO
 import torch
 
 from modescope.bench.devices.allocators import Allocator
-from modescope.bench.evidence import mode_effect
+from modescope.bench.evidence import compiler_counts
+from modescope.bench.evidence.compiler_counts import Compiled
 from modescope.bench.evidence.mode_effect import GraphBreaks
 from modescope.bench.model import compiler
-from modescope.bench.modes.backends import Compiled
-from modescope.bench.records.columns import Compilations, CompiledCode, GeneratedCode, Setup
+from modescope.bench.records.columns.compiling import Compilations, CompiledCode, GeneratedCode
+from modescope.bench.records.columns.passes import Setup
 from modescope.bench.records.errors import shorten
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def watch(compiles: bool, code: bool = False, memory: Allocator | None = None) -
     read; None: none is. The watches hardly take time: they keep code as it is written, add up bytes
     per kernel and read a peak at the end.
     """
-    before = mode_effect.read_compiled()
+    before = compiler_counts.read_compiled()
     generated = compiled = compilations = breaks = peak = None
     with ExitStack() as stack:
         warned = stack.enter_context(watch_warnings())
@@ -99,7 +100,7 @@ def watch(compiles: bool, code: bool = False, memory: Allocator | None = None) -
         yield watching
     watching.close(
         CallEvidence(
-            compiled=mode_effect.read_compiled().since(before),
+            compiled=compiler_counts.read_compiled().since(before),
             warnings=tuple(warned),
             symbolic_sizes=generated.symbolic_sizes if generated else None,
             breaks=breaks.breaks if breaks else None,

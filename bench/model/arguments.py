@@ -104,7 +104,7 @@ def sample_of(subject: Subject) -> Inputs:
     pass, as nothing would copy it back.
     """
     given, changed = subject.given, {id(own) for own, _ in subject.copied(changed=True)}
-    read = [each for each in given.tensors() if id(each) not in changed]
+    read = [tensor for tensor in given.tensors() if id(tensor) not in changed]
     copy = geometry.copier(read, torch.clone)
 
     def sample(tensor: torch.Tensor) -> torch.Tensor:

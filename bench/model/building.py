@@ -85,7 +85,7 @@ def draw_inputs(parsed: Any, sizes: Mapping[str, int]) -> Any:
     """
 
     def draw(described: TensorDescription) -> torch.Tensor:
-        size = [sizes[each] if isinstance(each, str) else each for each in described.size]
+        size = [sizes[length] if isinstance(length, str) else length for length in described.size]
         dtype: torch.dtype = getattr(torch, described.dtype)
         low, high = described.low or 0, described.high
         if dtype is torch.bool:
@@ -160,7 +160,7 @@ def _sizes_for(
     any size, unless inputs are described: such a target is often a class of another library, and an
     unused size is more likely a mistake.
     """
-    kinds = {each.name: each.kind for each in signature.parameters.values()}
+    kinds = {parameter.name: parameter.kind for parameter in signature.parameters.values()}
     any_number = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     names = [name for name, kind in kinds.items() if kind not in any_number]
     if not model.inputs_json and inspect.Parameter.VAR_KEYWORD in kinds.values():

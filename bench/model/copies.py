@@ -56,10 +56,10 @@ def describe(module: torch.nn.Module, values: bool = False) -> Description:
     return known
 
 
-def differences(one: Description, other: Description) -> list[str]:
-    """Returns in what `other` differs from `one`: `hooks of 0.weight (1 → none)`."""
-    keys = dict.fromkeys([*one, *other])
-    texts = {key: (one.get(key, "none"), other.get(key, "none")) for key in keys}
+def differences(first: Description, second: Description) -> list[str]:
+    """Returns in what `second` differs from `first`: `hooks of 0.weight (1 → none)`."""
+    keys = dict.fromkeys([*first, *second])
+    texts = {key: (first.get(key, "none"), second.get(key, "none")) for key in keys}
     return [f"{key} ({was} → {now})" for key, (was, now) in texts.items() if was != now]
 
 
@@ -69,10 +69,10 @@ def shorten_list(texts: list[str]) -> str:
     return ", ".join(texts[:FEW]) + more
 
 
-def shares_memory(one: torch.nn.Module, other: torch.nn.Module) -> bool:
+def shares_memory(first: torch.nn.Module, second: torch.nn.Module) -> bool:
     """Whether the modules have a part, parameter, buffer or other tensor in common."""
-    parts = {id(part) for part in one.modules()} & {id(part) for part in other.modules()}
-    return bool(parts) or bool(_places(one).keys() & _places(other).keys())
+    parts = {id(part) for part in first.modules()} & {id(part) for part in second.modules()}
+    return bool(parts) or bool(_places(first).keys() & _places(second).keys())
 
 
 def load(module: torch.nn.Module, values: torch.nn.Module) -> None:
@@ -174,8 +174,8 @@ def generator_states() -> Callable[[], None]:
         states.append(partial(numpy.random.set_state, numpy.random.get_state()))
 
     def restore() -> None:
-        for each in states:
-            each()
+        for put_back in states:
+            put_back()
 
     return restore
 
@@ -202,7 +202,8 @@ def _describe_tensor(place: str, tensor: torch.Tensor, storages: dict[int, str])
 
     Of a tensor that is no leaf or that autograd does not know, hooks cannot be counted.
     """
-    hooks = [*(tensor._backward_hooks or ()), *(_after_gradient(tensor) or ())]
+    after = getattr(tensor, "_post_accumulate_grad_hooks", None) if tensor.is_leaf else None
+    hooks = [*(tensor._backward_hooks or ()), *(after or ())]
     form = [str(tensor.dtype).removeprefix("torch."), str(tensor.layout).removeprefix("torch.")]
     known = {f"the gradient of {place}": "required"} if tensor.requires_grad else {}
     if not tensor.is_leaf:
@@ -221,10 +222,6 @@ def _describe_tensor(place: str, tensor: torch.Tensor, storages: dict[int, str])
     if attributes:
         known[f"attributes of {place}"] = ", ".join(attributes)
     return known
-
-
-def _after_gradient(tensor: torch.Tensor) -> Any:
-    return getattr(tensor, "_post_accumulate_grad_hooks", None) if tensor.is_leaf else None
 
 
 def _places(module: torch.nn.Module) -> dict[int, str]:

@@ -81,11 +81,11 @@ def is_plain(tensor: torch.Tensor) -> bool:
     return tensor.layout == torch.strided and not (tensor.is_quantized or tensor.is_nested)
 
 
-def same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
+def same_bits(first: torch.Tensor, second: torch.Tensor) -> bool:
     """Whether two plain tensors of one shape and dtype are equal bit by bit, so nan equals nan."""
-    if one.stride() == other.stride():  # an expanded element counts once
-        one, other = distinct(one), distinct(other)
-    return torch.equal(_bits(one), _bits(other))
+    if first.stride() == second.stride():  # an expanded element counts once
+        first, second = distinct(first), distinct(second)
+    return torch.equal(_bits(first), _bits(second))
 
 
 def _bits(tensor: torch.Tensor) -> torch.Tensor:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from modescope.bench.records.columns import Packaged
+from modescope.bench.records.columns.compiling import Packaged
 
 if TYPE_CHECKING:
     import torch

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 from types import FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import Any
 
@@ -23,13 +22,19 @@ import torch
 from torch.nn.modules.batchnorm import _NormBase
 from torch.nn.parameter import is_lazy
 
-from modescope.bench.model import geometry, trees
-
-Place = str
-"""A path in a module, such as `blocks.0.cache['k']`, for what stands there; with ELEMENTS, such as
-`blocks.0.k[:]`, for the elements of the tensor that stands there."""
-
-ELEMENTS = "[:]"
+from modescope.bench.model import geometry
+from modescope.bench.model.state_parts import (
+    ELEMENTS,
+    VALUES,
+    Array,
+    Attributes,
+    Content,
+    Elements,
+    Entries,
+    Part,
+    Place,
+    put_back,
+)
 
 KEEPERS = frozenset(vars(torch.nn.Module()))
 """Attributes of every module: its parameters, buffers, children, hooks and `training`."""
@@ -40,157 +45,9 @@ OPAQUE = frozenset({*sys.stdlib_module_names, "torch", "numpy"} - {"types", "__m
 CONTENTS = (list, set, deque, UserList)
 """Containers that are put back as a whole."""
 
-VALUES = (*trees.PLAIN, torch.device, torch.dtype, torch.Size)
-"""Types of values that are compared by what they are, not by which object they are."""
-
 UNSEEN = (Iterator, torch.Generator, random.Random)
 """Types of values that a call may advance, and whose position can be neither seen nor put back. So
 are all of NumPy's random numbers."""
-
-
-@dataclass(frozen=True)
-class _Entries:
-    """The entries of a dict at one moment: of one of a module's own dicts, or of an attribute."""
-
-    place: Place
-    name: Callable[[Any], Place]  # the place of an entry, from its key
-    holder: MutableMapping[Any, Any]
-    values: dict[Any, Any]
-    counted: Callable[[MutableMapping[Any, Any]], list[Any]]  # the keys that count
-    size: int  # of the whole dict
-
-    def changed(self) -> dict[Place, Any]:
-        """Maps the places of entries that were set, added or removed since then to their keys."""
-        keys = dict.fromkeys([*self.values, *self.counted(self.holder)])
-        return {self.name(key): key for key in keys if not self._is_same(key)}
-
-    def restorer(self, places: frozenset[Place]) -> Callable[[], None] | None:
-        """Returns a function that puts the entries at `places` back; None if it has none there."""
-        known = [key for key in self.values if self.name(key) in places]
-        names = {self.name(key) for key in known}
-        holder, values, size = self.holder, {key: self.values[key] for key in known}, self.size
-        may_appear = {each for each in places - names if self._is_parent_of(each)}
-        if not (values or may_appear):
-            return None
-
-        def restore() -> None:
-            for key, value in values.items():
-                holder[key] = value
-            new = len(holder) - size if may_appear else 0
-            if new > 0:  # the last ones of a dict, which may be large
-                keys = islice(reversed(holder), new) if isinstance(holder, dict) else holder
-                for key in [each for each in keys if self.name(each) in may_appear]:
-                    del holder[key]
-
-        return restore
-
-    def _is_parent_of(self, place: Place) -> bool:
-        if place.endswith(ELEMENTS):
-            return False
-        return place.rpartition(".")[0] == self.place or place.startswith(f"{self.place}[")
-
-    def _is_same(self, key: Any) -> bool:
-        if (key in self.values) != (key in self.holder):
-            return False
-        return key not in self.values or _is_same(self.values[key], self.holder[key])
-
-
-@dataclass(frozen=True)
-class _Content:
-    """What a list, set or deque held at one moment."""
-
-    place: Place
-    holder: Any
-    values: tuple[Any, ...]
-
-    def changed(self) -> dict[Place, Any]:
-        """Maps its place to None if it holds something else now."""
-        now = tuple(self.holder)
-        same = len(now) == len(self.values) and all(map(_is_same, self.values, now))
-        return {} if same else {self.place: None}
-
-    def restorer(self, places: frozenset[Place]) -> Callable[[], None] | None:
-        """Returns a function that puts the content back; None if `places` lacks its place."""
-        if self.place not in places:
-            return None
-        holder, values = self.holder, self.values
-
-        def restore() -> None:
-            holder.clear()
-            (holder.update if isinstance(holder, set) else holder.extend)(values)
-
-        return restore
-
-
-@dataclass(frozen=True)
-class _Elements:
-    """The elements of a tensor at one moment."""
-
-    place: Place
-    holder: torch.Tensor
-    values: torch.Tensor  # a copy, or the same tensor of a module that was not called
-    history: object  # its grad_fn: a tensor into which a call writes gets that call's
-
-    def changed(self) -> dict[Place, Any]:
-        """Maps its place to None if elements differ from those then, bit by bit, or its history."""
-        one, other = self.holder, self.values
-        alike = (one.shape, one.dtype) == (other.shape, other.dtype)
-        alike = alike and one.grad_fn is self.history
-        return {} if alike and geometry.same_bits(one, other) else {self.place: None}
-
-    def restorer(self, places: frozenset[Place]) -> Callable[[], None] | None:
-        """Returns a function that writes the elements back in place, as graphs know addresses."""
-        if self.place not in places:
-            return None
-        return partial(_put_back, self.holder, self.values, self.history is None)
-
-
-@dataclass(frozen=True)
-class _Array:
-    """The elements of an array of NumPy at one moment."""
-
-    place: Place
-    holder: Any
-    values: Any
-
-    def changed(self) -> dict[Place, Any]:
-        """Maps its place to None if its bytes differ from those then."""
-        same = self.holder.shape == self.values.shape
-        same = same and self.holder.tobytes() == self.values.tobytes()
-        return {} if same else {self.place: None}
-
-    def restorer(self, places: frozenset[Place]) -> Callable[[], None] | None:
-        """Returns a function that writes the elements back in place."""
-        if self.place not in places:
-            return None
-        return partial(self.holder.__setitem__, ..., self.values)
-
-
-class _Attributes(MutableMapping[str, Any]):
-    """Attributes of an object that are in slots, or those of a class, as a dict."""
-
-    def __init__(self, owner: Any, names: Callable[[], Iterable[str]]) -> None:
-        self._owner, self._names = owner, names
-
-    def __getitem__(self, name: str) -> Any:
-        if all(name != each for each in self):
-            raise KeyError(name)
-        return getattr(self._owner, name)
-
-    def __setitem__(self, name: str, value: Any) -> None:
-        setattr(self._owner, name, value)
-
-    def __delitem__(self, name: str) -> None:
-        delattr(self._owner, name)
-
-    def __iter__(self) -> Iterator[str]:
-        return (name for name in self._names() if hasattr(self._owner, name))
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
-
-
-_Part = _Entries | _Content | _Elements | _Array
 
 
 @dataclass(frozen=True)
@@ -219,8 +76,8 @@ class Snapshot:
         pristine: torch.nn.Module | None = None,
         places: frozenset[Place] | None = None,
     ) -> None:
-        self._parts: list[_Part] = []
-        self._seen = {id(each) for each in module.modules()}
+        self._parts: list[Part] = []
+        self._seen = {id(owner) for owner in module.modules()}
         self._todo: list[tuple[Place, Any]] = []
         self._places = places
         self.unseen: list[Place] = []  # places of values of the types UNSEEN
@@ -236,18 +93,18 @@ class Snapshot:
 
     def restorer(self, places: frozenset[Place]) -> Restorer:
         """Returns what puts back the state at `places`."""
-        found = [(each, restore) for each in self._parts if (restore := each.restorer(places))]
-        tensors = (each.values for each, _ in found if isinstance(each, _Elements))
+        found = [(part, restore) for part in self._parts if (restore := part.restorer(places))]
+        tensors = (part.values for part, _ in found if isinstance(part, Elements))
         return Restorer(tuple(restore for _, restore in found), tuple(tensors))
 
     def _add_module(self, prefix: Place, owner: torch.nn.Module) -> None:
-        own = _attribute_name(prefix)
+        own = partial(_path, prefix)
         for held in (owner._parameters, owner._buffers, vars(owner)):
             self._add_entries(prefix, own, held, _own_keys)
         kind = type(owner)
         if id(kind) not in self._seen and _package(kind) not in OPAQUE:
             self._seen.add(id(kind))
-            self._add_object(kind.__qualname__, _Attributes(kind, partial(_data_names, kind)))
+            self._add_object(kind.__qualname__, Attributes(kind, partial(_data_names, kind)))
 
     def _add_entries(
         self,
@@ -257,7 +114,7 @@ class Snapshot:
         counted: Callable[[MutableMapping[Any, Any]], list[Any]] = list,
     ) -> None:
         values = {key: holder[key] for key in counted(holder)}
-        self._parts.append(_Entries(place, name, holder, values, counted, len(holder)))
+        self._parts.append(Entries(place, name, holder, values, counted, len(holder)))
         self._todo += [(name(key), value) for key, value in reversed(values.items())]
 
     def _add_object(self, place: Place, attributes: MutableMapping[str, Any]) -> None:
@@ -274,19 +131,19 @@ class Snapshot:
                 self._seen.add(id(owner))
                 self._add_module(prefix, owner)
         elif _is_array(value):
-            self._parts.append(_Array(place, value, value.copy()))
+            self._parts.append(Array(place, value, value.copy()))
         elif isinstance(value, UNSEEN) or type(value).__module__.startswith("numpy.random"):
             self.unseen.append(place)
         elif isinstance(value, MutableMapping):
             self._add_entries(place, lambda key: f"{place}[{key!r}]", value)
         elif isinstance(value, (*CONTENTS, tuple)):
             if not isinstance(value, tuple):
-                self._parts.append(_Content(place, value, tuple(value)))
-            self._todo += [(f"{place}[{number}]", each) for number, each in enumerate(value)]
+                self._parts.append(Content(place, value, tuple(value)))
+            self._todo += [(f"{place}[{number}]", item) for number, item in enumerate(value)]
         elif _is_looked_into(value):
             slots = [name for kind in type(value).__mro__ for name in _slots(kind)]
             if slots:
-                self._add_object(place, _Attributes(value, lambda: slots))
+                self._add_object(place, Attributes(value, lambda: slots))
             if hasattr(value, "__dict__"):
                 self._add_object(place, vars(value))
 
@@ -301,12 +158,12 @@ class Snapshot:
         else:
             plain = tensor.detach()
             kept = geometry.copier([plain], torch.clone)(plain)
-        self._parts.append(_Elements(place + ELEMENTS, tensor, kept, tensor.grad_fn))
+        self._parts.append(Elements(place + ELEMENTS, tensor, kept, tensor.grad_fn))
 
 
 def name_places(places: Iterable[Place]) -> str | None:
     """Returns the places as a text for users, each once and sorted; None if there are none."""
-    return ", ".join(sorted({each.removesuffix(ELEMENTS) for each in places})) or None
+    return ", ".join(sorted({place.removesuffix(ELEMENTS) for place in places})) or None
 
 
 def restorer(module: torch.nn.Module, places: tuple[Place, ...]) -> Restorer:
@@ -352,7 +209,7 @@ def find_changes(
     later = Snapshot(module)
     call()
     third = later.changed()
-    every = [each for each in second if each in third]
+    every = [place for place in second if place in third]
     places, unseen = list[Place](), list(before.unseen)
     for place in every:
         try:
@@ -375,7 +232,7 @@ def put_back_in_training(module: torch.nn.Module, places: tuple[Place, ...]) -> 
     It is meant to change floating tensors, such as an average of weights that forward updates, and
     what layers of normalisation keep. A single whole number is a position, whatever its dtype.
     """
-    norms = [name for name, each in module.named_modules() if isinstance(each, _NormBase)]
+    norms = [name for name, layer in module.named_modules() if isinstance(layer, _NormBase)]
     tensors = {**dict(module.named_parameters()), **dict(module.named_buffers())}
 
     def trained(place: Place) -> bool:
@@ -410,41 +267,18 @@ def keep_state(module: torch.nn.Module) -> Iterator[dict[str, torch.Tensor]]:
     finally:
         for owner, name, buffer, was_leaf, full in buffers:
             if buffer is not None and full in before:
-                _put_back(buffer, before[full], was_leaf)  # graphs contain its address
+                put_back(buffer, before[full], was_leaf)  # graphs contain its address
             setattr(owner, name, buffer)
-
-
-def _put_back(tensor: torch.Tensor, values: torch.Tensor, was_leaf: bool) -> None:
-    """Writes `values` into `tensor`, and drops the history that calls gave it if it was a leaf."""
-    if was_leaf and not tensor.is_leaf and not tensor._is_view():
-        tensor.detach_()  # or each call would extend the history of all calls before
-    if tensor.shape != values.shape:  # a call gave it other memory
-        tensor.data = values.clone()
-        return
-    with torch.inference_mode():  # where tensors made in inference mode can be written
-        geometry.write(tensor, values)
 
 
 def _path(prefix: str, name: str) -> Place:
     return f"{prefix}.{name}".lstrip(".")
 
 
-def _attribute_name(prefix: str) -> Callable[[Any], Place]:
-    return partial(_path, prefix)
-
-
 def _own_keys(holder: MutableMapping[Any, Any]) -> list[Any]:
     """Returns the keys of one of a module's own dicts, without what every module has."""
     keys = holder.keys()  # which alone lists those of a ScriptModule
     return [key for key in keys if key not in KEEPERS]
-
-
-def _is_same(before: object, now: object) -> bool:
-    if before is now:
-        return True
-    if type(before) is not type(now) or not isinstance(before, VALUES):
-        return False
-    return bool(before == now) or (before != before and now != now)  # nan equals nan here
 
 
 def _is_array(value: Any) -> bool:

@@ -121,7 +121,7 @@ def double(tensor: torch.Tensor) -> torch.Tensor:
     """
     if tensor.is_nested:
         with torch.inference_mode():  # the only one in which all can be taken apart
-            tensor = torch.cat([each.flatten() for each in tensor.unbind()])
+            tensor = torch.cat([row.flatten() for row in tensor.unbind()])
     if tensor.layout in (torch.sparse_coo, *geometry.COMPRESSED):
         tensor = tensor.detach().to_dense()
     real = torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
@@ -158,7 +158,7 @@ def _unfinished(listed: Iterable[tuple[str, Any]]) -> str | None:
 
 def _comparable_leaves(outputs: object) -> Outputs:
     every = {place: leaf for place, leaf in leaves(outputs) if isinstance(leaf, torch.Tensor)}
-    return {place: each for place, each in every.items() if _is_real(each)} or every
+    return {place: leaf for place, leaf in every.items() if _is_real(leaf)} or every
 
 
 def _is_real(tensor: torch.Tensor) -> bool:
@@ -171,15 +171,15 @@ def _walk(node: object, known: dict[int, _Held | None]) -> Iterator[tuple[str, A
         if id(leaf) not in known:
             known[id(leaf)] = None
             places = [
-                (f".{name}{place}", each)
+                (f".{name}{place}", part)
                 for name, value in _attributes(leaf).items()
-                for place, each in _walk(value, known)
-                if isinstance(each, (torch.Tensor, *UNFINISHED))
+                for place, part in _walk(value, known)
+                if isinstance(part, (torch.Tensor, *UNFINISHED))
             ]
             known[id(leaf)] = _Held(leaf, places)
         held = known[id(leaf)]
         if held is not None:  # else the object refers to itself
-            yield from ((at + place, each) for place, each in held.places or [("", leaf)])
+            yield from ((at + place, part) for place, part in held.places or [("", leaf)])
 
 
 @dataclass(frozen=True)

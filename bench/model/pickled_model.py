@@ -86,7 +86,7 @@ def _plain(module: Any, inputs: Any) -> tuple[Any, Any]:
     own: list[torch.Tensor] = []
     if isinstance(module, torch.nn.Module):
         own = [*module.parameters(), *module.buffers()]
-    floats = {each.dtype for each in own if each.is_floating_point()}
+    floats = {tensor.dtype for tensor in own if tensor.is_floating_point()}
     is_half = floats <= {*HALF}
 
     def plain(tensor: torch.Tensor) -> torch.Tensor:

@@ -117,8 +117,8 @@ def _build_again(
         return None, f"fails when it is called again ({one_line(error, LONGEST_ERROR)})"
     if copies.shares_memory(first, second):
         return second, "returns parts of the same module each time"
-    one, other = (copies.describe(each, values=True) for each in (first, second))
-    if differences := copies.differences(one, other):
+    was, now = (copies.describe(module, values=True) for module in (first, second))
+    if differences := copies.differences(was, now):
         return second, f"returns another module each time ({copies.shorten_list(differences)})"
     return second, None
 
@@ -181,7 +181,9 @@ def find_changes(subject: Subject, to_call: torch.nn.Module, trains: bool) -> Ex
     changes, places, left = found[0], state.places, state.unseen
     if trains:
         places = module_state.put_back_in_training(to_call, places)
-        changes = tuple(dict.fromkeys([*changes, *_requiring_gradients(subject)]))
+        tensors = [(at, x) for at, x in subject.inputs.leaves() if isinstance(x, torch.Tensor)]
+        graded = [place for place, tensor in tensors if tensor.requires_grad]
+        changes = tuple(dict.fromkeys([*changes, *graded]))
     if subject.order:  # a pass is timed as a whole, with nothing between its calls
         places, left = (), (*left, *places)
     subject = replace(subject, changes=changes, state=places, warm=state.warm)
@@ -191,11 +193,6 @@ def find_changes(subject: Subject, to_call: torch.nn.Module, trains: bool) -> Ex
         restore()  # as copies may share an object with `to_call`
         plain = replace(plain, restore=restore)
     return Examined(subject.remember_state(), plain, left)
-
-
-def _requiring_gradients(subject: Subject) -> list[str]:
-    leaves = subject.inputs.leaves()
-    return [at for at, leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
 
 
 def outputs(subject: Subject) -> Any:

@@ -102,11 +102,11 @@ class Subject:
         inputs at fixed addresses.
         """
         copied = {
-            id(each)
-            for each in self.inputs.tensors()
-            if id(each) in self.changed or each.device == self.graphs_on
+            id(tensor)
+            for tensor in self.inputs.tensors()
+            if id(tensor) in self.changed or tensor.device == self.graphs_on
         }
-        own = [each for each in self.inputs.tensors() if id(each) in copied]
+        own = [tensor for tensor in self.inputs.tensors() if id(tensor) in copied]
         copy = geometry.copier(own, torch.clone)  # those that share memory share it again
 
         def give(tensor: torch.Tensor) -> torch.Tensor:
@@ -191,7 +191,7 @@ class Subject:
         That is this one if all of its own do, so the result must not be called.
         """
         host = torch.device("cpu")
-        if all(each.device == host for each in self.tensors()):
+        if all(tensor.device == host for tensor in self.tensors()):
             return self
         return replace(replace(self, warm=False).cast(None).to(host), warm=self.warm)
 
@@ -270,7 +270,7 @@ previous part's result."""
 
 @dataclass(frozen=True)
 class StateSizes:
-    """Bytes of what steps change, for the columns of `bench.records.columns.Memory`."""
+    """Bytes of what steps change, for the columns of `bench.records.columns.passes.Memory`."""
 
     gradient_bytes: int | None = None
     optimizer_bytes: int | None = None

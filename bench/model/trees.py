@@ -55,7 +55,7 @@ def map_tensors(function: Callable[[torch.Tensor], torch.Tensor], tree: Any) -> 
         if parts is None:
             return node
         _, values, rebuild = parts
-        return rebuild([anew(each) for each in values])
+        return rebuild([anew(value) for value in values])
 
     return anew(tree)
 
@@ -89,7 +89,7 @@ def _named_content(tree: Any) -> dict[str, Any] | None:
     if isinstance(tree, MutableMapping):
         return {f"[{key!r}]": value for key, value in tree.items()}
     if dataclasses.is_dataclass(tree) and not isinstance(tree, type):
-        return {f".{each.name}": getattr(tree, each.name) for each in dataclasses.fields(tree)}
+        return {f".{field.name}": getattr(tree, field.name) for field in dataclasses.fields(tree)}
     if isinstance(tree, tuple) and hasattr(tree, "_fields"):
         return {f".{name}": value for name, value in zip(tree._fields, tree, strict=True)}
     return _numbered(tree) if isinstance(tree, (tuple, list)) else None
@@ -110,8 +110,8 @@ def _rebuilder(tree: Any) -> Callable[[list[Any]], Any]:
             for key, value in zip(tree, values, strict=True):
                 copied[key] = value
         else:
-            for each, value in zip(dataclasses.fields(tree), values, strict=True):
-                object.__setattr__(copied, each.name, value)  # also where it is frozen
+            for field, value in zip(dataclasses.fields(tree), values, strict=True):
+                object.__setattr__(copied, field.name, value)  # also where it is frozen
         return copied
 
     return rebuild

@@ -71,13 +71,13 @@ class FirstCall:
         """
         if self.error or other.error:
             return None
-        sizes, others = ({p: v[0] for p, v in each.values.items()} for each in (self, other))
+        sizes, others = ({p: v[0] for p, v in call.values.items()} for call in (self, other))
         if sizes != others:
             return f"outputs of sizes {others} instead of {sizes}"
         for place, (_, *numbers) in self.values.items():
             scale = max(abs(numbers[0]), 1e-30)
             now = other.values[place][1:]
-            apart = max(abs(one - two) for one, two in zip(numbers, now, strict=True)) / scale
+            apart = max(abs(a - b) for a, b in zip(numbers, now, strict=True)) / scale
             if apart > CLOSE and not (self.random or other.random):
                 return f"output {place} differs by {apart:.0%}".replace("  ", " ")
         if self.device == other.device and self.operators != other.operators:
@@ -96,7 +96,7 @@ def first_call(subject: Subject) -> FirstCall:
     modes = [(part, part.training) for part in module.modules()]
     before = Snapshot(module)
     gpu = gpu_in_use()
-    device = "cuda" if any(each.is_cuda for each in subject.tensors()) else "cpu"
+    device = "cuda" if any(tensor.is_cuda for tensor in subject.tensors()) else "cpu"
     try:
         with (
             torch_settings.keep(),
@@ -114,7 +114,9 @@ def first_call(subject: Subject) -> FirstCall:
             with seen:
                 result = plain_call.call_without_gradients(subject.call)
             drew = not torch.equal(state, torch.get_rng_state())
-            values = {place: _summary(each) for place, each in outputs.comparable(result).items()}
+            values = {
+                place: _summary(output) for place, output in outputs.comparable(result).items()
+            }
             return FirstCall(None, device, dict(seen.names), values, drew)
     except Exception as error:
         return FirstCall(one_line(error, plain_call.LONGEST_ERROR))

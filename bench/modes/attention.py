@@ -47,8 +47,8 @@ def use(value: str) -> None:
 
 def names(operators: Iterable[str]) -> list[str]:
     """Returns those of `operators` that are an implementation of attention, sorted."""
-    found = (each for each in operators if ANY in each)
-    return sorted(each for each in found if any(part in each for part in _IN_NAMES))
+    found = (name for name in operators if ANY in name)
+    return sorted(name for name in found if any(part in name for part in _IN_NAMES))
 
 
 def read(operators: Collection[str], in_eager: Collection[str]) -> str:
@@ -59,7 +59,7 @@ def read(operators: Collection[str], in_eager: Collection[str]) -> str:
     could run only that, is taken for `math`.
     """
     found = {kind for name in names(operators) for part, kind in _IN_NAMES.items() if part in name}
-    if not found and any(ANY in each for each in in_eager):
+    if not found and any(ANY in name for name in in_eager):
         return "math"
     return ", ".join(sorted(found)) or "none"
 

@@ -232,7 +232,7 @@ def context(name: str, variant: Variant, device_type: str = "cpu") -> Context | 
 def contexts(variant: Variant, device_type: str) -> list[Context]:
     """Returns the contexts that each call of `variant` enters, the innermost first."""
     made = (context(name, variant, device_type) for name in AXES)
-    return [each for each in made if each is not None]
+    return [found for found in made if found is not None]
 
 
 def set_up(variants: Sequence[Variant]) -> None:
@@ -274,11 +274,10 @@ def unfit(module: torch.nn.Module) -> dict[str, str]:
 
 def switches(case: Case) -> tuple[str, ...]:
     """Returns the axes whose `switch` runs before each call of `case` and of its baseline."""
-    variants = [each for each in (case.variant, case.baseline) if each]
     return tuple(
         name
         for name, axis in AXES.items()
-        if axis.switch and any(is_set(name, each) for each in variants)
+        if axis.switch and any(is_set(name, variant) for variant in case.variants)
     )
 
 

@@ -10,43 +10,18 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from modescope.bench.modes import regions
+from modescope.bench.modes import package_program, regions
 from modescope.bench.records.cases import Mode
 
 if TYPE_CHECKING:
     import torch
 
     from modescope.bench.model.subject import Inputs
-
-
-@dataclass(frozen=True)
-class Compiled:
-    """Counts of what torch's compiler has done in this process.
-
-    `graphs`: graphs compiled. `autotuned`: choices of kernels that Inductor benchmarked against
-    each other, and kernel templates that it chose.
-    """
-
-    frames: int  # code frames examined; torch counts none under fullgraph
-    graphs: int
-    autotuned: int
-    graph_skips: int  # graphs that the compiler runs without CUDA graphs
-
-    @property
-    def compilations(self) -> int:
-        """How often the compiler was called: the larger of two counts that each miss some calls."""
-        return max(self.frames, self.graphs)
-
-    def since(self, earlier: Compiled) -> Compiled:
-        """Returns these counts minus the counts `earlier`."""
-        return Compiled(
-            *(getattr(self, each.name) - getattr(earlier, each.name) for each in fields(self))
-        )
 
 
 Doubt = tuple[Callable[[Any], bool], str]
@@ -116,7 +91,7 @@ class Backend:
     """Returns the arguments of torch.compile after the first one, for each block of a model; None:
     it takes no mode.regions."""
     freezes: bool = False  # whether it takes mode.freezing
-    counted: bool = False  # whether `Compiled` counts what it makes, so that 0 graphs are nothing
+    counted: bool = False  # whether torch counts what it makes, so that 0 graphs are nothing
     doubts: tuple[Doubt, ...] = OF_ANY
     before: tuple[str, ...] = ()
     """Functions ("module:name") like those of `Cache.before`, for what is made ahead of time, in a
@@ -153,47 +128,13 @@ def _torch_compile_arguments(mode: Mode, fullgraph: bool) -> str:
     given |= ({"fullgraph": True} if fullgraph else {}) | mode.compile_options
     if "options" in given and given.pop("mode", None):  # torch takes either a mode or options
         named = f'torch._inductor.list_mode_options("{mode.compile}")'
-        added = ", ".join(f"{name!r}: {each!r}" for name, each in given.pop("options").items())
+        added = ", ".join(f"{name!r}: {value!r}" for name, value in given.pop("options").items())
         return f"{arguments(given)}, options={named} | {{{added}}}"
     return arguments(given)
 
 
 def _torch_compile_code(mode: Mode, fullgraph: bool) -> str:
     return f"torch.compile(model{_torch_compile_arguments(mode, fullgraph)})"
-
-
-def _load(
-    module: torch.nn.Module, inputs: Inputs, mode: Mode, context: BuildContext
-) -> Callable[..., Any]:
-    from modescope.bench.modes import packages
-
-    return packages.load(inputs)
-
-
-PACKAGE_PROGRAM = """\
-# ahead of time, once: for inputs of these shapes, strides and dtypes, which nothing checks later
-with {context}:
-    program = torch.export.export(model, {inputs})
-torch._inductor.aoti_compile_and_package(program, package_path="model.pt2")
-# in each process; torch._inductor.aoti_load_package("model.pt2") does the same, but compiles tests
-# of the processor for up to half a minute, and reads the specification anew in each call
-from torch.utils import _pytree
-
-loader = torch._C._aoti.AOTIModelPackageLoader("model.pt2", "model", False, 1, -1)
-returned = _pytree.treespec_loads(loader.get_call_spec()[1])
-
-
-def run_package(*args, **kwargs):
-    leaves = _pytree.tree_leaves((args, kwargs))
-    tensors = [x for x in leaves if isinstance(x, torch.Tensor)]
-    return _pytree.tree_unflatten(loader.boxed_run(tensors), returned)
-
-"""
-
-
-def _package_program(mode: Mode, named: bool, context: str) -> tuple[str, ...]:
-    inputs = "(), dict(inputs)" if named else "tuple(inputs)"
-    return (PACKAGE_PROGRAM.format(context=context, inputs=inputs),)
 
 
 def arguments(named: Mapping[str, Any]) -> str:
@@ -235,6 +176,15 @@ OF_TORCH_COMPILE: tuple[Doubt, ...] = (
     ),
 )
 
+
+def _load(
+    module: torch.nn.Module, inputs: Inputs, mode: Mode, context: BuildContext
+) -> Callable[..., Any]:
+    from modescope.bench.modes import packages
+
+    return packages.load(inputs)
+
+
 BACKENDS = {
     "none": Backend(
         lambda module, inputs, mode, context: module,
@@ -270,7 +220,7 @@ BACKENDS = {
         modes=("aoti",),
         dynamic=False,
         before=("modescope.bench.case.packaging:build",),
-        program=_package_program,
+        program=package_program.lines,
         doubts=((lambda f: f.runs == 0, "no package ran"),),
     ),
     NAMED: Backend(
@@ -298,7 +248,7 @@ def find(mode: Mode) -> Backend:
     """Returns the backend of `mode.compile`, or the entry NAMED if `mode.backend` is set."""
     if mode.backend is not None:
         return BACKENDS[NAMED]
-    return next(each for each in BACKENDS.values() if mode.compile in each.modes)
+    return next(backend for backend in BACKENDS.values() if mode.compile in backend.modes)
 
 
 def compiling(mode: Mode, fullgraph: bool, blocks: Sequence[str] = ()) -> str:

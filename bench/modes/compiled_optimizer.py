@@ -20,6 +20,6 @@ def compile_step(made: Optimizer) -> None:
 def graphs(compilations: Iterable[CompilationMetrics]) -> int:
     """Returns how many of `compilations` made a graph of code in torch.optim."""
     return sum(
-        bool(each.graph_op_count) and (each.co_filename or "").startswith(OPTIM)
-        for each in compilations
+        bool(metrics.graph_op_count) and (metrics.co_filename or "").startswith(OPTIM)
+        for metrics in compilations
     )

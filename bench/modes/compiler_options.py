@@ -64,6 +64,6 @@ def nearest(name: str, known: list[str]) -> list[str]:
     Those with the same last part come first: `triton.cudagraphs` for `cudagraphs`.
     """
     last = name.rpartition(".")[2]
-    same = [each for each in known if each.rpartition(".")[2] == last]
+    same = [option for option in known if option.rpartition(".")[2] == last]
     alike = difflib.get_close_matches(name, known, n=NEAREST, cutoff=0.0)
     return list(dict.fromkeys([*same, *alike]))[:NEAREST]

@@ -27,7 +27,7 @@ OF_INPUTS = "x.to(memory_format=torch.channels_last) if x.dim() == 4 else x"
 
 def unfit(module: torch.nn.Module) -> str | None:
     """Says why channels_last changes nothing in `module`; None if it has weights to change."""
-    return None if any(each.dim() == 4 for each in module.parameters()) else NO_CONVOLUTION
+    return None if any(weight.dim() == 4 for weight in module.parameters()) else NO_CONVOLUTION
 
 
 def prepare(subject: Subject, variant: Variant) -> Subject:
@@ -66,9 +66,9 @@ def read(module: torch.nn.Module, given: object) -> str:
 
     from modescope.bench.model import trees
 
-    weights = [each for each in module.parameters() if each.dim() == 4]
-    known = [*weights, *(each for each in trees.tensors(given) if each.dim() == 4)]
-    told = {suggest_memory_format(each) is torch.channels_last for each in known}
+    weights = [weight for weight in module.parameters() if weight.dim() == 4]
+    known = [*weights, *(tensor for tensor in trees.tensors(given) if tensor.dim() == 4)]
+    told = {suggest_memory_format(tensor) is torch.channels_last for tensor in known}
     if not weights or told == {False}:
         return "contiguous"
     return CHANNELS_LAST if told == {True} else f"partly {CHANNELS_LAST}"

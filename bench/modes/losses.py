@@ -15,8 +15,8 @@ from modescope.bench.model import plain_call
 from modescope.bench.model.building import find
 from modescope.bench.model.outputs import floating_tensors
 from modescope.bench.model.subject import Inputs, Subject
-from modescope.bench.records.cases import LOSSES
 from modescope.bench.records.errors import UsageError
+from modescope.bench.records.optimizers import LOSSES
 
 LossFunction = Callable[[Any, Inputs], torch.Tensor]
 

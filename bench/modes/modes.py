@@ -21,7 +21,7 @@ from modescope.bench.devices.devices import (
 )
 from modescope.bench.model import arguments
 from modescope.bench.model.made import Made
-from modescope.bench.model.subject import Built, Inputs, Subject
+from modescope.bench.model.subject import Built, Subject
 from modescope.bench.modes import axes, backends, fp32_products
 from modescope.bench.modes.backends import BuildContext
 from modescope.bench.modes.phase import Phase
@@ -82,7 +82,10 @@ def build(
     if variant.mode.graph and not graphed:
         subject = replace(subject, graphs_on=device.torch_device)
     if graphed:
-        _check_graphable(subject.inputs)
+        given = subject.inputs
+        others = (n for n, value in enumerate(given.args) if not isinstance(value, torch.Tensor))
+        if (other := next(iter((*given.kwargs, *others)), None)) is not None:
+            raise UsageError(UNGRAPHABLE.format(other))
         sample = arguments.sample_of(subject)
         target = device.make_graph(_Around(target, variant, device.type), sample.args)
 
@@ -107,12 +110,6 @@ def build(
     same = all(part.live is part.step for part in ordered)
     step = live if same else CallSequence(tuple(part.step for part in ordered))
     return Built(subject, target, live, step, parts=parts, made=facts)
-
-
-def _check_graphable(inputs: Inputs) -> None:
-    others = (n for n, value in enumerate(inputs.args) if not isinstance(value, torch.Tensor))
-    if (other := next(iter((*inputs.kwargs, *others)), None)) is not None:
-        raise UsageError(UNGRAPHABLE.format(other))
 
 
 class _Calling(torch.nn.Module):

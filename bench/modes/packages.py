@@ -20,7 +20,7 @@ from torch.utils import _pytree as pytree
 
 from modescope.bench.model.made import FOLDER, Made
 from modescope.bench.model.subject import Inputs
-from modescope.bench.records.columns import Packaged
+from modescope.bench.records.columns.compiling import Packaged
 from modescope.bench.records.errors import UsageError
 
 PACKAGE, RECORD = "model.pt2", "model.json"

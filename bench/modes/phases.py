@@ -49,7 +49,7 @@ class MixedPhase(Phase):
         """Returns `subject` with inputs of all sizes, made by its builder from `seed`."""
         assert subject.rebuild is not None
         true, padded = self.options.calls(), self.options.calls(padded=True)
-        by_label = {size_name(each): each for each in (*true, *padded)}
+        by_label = {size_name(sizes): sizes for sizes in (*true, *padded)}
         inputs = {}
         for name, sizes in by_label.items():
             made = subject.rebuild(seed, sizes)

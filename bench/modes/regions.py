@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 from modescope.bench.records.cases import Mode
-from modescope.bench.records.columns import Regions
+from modescope.bench.records.columns.compiling import Regions
 
 if TYPE_CHECKING:
     import torch

@@ -17,7 +17,8 @@ from torch.optim import Optimizer
 
 from modescope.bench.devices.allocators import storage_bytes
 from modescope.bench.model.subject import Built, State, StateSizes, StepPart
-from modescope.bench.records.cases import IMPLEMENTATIONS, OPTIMIZERS, Mode, Training
+from modescope.bench.records.cases import Mode, Training
+from modescope.bench.records.optimizers import IMPLEMENTATIONS, OPTIMIZERS
 
 FIRST_SCALE = 2.0**16  # of the loss: GradScaler's default
 
@@ -96,7 +97,7 @@ class Start:
 
 def start_of(module: torch.nn.Module) -> Start:
     """Returns copies of the trained parameters of `module` as they are now."""
-    trained = (each for each in module.parameters() if each.requires_grad)
+    trained = (parameter for parameter in module.parameters() if parameter.requires_grad)
     return Start(tuple(parameter.detach().clone() for parameter in trained))
 
 
@@ -177,7 +178,10 @@ class Trainer(State):
         the tensors of the optimizer's state.
         """
         step()
-        return [*(each for each in self.trained if each.grad is not None), *self.tensors()]
+        return [
+            *(parameter for parameter in self.trained if parameter.grad is not None),
+            *self.tensors(),
+        ]
 
     def parts(self) -> tuple[StepPart, ...]:
         """Returns the parts of `step` that are timed, in order."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
 from itertools import chain
@@ -50,7 +49,8 @@ def measure(
     the read. A rate of products that cannot be measured is None, and a transfer that cannot be
     timed is left out. It takes 2 to 3 s on a CPU.
     """
-    with torch.inference_mode(), _precision(dtype):
+    with torch.inference_mode(), fp32_products.kept():
+        fp32_products.use(dtype)
         products: list[tuple[int, float]] = []
         for transposed in (False, True):
             gemm = partial(_gemm, device, dtype, transposed)
@@ -100,10 +100,10 @@ def _gemm(device: Hardware, dtype: str, transposed: bool, side: int) -> Step:
     fp16 on a CPU.
     """
     shape, kind, place = (side, side), modes.DTYPES[dtype], device.torch_device
-    one, other = (torch.randn(shape, dtype=kind, device=place) for _ in range(2))
+    left, other = (torch.randn(shape, dtype=kind, device=place) for _ in range(2))
     right = other.t() if transposed else other
     product = torch.empty(shape, dtype=kind, device=place)
-    return lambda: torch.mm(one, right, out=product)
+    return lambda: torch.mm(left, right, out=product)
 
 
 def _copy(device: Hardware, moved_bytes: int) -> Step:
@@ -116,13 +116,6 @@ def _read(device: Hardware, moved_bytes: int) -> Step:
     source = torch.ones(moved_bytes // 4, dtype=torch.float32, device=device.torch_device)
     total = torch.zeros((), dtype=torch.float32, device=device.torch_device)
     return lambda: torch.sum(source, 0, out=total)
-
-
-@contextmanager
-def _precision(dtype: str) -> Iterator[None]:
-    with fp32_products.kept():
-        fp32_products.use(dtype)
-        yield
 
 
 def ceilings(device: Hardware, dtype: str, file: Path) -> tuple[Ceilings, str | None]:
@@ -144,7 +137,7 @@ def ceilings(device: Hardware, dtype: str, file: Path) -> tuple[Ceilings, str | 
     most = max((count for count in users if count is not None), default=None)
     if diagnostics.is_contended(seen, most):
         return measured, CONTENDED
-    entries = {key: asdict(each) for key, each in (_load(file) | {key: measured}).items()}
+    entries = {key: asdict(rates) for key, rates in (_load(file) | {key: measured}).items()}
     with files.atomic_write(file) as partial:  # others may have extended it meanwhile
         partial.write_text(json.dumps(entries, indent=1), encoding="utf-8")
     return measured, None

@@ -26,7 +26,7 @@ from modescope.bench.model import compiler, outputs, trees
 from modescope.bench.model.compiler import OperatorMode
 from modescope.bench.model.subject import Built
 from modescope.bench.passes.profiler import operators
-from modescope.bench.records.columns import WorkCounts
+from modescope.bench.records.columns.passes import WorkCounts
 from modescope.bench.records.errors import one_line
 
 aten = torch.ops.aten
@@ -58,7 +58,7 @@ def _attention(operator: Any) -> Callable[..., int]:
     Causal attention counts the pairs of a query and a key that it does not mask. Torch's own
     formula counts all of them, twice as many, by which the work would exceed what a kernel does.
     """
-    names = [each.name for each in operator.default._schema.arguments]
+    names = [argument.name for argument in operator.default._schema.arguments]
     causal_at, query_at = names.index("is_causal"), names.index("query")
     formula = sdpa_backward_flop_count if query_at else sdpa_flop_count
 
@@ -84,7 +84,7 @@ FORMULAS: dict[Any, Callable[..., int]] = {
     },
     aten.mv: lambda matrix, *_, **__: 2 * math.prod(matrix),
     aten.addmv: lambda bias, matrix, *_, **__: 2 * math.prod(matrix),
-    aten.dot: lambda one, *_, **__: 2 * math.prod(one),
+    aten.dot: lambda vector, *_, **__: 2 * math.prod(vector),
 }  # fmt: skip
 """FLOPs from the arguments, for operators that torch's own counter counts as 0 or otherwise.
 

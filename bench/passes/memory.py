@@ -15,7 +15,7 @@ from modescope.bench.devices.devices import Step, prepare_call
 from modescope.bench.model.compiler import OperatorMode
 from modescope.bench.model.subject import Built, Inputs, Subject
 from modescope.bench.records.cases import Variant
-from modescope.bench.records.columns import Memory
+from modescope.bench.records.columns.passes import Memory
 
 COMPILED_CASTS = "casts of weights are part of the compiled kernels and cannot be measured"
 GRAPHED = (
@@ -167,7 +167,7 @@ class _Alive:
 
     def add(self, tensor: torch.Tensor) -> None:
         storage = tensor.untyped_storage()
-        self._sizes = {key: each for key, each in self._sizes.items() if not each[0].expired()}
+        self._sizes = {key: entry for key, entry in self._sizes.items() if not entry[0].expired()}
         self._sizes[storage._cdata] = StorageWeakRef(storage), storage.nbytes()
         self.peak_bytes = max(self.peak_bytes, sum(size for _, size in self._sizes.values()))
 

@@ -23,10 +23,12 @@ from modescope.bench.modes.phases import phase_of
 from modescope.bench.passes import ceilings, counting, memory
 from modescope.bench.passes.profiler import capture, profile
 from modescope.bench.records import files
-from modescope.bench.records.cases import Budget, Case, Mode, Plan
-from modescope.bench.records.columns import CeilingRates, Profiled, Snapshot, StepParts
+from modescope.bench.records.cases import Case, Mode
+from modescope.bench.records.columns.passes import CeilingRates, Profiled, Snapshot
+from modescope.bench.records.columns.timing import StepParts
 from modescope.bench.records.errors import Progress, one_line
 from modescope.bench.records.outcomes import Status
+from modescope.bench.records.plans import Budget, Plan
 from modescope.bench.records.results import Findings, Result, add_note
 from modescope.bench.timing import memory_layout
 from modescope.bench.timing.rounds import (
@@ -105,8 +107,8 @@ def read_step_parts(
     def in_parts(step: Step, device: Device, calls: int) -> Timing:
         samples = [_time_parts(step, parts, device) for _ in range(calls)]
         for name in samples[0]:
-            rounds_s.setdefault(name, []).append(median(each[name] for each in samples))
-        return Timing(tuple(sum(each.values()) for each in samples))
+            rounds_s.setdefault(name, []).append(median(sample[name] for sample in samples))
+        return Timing(tuple(sum(sample.values()) for sample in samples))
 
     with built.keep_state(), quiet_gc():
         redraw = memory_layout.make_redraw(built.tensors(), device, seed, built.state.restore)
@@ -164,7 +166,7 @@ class Scene:
             return None, 0
         folder = plan.study_folder / "traces"
         # No file is removed to make room, because rows name them. Half-written ones have a dot.
-        taken = sum(each.stat().st_size for each in folder.glob("[!.]*"))
+        taken = sum(file.stat().st_size for file in folder.glob("[!.]*"))
         room = max(0, min(plan.trace_max_bytes, plan.traces_max_bytes - taken))
         return folder / f"{self.run_id}{suffix}", room
 
@@ -185,9 +187,9 @@ def run(progress: Progress, scene: Scene, findings: Findings) -> Findings:
     The findings so far are sent before each pass, in case the process crashes.
     """
     passes = applicable(scene)
-    for position, each in enumerate(passes):
-        progress(each.name, Result(Status.OK, None, findings, notes(passes[position:])))
-        findings = guard(each.name, [each.note], partial(each.run, scene), findings)
+    for position, pass_ in enumerate(passes):
+        progress(pass_.name, Result(Status.OK, None, findings, notes(passes[position:])))
+        findings = guard(pass_.name, [pass_.note], partial(pass_.run, scene), findings)
     return findings
 
 
@@ -204,12 +206,12 @@ def guard(
 
 def applicable(scene: Scene) -> list[Pass]:
     """Returns the passes that apply to `scene`, in order."""
-    return [each for each in PASSES if each.applies(scene)]
+    return [pass_ for pass_ in PASSES if pass_.applies(scene)]
 
 
 def notes(passes: Iterable[Pass]) -> tuple[str, ...]:
     """Returns the note columns of `passes`, each once. They explain why other columns are null."""
-    return tuple(dict.fromkeys(each.note for each in passes))
+    return tuple(dict.fromkeys(pass_.note for pass_ in passes))
 
 
 def _memory(scene: Scene, findings: Findings) -> Findings:

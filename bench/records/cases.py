@@ -1,17 +1,15 @@
-"""`Case` (the work that is measured) and `Plan` (how it is measured). Standard library only.
+"""`Case`: the work that is measured. Standard library only.
 
-The module also has their parts: optimizers and losses of training, the errors that are normal at
-each dtype, the names of files with pickled models, and the canonical JSON that ids are hashed from.
+The module also has its parts, the names of files with pickled models, and the canonical JSON that
+ids are hashed from.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Mapping
-from dataclasses import MISSING, asdict, dataclass, fields, replace
-from pathlib import Path
+from dataclasses import MISSING, dataclass, fields, replace
 from typing import Any, ClassVar
 
 
@@ -146,12 +144,14 @@ class Inference(PhaseOptions):
         buckets = json.loads(self.pad_json or "{}") if padded else {}
         columns = {
             name: [
-                min((b for b in buckets.get(name, ()) if b >= each), default=each) for each in of
+                min((b for b in buckets.get(name, ()) if b >= size), default=size)
+                for size in listed
             ]
-            for name, of in sizes.items()
+            for name, listed in sizes.items()
         }
         return [
-            dict(zip(columns, each, strict=True)) for each in zip(*columns.values(), strict=True)
+            dict(zip(columns, values, strict=True))
+            for values in zip(*columns.values(), strict=True)
         ]
 
 
@@ -209,7 +209,7 @@ class Training(PhaseOptions):
 class Case:
     """The work that is measured: what is computed, and in which mode.
 
-    How it is measured is a `Plan`.
+    How it is measured is a `plans.Plan`.
     """
 
     model: Model
@@ -226,15 +226,19 @@ class Case:
         return self.options.phase
 
     @property
+    def variants(self) -> tuple[Variant, ...]:
+        """The variant, and that of the baseline if there is one."""
+        return (self.variant, self.baseline) if self.baseline else (self.variant,)
+
+    @property
     def compiles(self) -> bool:
         """Whether the variant or its baseline compiles anything."""
-        variants = [each for each in (self.variant, self.baseline) if each]
-        return self.options.compiles or any(each.mode.compiles for each in variants)
+        return self.options.compiles or any(variant.mode.compiles for variant in self.variants)
 
     @property
     def alternates(self) -> bool:
         """Whether case and baseline need other switches for the products of fp32 (`SWITCHED`)."""
-        dtypes = {each.dtype for each in (self.variant, self.baseline) if each}
+        dtypes = {variant.dtype for variant in self.variants}
         return bool(SWITCHED & dtypes) and len(dtypes) > 1
 
     @property
@@ -250,7 +254,7 @@ class Case:
         A size that varies between calls has its largest value, after padding.
         """
         calls = self.options.calls(padded=True) if isinstance(self.options, Inference) else []
-        largest = {name: max(each[name] for each in calls) for name in (calls or [{}])[0]}
+        largest = {name: max(call[name] for call in calls) for name in (calls or [{}])[0]}
         return {**self.shape, **largest}
 
     @property
@@ -312,128 +316,8 @@ def _axes(variant: Variant) -> dict[str, Any]:
     return {**axes, "compile_options": options} if options else axes
 
 
-@dataclass(frozen=True)
-class Budget:
-    """How long and how precisely a case is measured. Times are in seconds."""
-
-    name: str
-    rank: int  # order of the budgets; a row may be reused where a smaller rank is asked for
-    warmup_min_s: float
-    warmup_max_s: float
-    block_s: float  # length of one timed block
-    pilot_rounds: int
-    min_rounds: int
-    max_rounds: int
-    half_width: float  # target for the relative half-width of the speedup's interval
-    timed_max_s: float  # longest time for the paired rounds
-    clock_rounds: int  # rounds in which all clocks are read
-    slow_half_width: float | None = (
-        None  # target where the pilot shows a clear loss; None: half_width
-    )
-
-    @property
-    def settings(self) -> str:
-        """The budget's settings as canonical JSON, without its name and rank."""
-        others = ("name", "rank", "slow_half_width")
-        return canonical_json({k: v for k, v in asdict(self).items() if k not in others})
-
-
-@dataclass(frozen=True)
-class Plan:
-    """How a case is measured. Nothing here is part of `case_id`."""
-
-    budget: Budget
-    seed: int
-    replicate: int  # number, from 0, of this process among those that measure the case
-    compile_cache: str  # a key of bench.records.caches.CACHES
-    timeout_s: float
-    study: str
-    results_dir: str
-    profile: bool  # run the passes that profile the case and count its work
-    memory: bool  # run the memory passes
-    trace_max_bytes: int  # of one profiler trace or memory snapshot; 0: none is kept
-    traces_max_bytes: int  # of all traces and snapshots of the study
-    max_error: float | None = None  # relative error that the user accepts; None: the usual limit
-    fills_cache: bool = False  # end after the first call if it had to fill the compiler's cache
-    latency_alone: bool = False  # time the paired rounds only: no other clocks, no first call
-
-    @property
-    def study_folder(self) -> Path:
-        """The folder of the study's results."""
-        return Path(self.results_dir) / self.study
-
-
-@dataclass(frozen=True)
-class Optimizer:
-    """An optimizer of torch.optim. Its state must begin as zeros: `Trainer.restore` writes zeros.
-
-    `counts_steps`: whether its state contains a count of steps.
-    """
-
-    torch_name: str
-    counts_steps: bool  # in its state, which is on the host unless it is capturable
-    follows_size: bool
-    """Whether an update is proportional to its gradient. AdamW's is not: even a gradient that is a
-    rounding error makes a full update."""
-
-
-OPTIMIZERS = {
-    "sgd": Optimizer("SGD", counts_steps=False, follows_size=True),
-    "adamw": Optimizer("AdamW", counts_steps=True, follows_size=False),
-}
-
-IMPLEMENTATIONS: dict[str, dict[str, bool]] = {
-    "default": {},  # torch chooses: foreach on a GPU, a loop over parameters on a CPU
-    "for_loop": {"foreach": False, "fused": False},
-    "foreach": {"foreach": True},
-    "fused": {"fused": True},
-}
-"""The setting train.implementation -> arguments of the optimizer's constructor."""
-
-
-@dataclass(frozen=True)
-class Loss:
-    """A loss that comes with modescope."""
-
-    target: str  # importable "module:function"
-    compares: bool  # whether it compares forward's outputs with random targets
-
-
-LOSSES = {
-    "mse": Loss("modescope.bench.modes.losses:mse", compares=True),
-    "output": Loss("modescope.bench.modes.losses:returned_loss", compares=False),
-}
-
-
 SWITCHED = {"tf32", "bf32"}
 """The dtypes in which fp32 is multiplied otherwise, which is set for the whole process."""
-
-TOLERANCE = {"fp32": 1e-4, "tf32": 1e-3, "bf32": 1e-2, "bf16": 2e-2, "fp16": 5e-3}
-"""Relative RMS error per dtype that plain eager stays well below in a model without problems."""
-
-EAGER_LIMIT = 5.0
-"""Plain eager's error must be at most EAGER_LIMIT × TOLERANCE for other modes to be compared with
-it."""
-
-EPS = {"fp32": 2**-23, "tf32": 2**-10, "bf32": 2**-7, "bf16": 2**-7, "fp16": 2**-10}
-"""Distance from 1 to the next larger number, in the dtype in which products are computed."""
-
-ROUNDING_FACTOR = 3.0
-"""A correct step's error is at most ROUNDING_FACTOR × the largest error of a few perturbed runs.
-Eager and compiled steps of seven models had at most 1.5 × that error."""
-
-SCALE_FACTOR = 5.0
-"""A correct gradient's scale error is at most SCALE_FACTOR × the RMS scale error of perturbed runs.
-When rounding switched ReLUs, eager steps had at most 1.1 × that error."""
-
-
-def eager_is_sane(error: float, dtype: str) -> bool:
-    """Whether plain eager computes accurately enough for other modes to be compared with it.
-
-    `error`: relative RMS difference of its results from float64; `dtype`: its precision, which sets
-    the limit (EAGER_LIMIT × TOLERANCE).
-    """
-    return math.isfinite(error) and error <= EAGER_LIMIT * TOLERANCE[dtype]
 
 
 PICKLE_FOLDER, PICKLE_SUFFIX = "model", ".pt"

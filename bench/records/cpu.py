@@ -65,7 +65,7 @@ def cgroups(root: Path) -> list[Path]:
         mounts = ("", "unified") if number == "0" else ("cpu",)
         if number == "0" or "cpu" in controllers.split(","):
             top = root / "sys/fs/cgroup"
-            folders += [top / mount / each for mount in mounts for each in (own, *own.parents)]
+            folders += [top / mount / folder for mount in mounts for folder in (own, *own.parents)]
     return folders
 
 

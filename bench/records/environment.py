@@ -7,7 +7,7 @@ import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from modescope.bench.records.columns import column, nullable
+from modescope.bench.records.columns.column import column, nullable
 from modescope.bench.records.cpu import instructions_text, told_name
 
 TF32_CAPABILITY = (8, 0)

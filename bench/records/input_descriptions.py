@@ -85,7 +85,7 @@ def _tensors(parsed: Any) -> Iterator[TensorDescription]:
 def _parse(described: Any, place: str) -> Any:
     if isinstance(described, dict) and described.keys() & {"size", "dtype"}:
         return _tensor(described, place)
-    if isinstance(described, list) and all(_is_size(each) for each in described):
+    if isinstance(described, list) and all(_is_size(size) for size in described):
         return _tensor({"size": described}, place)
     return _container(described, place)
 
@@ -115,7 +115,7 @@ def _tensor(described: dict[str, Any], place: str) -> TensorDescription:
 
 
 def _fault(made: TensorDescription) -> str | None:
-    dtype, limits = made.dtype, [each for each in (made.low, made.high) if each is not None]
+    dtype, limits = made.dtype, [limit for limit in (made.low, made.high) if limit is not None]
     if not all(isinstance(s, str) or (_is_size(s) and 0 <= s < 2**63) for s in made.size):
         return "sizes are names, and whole numbers from 0"
     if dtype not in DTYPES:
@@ -123,7 +123,7 @@ def _fault(made: TensorDescription) -> str | None:
     if dtype == "bool":
         return "bool takes neither low nor high" if limits else None
     kinds = (int,) if dtype in RANGES else (int, float)
-    if not all(type(each) in kinds and abs(each) < float("inf") for each in limits):
+    if not all(type(limit) in kinds and abs(limit) < float("inf") for limit in limits):
         return f"low and high of {dtype} are {'whole' if dtype in RANGES else 'finite'} numbers"
     if dtype in RANGES and made.high is None:
         return f"{dtype} needs high; numbers are drawn from low to high - 1"

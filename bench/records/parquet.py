@@ -113,9 +113,9 @@ def pack(table: pa.Table) -> pa.Table:
     texts = map(_drop_nulls, table.select(DETAILS).to_pylist())
     rounds = map(_drop_nulls, table.select(SAMPLES).to_pylist())
     beside = {
-        "details": [json.dumps(one, separators=(",", ":")) for one in texts],
+        "details": [json.dumps(row, separators=(",", ":")) for row in texts],
         "samples": [
-            [(name, list(map(float, values))) for name, values in one.items()] for one in rounds
+            [(name, list(map(float, values))) for name, values in row.items()] for row in rounds
         ],
     }
     core = {name: table[name] for name in CORE}
@@ -136,9 +136,9 @@ def unpack(table: pa.Table, columns: Sequence[str]) -> pa.Table:
             made[name] = table[name]
             continue
         kind = SCHEMA.field(name).type
-        values = [one.get(name) for one in (samples if name in SAMPLES else details)]
+        values = [row.get(name) for row in (samples if name in SAMPLES else details)]
         if kind == pa.list_(pa.bool_()):
-            values = [one and list(map(bool, one)) for one in values]
+            values = [value and list(map(bool, value)) for value in values]
         made[name] = pa.chunked_array([pa.array(values, kind)])
     return pa.table(made)
 
@@ -158,4 +158,4 @@ def _drop_nulls(values: dict[str, Any]) -> dict[str, Any]:
 def _objects(table: pa.Table, column: str, parse: Callable[[Any], dict[str, Any]]) -> list[Any]:
     if column not in table.column_names:
         return []
-    return [{} if one is None else parse(one) for one in table[column].to_pylist()]
+    return [{} if text is None else parse(text) for text in table[column].to_pylist()]

@@ -14,12 +14,39 @@ from functools import cache
 from inspect import get_annotations
 from typing import Any
 
-from modescope.bench.records import columns as groups
 from modescope.bench.records.caches import CACHES
-from modescope.bench.records.cases import Case, Plan, canonical_json
-from modescope.bench.records.columns import column, nullable
+from modescope.bench.records.cases import Case, canonical_json
+from modescope.bench.records.columns.checks import Checks, LossScaling, ModelsOwn
+from modescope.bench.records.columns.column import column, nullable
+from modescope.bench.records.columns.compiling import (
+    Compilations,
+    CompiledCode,
+    FirstPass,
+    GeneratedCode,
+    Packaged,
+    Regions,
+)
+from modescope.bench.records.columns.passes import (
+    CeilingRates,
+    Memory,
+    Profiled,
+    Setup,
+    Snapshot,
+    WorkCounts,
+)
+from modescope.bench.records.columns.timing import (
+    Alone,
+    Calibration,
+    Clocks,
+    Contention,
+    DeviceState,
+    Rounds,
+    SizeLatencies,
+    StepParts,
+)
 from modescope.bench.records.environment import Environment, Scheduling
 from modescope.bench.records.outcomes import Status
+from modescope.bench.records.plans import Plan
 
 SCHEMA_VERSION = 5
 """Increased when a column's name, unit or meaning changes, or what ids are hashed from. Rows of
@@ -149,29 +176,29 @@ def _size(case: Case, name: str) -> int | None:
 class Findings:
     """All measured columns, and the flags that were raised while measuring."""
 
-    checks: groups.Checks = field(default_factory=groups.Checks)
-    regions: groups.Regions = field(default_factory=groups.Regions)
-    models_own: groups.ModelsOwn = field(default_factory=groups.ModelsOwn)
-    first_pass: groups.FirstPass = field(default_factory=groups.FirstPass)
-    size_latencies: groups.SizeLatencies = field(default_factory=groups.SizeLatencies)
-    rounds: groups.Rounds | None = None  # None: the case was not timed
-    alone: groups.Alone = field(default_factory=groups.Alone)
-    clocks: groups.Clocks = field(default_factory=groups.Clocks)
-    calibration: groups.Calibration = field(default_factory=groups.Calibration)
-    contention: groups.Contention = field(default_factory=groups.Contention)
-    device_state: groups.DeviceState = field(default_factory=groups.DeviceState)
-    loss_scaling: groups.LossScaling = field(default_factory=groups.LossScaling)
-    step_parts: groups.StepParts = field(default_factory=groups.StepParts)
-    code: groups.GeneratedCode = field(default_factory=groups.GeneratedCode)
-    compiled_code: groups.CompiledCode = field(default_factory=groups.CompiledCode)
-    compilations: groups.Compilations = field(default_factory=groups.Compilations)
-    packaged: groups.Packaged = field(default_factory=groups.Packaged)
-    profile: groups.Profiled = field(default_factory=groups.Profiled)
-    setup: groups.Setup = field(default_factory=groups.Setup)
-    memory: groups.Memory = field(default_factory=groups.Memory)
-    snapshot: groups.Snapshot = field(default_factory=groups.Snapshot)
-    work: groups.WorkCounts = field(default_factory=groups.WorkCounts)
-    ceilings: groups.CeilingRates = field(default_factory=groups.CeilingRates)
+    checks: Checks = field(default_factory=Checks)
+    regions: Regions = field(default_factory=Regions)
+    models_own: ModelsOwn = field(default_factory=ModelsOwn)
+    first_pass: FirstPass = field(default_factory=FirstPass)
+    size_latencies: SizeLatencies = field(default_factory=SizeLatencies)
+    rounds: Rounds | None = None  # None: the case was not timed
+    alone: Alone = field(default_factory=Alone)
+    clocks: Clocks = field(default_factory=Clocks)
+    calibration: Calibration = field(default_factory=Calibration)
+    contention: Contention = field(default_factory=Contention)
+    device_state: DeviceState = field(default_factory=DeviceState)
+    loss_scaling: LossScaling = field(default_factory=LossScaling)
+    step_parts: StepParts = field(default_factory=StepParts)
+    code: GeneratedCode = field(default_factory=GeneratedCode)
+    compiled_code: CompiledCode = field(default_factory=CompiledCode)
+    compilations: Compilations = field(default_factory=Compilations)
+    packaged: Packaged = field(default_factory=Packaged)
+    profile: Profiled = field(default_factory=Profiled)
+    setup: Setup = field(default_factory=Setup)
+    memory: Memory = field(default_factory=Memory)
+    snapshot: Snapshot = field(default_factory=Snapshot)
+    work: WorkCounts = field(default_factory=WorkCounts)
+    ceilings: CeilingRates = field(default_factory=CeilingRates)
     flags: tuple[str, ...] = column("diagnostics raised while measuring", default=())
 
 
@@ -252,7 +279,9 @@ def columns_of(kind: type) -> tuple[Column, ...]:
             continue
         group, *nothing = typing.get_args(hint) or (hint,)
         columns = columns_of(group)
-        found += (replace(each, hint=each.hint | None) for each in columns) if nothing else columns
+        found += (
+            (replace(nested, hint=nested.hint | None) for nested in columns) if nothing else columns
+        )
     return tuple(found)
 
 

@@ -95,7 +95,7 @@ def files_in(folder: str | Path, system: fs.FileSystem | None = None) -> list[st
         found = system.get_file_info(fs.FileSelector(str(folder)))
     except (FileNotFoundError, NotADirectoryError):
         return None
-    names = {one.path: PurePosixPath(one.path).name for one in found if one.is_file}
+    names = {entry.path: PurePosixPath(entry.path).name for entry in found if entry.is_file}
     return sorted(
         path for path, name in names.items()
         if name.endswith(".parquet") and not name.startswith(".")
@@ -123,7 +123,7 @@ def _tables(
         return unpack(pa.concat_tables(found), columns)
     except (ValueError, pa.ArrowException) as error:  # details that are none, of some file
         if len(paths) > 1:
-            return pa.concat_tables([_tables([one], columns, system, left_out) for one in paths])
+            return pa.concat_tables([_tables([path], columns, system, left_out) for path in paths])
         left_out[paths[0]] = _why_not(error)
         return _tables([], columns, system, left_out)
 

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from modescope.bench.records.columns import estimate_columns
+from modescope.bench.records.columns.column import estimate_columns
 
 
 @dataclass(frozen=True)
 class Number:
     """A number of a summary, and its entry in the data dictionary.
 
-    `of`: the clocks that it is computed from, whose rounds are the columns `<clock>_rounds_s`. Of
+    `clocks`: those that it is computed from, whose rounds are the columns `<clock>_rounds_s`. Of
     one clock it is the median, of two their ratio within each round, where the machine's pace
     cancels (a ratio of two medians would compare times at different paces). Empty: it has a formula
     in `bench.summary.all_estimates`.
@@ -26,7 +26,7 @@ class Number:
     column: str
     better: str  # lower | higher | neither
     doc: str
-    of: tuple[str, ...] = ()
+    clocks: tuple[str, ...] = ()
     in_files: int = 3  # columns; 1: it has no interval
     in_csv: int = 3  # columns of the derived table; 1: without the interval, 0: it is in files only
 

@@ -21,7 +21,7 @@ from itertools import accumulate
 
 import numpy as np
 
-from modescope.bench.records.columns import Contention
+from modescope.bench.records.columns.timing import Contention
 from modescope.bench.stats import orders
 from modescope.bench.stats.estimates import (
     MIN_ROUNDS,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from modescope.bench.records.columns import WorkCounts
+from modescope.bench.records.columns.passes import WorkCounts
 
 
 @dataclass(frozen=True)

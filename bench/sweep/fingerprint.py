@@ -18,7 +18,8 @@ from modescope.bench.records.paths import ROOT
 MEASURING = (
     *("devices", "stats", "timing", "model", "modes", "evidence", "passes", "checking", "case"),
     "sweep/isolation.py",
-    *("records/cases.py", "records/caches.py", "records/input_descriptions.py", "records/cpu.py"),
+    *("records/cases.py", "records/plans.py", "records/tolerances.py", "records/optimizers.py"),
+    *("records/caches.py", "records/input_descriptions.py", "records/cpu.py"),
 )
 """Folders and files of bench/ with code that runs while a case is measured."""
 

@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 from itertools import chain
 
 from modescope.bench.modes import backends
-from modescope.bench.records.cases import Case, Model, PhaseOptions, Plan
+from modescope.bench.records.cases import Case, Model, PhaseOptions
 from modescope.bench.records.environment import Environment, Host
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.paths import runner
+from modescope.bench.records.plans import Plan
 from modescope.bench.refusals import (
     NEEDS,
     no_cache,

@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from modescope.bench.records.cases import Plan
 from modescope.bench.records.environment import FINGERPRINT, Environment
 from modescope.bench.records.outcomes import Status
+from modescope.bench.records.plans import Plan
 from modescope.bench.records.rows import ROWS, read
 from modescope.bench.resolve import Request
 from modescope.bench.sweep.prepare import Job

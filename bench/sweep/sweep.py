@@ -16,9 +16,9 @@ from functools import partial
 from pathlib import Path
 
 from modescope.bench.records import files
-from modescope.bench.records.cases import Budget
 from modescope.bench.records.environment import describe_machine
 from modescope.bench.records.errors import UsageError
+from modescope.bench.records.plans import Budget
 from modescope.bench.records.results import StoredRow
 from modescope.bench.records.rows import CONFIRMATIONS, ROWS, join
 from modescope.bench.resolve import Request

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from modescope.bench.devices import devices
 from modescope.bench.devices.devices import Hardware, Step
-from modescope.bench.records.cases import Budget
-from modescope.bench.records.columns import Alone
+from modescope.bench.records.columns.timing import Alone
+from modescope.bench.records.plans import Budget
 from modescope.bench.stats.diagnostics import apart
 from modescope.bench.timing.comparison import warm_up
 from modescope.bench.timing.memory_layout import Redraw

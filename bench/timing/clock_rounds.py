@@ -14,8 +14,8 @@ from statistics import median
 from typing import Any
 
 from modescope.bench.devices.devices import Device, Step
-from modescope.bench.records.cases import Budget
-from modescope.bench.records.columns import Clocks
+from modescope.bench.records.columns.timing import Clocks
+from modescope.bench.records.plans import Budget
 from modescope.bench.timing import timers
 from modescope.bench.timing.memory_layout import Redraw
 from modescope.bench.timing.paired import PILOT_PATIENCE, latency_clock

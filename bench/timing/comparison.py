@@ -12,8 +12,8 @@ from statistics import median
 
 from modescope.bench.devices import devices
 from modescope.bench.devices.devices import Device, Hardware, Step
-from modescope.bench.records.cases import Budget
-from modescope.bench.records.columns import Contention, DeviceState, Rounds
+from modescope.bench.records.columns.timing import Contention, DeviceState, Rounds
+from modescope.bench.records.plans import Budget
 from modescope.bench.stats import diagnostics, estimates
 from modescope.bench.timing import contention, pace
 from modescope.bench.timing.memory_layout import Redraw

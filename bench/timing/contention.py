@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from modescope.bench.records.columns import Contention
+from modescope.bench.records.columns.timing import Contention
 from modescope.bench.records.cpu import cgroups, lines_of
 from modescope.bench.timing.rounds import Interruptions
 

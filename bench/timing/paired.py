@@ -11,8 +11,8 @@ import random
 from collections.abc import Sequence
 
 from modescope.bench.devices.devices import CallSequence, Device, Step
-from modescope.bench.records.cases import Budget
-from modescope.bench.records.columns import Rounds
+from modescope.bench.records.columns.timing import Rounds
+from modescope.bench.records.plans import Budget
 from modescope.bench.stats import estimates
 from modescope.bench.timing.memory_layout import Redraw
 from modescope.bench.timing.rounds import (

@@ -12,7 +12,8 @@ import pytest
 
 from modescope.bench.case import runner
 from modescope.bench.passes.profiler import facts
-from modescope.bench.records.cases import Case, Model, Plan, Variant
+from modescope.bench.records.cases import Case, Model, Variant
+from modescope.bench.records.plans import Plan
 from modescope.bench.records.results import Findings
 from tests.helpers.probe_models import case, preset, silent, smoke
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from modescope.bench.records.cases import Case, Plan
+from modescope.bench.records.cases import Case
+from modescope.bench.records.plans import Plan
 from modescope.bench.records.results import Findings, Result
 from modescope.bench.sweep import isolation
 from modescope.bench.sweep.isolation import Ending, Task

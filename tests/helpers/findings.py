@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import MISSING
 from typing import Any
 
-from modescope.bench.records.columns import Rounds
+from modescope.bench.records.columns.timing import Rounds
 from modescope.bench.records.results import Column, Findings, columns_of
 
 

@@ -6,8 +6,9 @@ import math
 from dataclasses import fields, replace
 from typing import Any, get_args
 
-from modescope.bench.records.cases import Budget, Case, Mode, Model, Plan, Variant
+from modescope.bench.records.cases import Case, Mode, Model, Variant
 from modescope.bench.records.environment import DeviceFacts
+from modescope.bench.records.plans import Budget, Plan
 from modescope.bench.records.results import Column, Record, columns_of
 from tests.helpers.findings import assemble
 

@@ -16,8 +16,9 @@ from torch import Tensor, nn
 
 from modescope.bench.case import runner
 from modescope.bench.model.made import FOLDER
-from modescope.bench.records.cases import Case, Mode, Model, Plan, Variant
+from modescope.bench.records.cases import Case, Mode, Model, Variant
 from modescope.bench.records.errors import Progress
+from modescope.bench.records.plans import Plan
 from modescope.bench.records.results import Result
 from modescope.bench.sweep import isolation
 from modescope.bench.sweep.isolation import Task

@@ -14,17 +14,10 @@ from omegaconf import OmegaConf
 from torch import Tensor, nn
 from torch.nn.functional import batch_norm
 
-from modescope.bench.evidence.mode_effect import Observed
+from modescope.bench.evidence.observing import Observed
 from modescope.bench.modes import axes
-from modescope.bench.records.cases import (
-    Budget,
-    Case,
-    Mode,
-    Model,
-    Plan,
-    Variant,
-    canonical_json,
-)
+from modescope.bench.records.cases import Case, Mode, Model, Variant, canonical_json
+from modescope.bench.records.plans import Budget, Plan
 from modescope.bench.settings import ModeSettings
 from tests.helpers.paths import CONF
 

@@ -14,7 +14,7 @@ from modescope.bench.checking.training_check import TrainingCheck
 from modescope.bench.devices.devices import Step
 from modescope.bench.model.subject import Built
 from modescope.bench.modes import modes
-from modescope.bench.records.columns import Rounds
+from modescope.bench.records.columns.timing import Rounds
 from modescope.bench.timing import comparison, paired
 from modescope.bench.timing.comparison import WarmUp
 

@@ -9,10 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from modescope.bench.records.cases import Case, Model, Plan
-from modescope.bench.records.columns import Checks, Rounds
+from modescope.bench.records.cases import Case, Model
+from modescope.bench.records.columns.checks import Checks
+from modescope.bench.records.columns.timing import Rounds
 from modescope.bench.records.environment import DeviceFacts, Environment, Host
 from modescope.bench.records.outcomes import Status
+from modescope.bench.records.plans import Plan
 from modescope.bench.records.results import Findings, Result
 from modescope.bench.sweep.isolation import ChildOutcome, Ending, Task
 from tests.helpers.made_up_records import CPU, part

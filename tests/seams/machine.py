@@ -22,7 +22,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from modescope.bench.devices.allocators import Allocations, Watched
 from modescope.bench.devices.devices import Step
 from modescope.bench.passes.profiler.traces import STEP
-from modescope.bench.records.columns import Setup
+from modescope.bench.records.columns.passes import Setup
 from modescope.bench.records.environment import DeviceFacts
 from modescope.bench.timing.contention import Counters
 from tests.helpers.simulated import SimulatedDevice

@@ -15,8 +15,9 @@ import pytest
 from modescope.bench.case import runner
 from modescope.bench.passes import ceilings
 from modescope.bench.passes.profiler import capture
-from modescope.bench.records.cases import Budget, Case, Mode, Model, Plan, Variant, canonical_json
+from modescope.bench.records.cases import Case, Mode, Model, Variant, canonical_json
 from modescope.bench.records.environment import Environment, Scheduling
+from modescope.bench.records.plans import Budget, Plan
 from modescope.bench.sweep import attempt, isolation
 from modescope.bench.sweep.attempt import Place
 from modescope.bench.sweep.isolation import ChildOutcome, Ending, Task

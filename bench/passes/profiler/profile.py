@@ -9,7 +9,7 @@ from statistics import median
 
 from modescope.bench.passes.profiler.capture import Profile
 from modescope.bench.passes.profiler.facts import StepFacts
-from modescope.bench.records.columns import Profiled
+from modescope.bench.records.columns.passes import Profiled
 
 RELATIVE_TOLERANCE = 0.15
 

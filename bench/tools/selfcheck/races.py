@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 
 from modescope.bench.devices.devices import Device
-from modescope.bench.records.cases import Budget
+from modescope.bench.records.plans import Budget
 from modescope.bench.stats import estimates
 from modescope.bench.stats.estimates import Estimate, Verdict
 from modescope.bench.timing import contention, memory_layout

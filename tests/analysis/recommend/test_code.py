@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from modescope.bench.evidence import mode_effect
+from modescope.bench.evidence import compiler_counts
 from modescope.bench.model import torch_settings
 from modescope.bench.modes import regions
 from modescope.bench.records.cases import Training, Variant
@@ -43,7 +43,7 @@ def _as_before(restored_settings: None) -> Iterator[None]:
 
 
 def check(program: str, asked: Variant, training: bool) -> None:
-    before = mode_effect.read_compiled()
+    before = compiler_counts.read_compiled()
     ran = run(program, Tells())
     y, told = ran.outputs[0] if training else ran.output
     dtype = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[asked.dtype]
@@ -52,7 +52,7 @@ def check(program: str, asked: Variant, training: bool) -> None:
     assert inside(told) == Inside(grad == "enabled", asked.mode.autocast, stored, stored, dtype)
     assert (y.requires_grad, y.is_inference()) == (grad == "enabled", grad == "inference_mode")
     assert ran.given.training == training
-    assert (mode_effect.read_compiled().since(before).graphs > 0) == asked.mode.compiles
+    assert (compiler_counts.read_compiled().since(before).graphs > 0) == asked.mode.compiles
 
 
 @pytest.mark.parametrize("words", ON_CPU)
@@ -107,9 +107,9 @@ def test_settings_of_the_process_are_those_of_the_row() -> None:
 def test_compile_options_are_passed_on(dynamic: bool, graphs: int) -> None:
     asked = variant(compile="default", dynamic=dynamic)
     ran = run(lines(asked))
-    before = mode_effect.read_compiled()
+    before = compiler_counts.read_compiled()
     ran.model(torch.randn(3, WIDTH))
-    assert mode_effect.read_compiled().since(before).graphs == graphs
+    assert compiler_counts.read_compiled().since(before).graphs == graphs
 
 
 def test_a_captured_call_replays_on_new_values(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,7 +191,7 @@ def test_blocks_of_a_model_are_found_and_compiled(
     names = [*regions.find(net)]
     asked = variant(grad="no_grad", compile=mode, axes=(("regions", "blocks"),))
     program = lines(asked, region_names=json.dumps(names))
-    before = mode_effect.read_compiled()
+    before = compiler_counts.read_compiled()
     names_after: dict[str, Any] = {
         "torch": torch,
         "model": net,
@@ -199,7 +199,7 @@ def test_blocks_of_a_model_are_found_and_compiled(
     }
     with torch._dynamo.config.patch(recompile_limit=8):
         exec(program, names_after)
-    assert mode_effect.read_compiled().since(before).graphs == 1
+    assert compiler_counts.read_compiled().since(before).graphs == 1
     own = {} if mode == "default" else {"mode": mode}
     assert given == [{**own, "fullgraph": True}] * 3
     assert all(len(line) <= 100 for line in program.splitlines())

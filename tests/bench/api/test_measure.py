@@ -17,7 +17,7 @@ import modescope
 from modescope.bench.api import measure as api
 from modescope.bench.api.measure import Measured
 from modescope.bench.devices.devices import Step
-from modescope.bench.evidence import mode_effect
+from modescope.bench.evidence import compiler_counts
 from tests.helpers.simulated import SimulatedDevice, decaying, normal_noise, step
 
 
@@ -157,8 +157,8 @@ def test_functions_that_do_not_settle_are_flagged() -> None:
 
 
 def test_a_compilation_in_the_rounds_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mode_effect, "count_compilations", lambda: lambda: 3)
-    monkeypatch.setattr(mode_effect, "recompile_reasons", lambda: lambda: ["size changed"])
+    monkeypatch.setattr(compiler_counts, "count_compilations", lambda: lambda: 3)
+    monkeypatch.setattr(compiler_counts, "recompile_reasons", lambda: lambda: ["size changed"])
     with pytest.raises(RuntimeError, match=r"compiled 3 more time\(s\).*: size changed"):
         race(takes(5e-5), takes(5e-5))
 

@@ -10,7 +10,7 @@ import torch
 
 from modescope.bench.case import runner
 from modescope.bench.devices.devices import Prepared, bare_call
-from modescope.bench.evidence import mode_effect
+from modescope.bench.evidence import compiler_counts
 from modescope.bench.modes import fp32_products
 from modescope.bench.records.cases import Case, Model, Training, Variant
 from modescope.bench.records.results import Findings
@@ -109,7 +109,7 @@ def test_a_model_that_multiplies_in_fp32_by_itself_is_not_in_effect_in_tf32() ->
 def test_a_change_makes_compiled_code_compile_again() -> None:
     """This is why what compiles is refused beside another precision; also on a CPU."""
     compiled = torch.compile(lambda x: x @ x, backend="eager", fullgraph=True)
-    counted = mode_effect.count_compilations()
+    counted = compiler_counts.count_compilations()
     for dtype in ("fp32", "fp32", "tf32", "fp32", "tf32"):
         fp32_products.use(dtype)
         compiled(torch.ones(2, 2))

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from modescope.bench.case import dispatch as empty
 from modescope.bench.devices.devices import Cpu
-from modescope.bench.evidence import mode_effect
+from modescope.bench.evidence import compiler_counts
 from modescope.bench.model.subject import Inputs, Subject
 from modescope.bench.modes import modes
 from modescope.bench.modes.phases import ONE_CALL
@@ -290,10 +290,10 @@ def test_a_compiled_mode_compiles_once_more_and_keeps_its_code() -> None:
     subject = Subject(module, Inputs((torch.randn(3, WIDTH),), {}))
     candidate = modes.build(subject, COMPILE, True, Cpu(), ONE_CALL)
     first = torch.as_tensor(candidate.step())
-    before = mode_effect.read_compiled()
+    before = compiler_counts.read_compiled()
     timing = timed(subject, COMPILE, MODEL)
     assert (len(timing.samples_s), timing.reason) == (5, empty.NO_LAUNCHES)
-    once_more = mode_effect.read_compiled().since(before)
+    once_more = compiler_counts.read_compiled().since(before)
     assert once_more.graphs == once_more.compilations == 1
     assert torch.equal(torch.as_tensor(candidate.step()), first)
-    assert mode_effect.read_compiled().since(before) == once_more
+    assert compiler_counts.read_compiled().since(before) == once_more

@@ -12,7 +12,7 @@ import pytest
 
 from modescope.bench.case import paired_timing
 from modescope.bench.devices import devices
-from modescope.bench.records.columns import Contention, DeviceState, Rounds
+from modescope.bench.records.columns.timing import Contention, DeviceState, Rounds
 from modescope.bench.records.results import Ended, Findings
 from modescope.bench.timing import comparison, pace
 from tests.helpers.findings import rounds_of

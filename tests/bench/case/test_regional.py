@@ -14,7 +14,7 @@ import torch._dynamo.config
 
 from modescope.bench.case import runner
 from modescope.bench.devices.devices import Cpu
-from modescope.bench.evidence import mode_effect
+from modescope.bench.evidence import observing
 from modescope.bench.model.building import build
 from modescope.bench.modes import modes, regions
 from modescope.bench.modes.phases import ONE_CALL
@@ -149,6 +149,6 @@ def test_blocks_that_torch_leaves_to_eager_are_noticed(make: Any) -> None:
     subject = modes.prepare(build(model(make), {}), REGIONAL, ONE_CALL)
     built = modes.build(subject, REGIONAL, True, Cpu(), ONE_CALL)
     built.live()
-    assert not mode_effect.runs_own_code(built)
+    assert not observing.runs_own_code(built)
     with torch.compiler.set_stance("force_eager"):
-        assert mode_effect.runs_own_code(built)
+        assert observing.runs_own_code(built)

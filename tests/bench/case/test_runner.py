@@ -20,7 +20,7 @@ from torch import Tensor
 from modescope.bench.case import runner
 from modescope.bench.checking import steady_work
 from modescope.bench.devices.devices import Cpu, Step
-from modescope.bench.evidence import first_call, mode_effect
+from modescope.bench.evidence import compiler_counts, first_call
 from modescope.bench.evidence.first_call import Contender
 from modescope.bench.model.subject import Built
 from modescope.bench.modes.backends import BACKENDS, Backend
@@ -273,7 +273,7 @@ def test_a_warm_up_without_end_is_flagged_and_a_compilation_while_timing_fails_t
     found = run(case(model(linear), NO_GRAD)).findings
     assert rounds_of(found).warmup_s == 0.25
     assert "no_steady_state" in found.flags
-    monkeypatch.setattr(mode_effect, "count_compilations", lambda: lambda: 2)
+    monkeypatch.setattr(compiler_counts, "count_compilations", lambda: lambda: 2)
     result = run(case(model(linear), NO_GRAD))
     assert (result.status, result.findings.checks.recompiles) == ("failed", 2)
 

@@ -13,8 +13,8 @@ import torch
 from modescope.bench.case import paired_timing, runner
 from modescope.bench.checking import random_judge
 from modescope.bench.devices.devices import Cpu
+from modescope.bench.evidence.compiler_counts import read_compiled
 from modescope.bench.evidence.first_call import enter, meet_libraries
-from modescope.bench.evidence.mode_effect import read_compiled
 from modescope.bench.modes import phases as training_phase
 from modescope.bench.modes import trainer
 from modescope.bench.modes.phases import TrainingPhase, phase_of

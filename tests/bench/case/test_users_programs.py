@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from modescope.bench.case import runner
+from modescope.bench.case.examine import EAGER_FAILS
 from modescope.bench.records.cases import Model, Training, Variant, canonical_json
 from modescope.bench.records.results import row
 from tests.helpers import users_programs
@@ -124,4 +125,4 @@ def test_a_copy_that_fails_is_not_the_models_fault() -> None:
     found = run(gains, INFERENCE, single=True)
     assert found["status"] == "failed"
     assert "a copy of the model does something else" in found["reason"]
-    assert runner.EAGER_FAILS not in found["reason"]
+    assert EAGER_FAILS not in found["reason"]

@@ -49,12 +49,12 @@ print("torch._inductor.graph" in sys.modules)
 COMPILES = """
 import torch
 from modescope.bench.passes.operator_comparison import Operators
-from modescope.bench.evidence import mode_effect
+from modescope.bench.evidence import compiler_counts
 def compiled(x):
     return torch.compile(torch.sin, backend="eager")(x)
 with Operators():
     compiled(torch.ones(2))
-count = mode_effect.count_compilations()
+count = compiler_counts.count_compilations()
 compiled(torch.ones(2))
 print(count())
 """

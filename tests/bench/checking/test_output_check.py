@@ -23,7 +23,7 @@ from modescope.bench.devices.devices import Cpu, Step
 from modescope.bench.model.module_state import keep_state
 from modescope.bench.model.outputs import Outputs
 from modescope.bench.model.subject import Built, Inputs, Subject
-from modescope.bench.records.cases import eager_is_sane
+from modescope.bench.records.tolerances import eager_is_sane
 from tests.helpers import probe_models
 from tests.helpers.probe_models import random, scaled, variant
 

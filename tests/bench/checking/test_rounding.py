@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from modescope.bench.checking.rounding import Rounded
-from modescope.bench.records.cases import EPS
+from modescope.bench.records.tolerances import EPS
 
 CPU = torch.device("cpu")
 

@@ -6,7 +6,7 @@ import pytest
 
 from modescope.bench.devices import processor
 from modescope.bench.devices.devices import Conditions, Cpu, device_state, read_conditions
-from modescope.bench.records.columns import DeviceState
+from modescope.bench.records.columns.timing import DeviceState
 
 
 def test_facts_of_a_cpu() -> None:

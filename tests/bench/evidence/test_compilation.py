@@ -10,8 +10,8 @@ from torch._dynamo.utils import CompilationMetrics
 from torch._inductor import metrics
 from torch._inductor.graph import GraphLowering
 
-from modescope.bench.evidence import compilation, mode_effect
-from modescope.bench.records.columns import Compilations
+from modescope.bench.evidence import compilation, compiler_counts
+from modescope.bench.records.columns.compiling import Compilations
 
 FORWARD = CompilationMetrics(
     dynamo_cumulative_compile_time_us=10_000_000,
@@ -63,7 +63,7 @@ def test_a_real_recompilation_has_torchs_reason() -> None:
         pass
     assert watched.columns == Compilations()
     module = torch.compile(torch.nn.ReLU(), backend="eager", dynamic=False)
-    reasons = mode_effect.recompile_reasons()
+    reasons = compiler_counts.recompile_reasons()
     with compilation.watch_compilations() as watched:
         for count in (2, 3):
             module(torch.ones(count))
@@ -71,7 +71,7 @@ def test_a_real_recompilation_has_torchs_reason() -> None:
     (reason,) = reasons()
     assert "size mismatch at index 0. expected 2, actual 3" in reason
     assert json.loads(watched.columns.recompile_reasons or "") == [reason]
-    assert mode_effect.recompile_reasons()() == []
+    assert compiler_counts.recompile_reasons()() == []
     torch.compiler.reset()
 
 

@@ -17,7 +17,7 @@ from modescope.bench.evidence.compiled_code import code_hash
 from modescope.bench.modes import axes
 from modescope.bench.modes.axes import AXES
 from modescope.bench.records.cases import Variant
-from modescope.bench.records.columns import CompiledCode
+from modescope.bench.records.columns.compiling import CompiledCode
 from tests.helpers.probe_models import case, model, preset, silent, smoke, two_layers
 
 LAYERS = 2

@@ -1,39 +1,24 @@
-"""Doubts that follow from facts, line by line; and that facts are those of the timed step."""
+"""Doubts that follow from facts, line by line."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 
-from modescope.bench.devices.devices import Cpu
 from modescope.bench.evidence import mode_effect
-from modescope.bench.evidence.mode_effect import (
-    Facts,
-    GraphBreaks,
-    ModeEffect,
-    Site,
-)
-from modescope.bench.model.building import build
-from modescope.bench.model.subject import Built as BuiltStep
-from modescope.bench.modes import backends, modes
-from modescope.bench.modes.backends import BACKENDS, Compiled
-from modescope.bench.modes.phases import ONE_CALL
+from modescope.bench.evidence.compiler_counts import Compiled
+from modescope.bench.evidence.mode_effect import Facts, GraphBreaks, ModeEffect, Site
+from modescope.bench.modes import backends
+from modescope.bench.modes.backends import BACKENDS
 from modescope.bench.records.cases import Variant
-from modescope.bench.records.columns import Regions
+from modescope.bench.records.columns.compiling import Regions
 from tests.helpers.probe_models import (
-    Built,
-    Remembers,
-    counts,
-    model,
     observed,
-    remembers,
-    tells,
     variant,
-    weightless,
 )
 
 COMPILES = pytest.mark.full
@@ -203,70 +188,3 @@ def test_switches_are_named_beside_doubts_and_remarks() -> None:
     ):
         expected = ModeEffect(in_effect, f"{first}A=1 does a; B does b", 0)
         assert mode_effect.effect(fact) == expected
-
-
-def built(
-    asked: Variant, of: Callable[..., Built] = tells, fullgraph: bool = True, **arguments: Any
-) -> BuiltStep:
-    torch.manual_seed(0)
-    made = build(model(of, **arguments), {}).cast(modes.weight_dtype(asked))
-    return modes.build(made, asked, fullgraph, Cpu(), ONE_CALL)
-
-
-def test_the_timed_step_and_its_own_weights_are_observed() -> None:
-    """Not another step built for observing: one that drops its contexts is found."""
-    made = built(variant("bf16", grad="no_grad", autocast=True))
-
-    def bare() -> object:
-        return made.target(*made.subject.inputs.args)
-
-    seen = mode_effect.observe(replace(made, live=bare, step=bare), variant(), Cpu())
-    assert seen == observed("enabled", "none", "float32")
-    made.subject.module.double()
-    made.subject.inputs.args[0].data = made.subject.inputs.args[0].double()
-    assert mode_effect.observe(made, variant(), Cpu()).weight_dtype == "float64"
-    assert (
-        mode_effect.observe(built(variant(), weightless), variant(), Cpu()).weight_dtype == "none"
-    )
-
-
-@pytest.mark.parametrize("compile_mode", ["none", pytest.param("default", marks=COMPILES)])
-def test_observing_changes_nothing_and_causes_no_recompilation(compile_mode: str) -> None:
-    made = built(variant(compile=compile_mode), of=counts)
-    made.step()
-    before = mode_effect.read_compiled()
-    mode_effect.observe(made, variant(compile=compile_mode), Cpu())
-    assert made.subject.module.get_buffer("calls") == 2
-    made.step()
-    assert mode_effect.read_compiled().since(before) == NOTHING
-
-
-@COMPILES
-@pytest.mark.parametrize("fullgraph", [True, False])
-def test_a_compilation_and_a_recompilation_are_counted(fullgraph: bool) -> None:
-    """Torch counts frames only without fullgraph; with it, only graphs tell."""
-    start = mode_effect.read_compiled()
-    made = built(variant(compile="default"), of=remembers, fullgraph=fullgraph)
-    assert mode_effect.read_compiled().since(start).compilations == 0
-    made.step()
-    first = mode_effect.read_compiled()
-    assert (first.since(start).compilations, first.since(start).graphs) == (1, 1)
-    made.step()
-    assert mode_effect.read_compiled().since(first).compilations == 0
-    assert isinstance(made.subject.module, Remembers)
-    made.subject.module.number = 1
-    made.step()
-    assert mode_effect.read_compiled().since(first).compilations == 1
-
-
-def test_graph_launches_are_counted_in_one_call() -> None:
-    def step() -> None:
-        for name in ("cudaGraphLaunch", "cuGraphLaunch", "cudaLaunchKernel"):
-            with torch.profiler.record_function(name):
-                torch.ones(1)
-
-    gpu = Cpu()
-    gpu.type = "cuda"
-    assert mode_effect.graph_launches(step, REDUCED.mode, gpu) == 2
-    assert mode_effect.graph_launches(step, COMPILE.mode, gpu) is None, "none is expected"
-    assert mode_effect.graph_launches(step, REDUCED.mode, Cpu()) == 0, "a CPU launches none"

@@ -14,9 +14,10 @@ import torch
 
 from modescope.bench.devices.allocators import Watched
 from modescope.bench.evidence import watching
+from modescope.bench.evidence.compiler_counts import Compiled
 from modescope.bench.model import compiler
-from modescope.bench.modes.backends import Compiled
-from modescope.bench.records.columns import Compilations, CompiledCode, GeneratedCode, Setup
+from modescope.bench.records.columns.compiling import Compilations, CompiledCode, GeneratedCode
+from modescope.bench.records.columns.passes import Setup
 
 PLACE = str(Path(torch.__file__).parent / "nn" / "made_up.py")
 FROM_CPP = "slow (Triggered internally at /pytorch/aten/src/ATen/x.cpp:1.)"

@@ -16,7 +16,7 @@ from torch._inductor import async_compile
 from torch.nn.attention.flex_attention import flex_attention
 
 from modescope.bench.devices.devices import Cpu
-from modescope.bench.evidence import mode_effect
+from modescope.bench.evidence import compiler_counts
 from modescope.bench.model import compiler
 from modescope.bench.model.compiler import OperatorMode
 from modescope.bench.model.subject import Inputs, Subject
@@ -77,7 +77,7 @@ def compiling() -> nn.Module:
 def test_dynamo_compiles_no_operator_mode() -> None:
     module, x = compiling().eval(), torch.randn(2, WIDTH)
     module(x)
-    compiled = mode_effect.count_compilations()
+    compiled = compiler_counts.count_compilations()
     with Lists() as seen:
         module(x)
     assert seen.names.count("aten.relu") == 2
@@ -101,7 +101,7 @@ def test_what_a_model_compiles_itself_is_compiled_after_an_observer(compiled_bef
         module(x)
     with Lists():
         module(x)
-    compiled = mode_effect.count_compilations()
+    compiled = compiler_counts.count_compilations()
     module(x)
     assert (compiled() == 0) is compiled_before
     module.double()(x.double())
@@ -127,7 +127,7 @@ def test_a_model_that_an_observer_cannot_run_runs_afterwards() -> None:
 
 def test_the_users_stance_is_put_back_after_an_observer() -> None:
     module, x = compiling().eval(), torch.randn(2, WIDTH)
-    compiled = mode_effect.count_compilations()
+    compiled = compiler_counts.count_compilations()
     with torch.compiler.set_stance("eager_on_recompile"):
         with Lists():
             module(x)

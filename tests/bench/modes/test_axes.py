@@ -12,14 +12,14 @@ import pytest
 import torch
 
 from modescope.bench.devices.devices import Cpu
-from modescope.bench.evidence import mode_effect
+from modescope.bench.evidence import observing
 from modescope.bench.model.building import build
 from modescope.bench.model.subject import Built, Subject
 from modescope.bench.modes import axes, modes
 from modescope.bench.modes.axes import AXES, Axis
 from modescope.bench.modes.phases import ONE_CALL
 from modescope.bench.records.cases import Variant
-from modescope.bench.records.columns import Checks
+from modescope.bench.records.columns.checks import Checks
 from tests.helpers.probe_models import model, tells, variant
 from tests.helpers.programs import lines
 
@@ -75,7 +75,7 @@ def built(asked: Variant) -> Built:
 
 
 def doubts(asked: Variant, made: Built) -> list[str]:
-    return axes.doubts(asked, mode_effect.observe(made, asked, Cpu()).axes)
+    return axes.doubts(asked, observing.observe(made, asked, Cpu()).axes)
 
 
 @pytest.mark.parametrize("values", [{}, {"volume": "loud"}, {"height": "tall"}])
@@ -85,7 +85,7 @@ def test_what_is_asked_for_is_in_effect_in_each_call_and_left_behind(
     asked = of(**values)
     made = built(asked)
     assert doubts(asked, made) == []
-    seen = mode_effect.observe(made, asked, Cpu())
+    seen = observing.observe(made, asked, Cpu())
     assert {n: seen.axes[n] for n in ("volume", "height")} == {
         "volume": "quiet", "height": "plain", **values
     }  # fmt: skip

@@ -11,11 +11,12 @@ import pytest
 import torch
 
 from modescope.bench.devices.devices import Cpu
-from modescope.bench.evidence import mode_effect
+from modescope.bench.evidence import compiler_counts, mode_effect, observing
+from modescope.bench.evidence.compiler_counts import Compiled
 from modescope.bench.model.building import build
 from modescope.bench.model.subject import Inputs
 from modescope.bench.modes import backends, modes
-from modescope.bench.modes.backends import BACKENDS, Backend, BuildContext, Compiled
+from modescope.bench.modes.backends import BACKENDS, Backend, BuildContext
 from modescope.bench.modes.phases import ONE_CALL
 from modescope.bench.records.cases import Mode, Variant
 from modescope.bench.refusals import refusal
@@ -72,7 +73,7 @@ def test_a_further_backend_is_one_entry(monkeypatch: pytest.MonkeyPatch) -> None
     assert list(context.make_folder().iterdir()) == []
     output: Any = made.step()
     assert output[0] == "called"
-    assert mode_effect.observe(made, asked, Cpu()) == observed("enabled", "none", "float32")
+    assert observing.observe(made, asked, Cpu()) == observed("enabled", "none", "float32")
     assert lines(asked).splitlines()[-2:] == [
         "model = third(model, True)",
         "output = model(*inputs)",
@@ -144,9 +145,9 @@ def test_a_named_backend_of_torch_compile_is_passed_on(name: str) -> None:
     asked = variant(compile="default", backend=name, dynamic=True)
     subject = build(model(linear), {})
     made = modes.build(modes.prepare(subject, asked, ONE_CALL), asked, True, Cpu(), ONE_CALL)
-    before = mode_effect.read_compiled()
+    before = compiler_counts.read_compiled()
     assert torch.equal(torch.as_tensor(made.step()), subject.call())
-    assert mode_effect.read_compiled().since(before).graphs == 1
+    assert compiler_counts.read_compiled().since(before).graphs == 1
     assert f'model = torch.compile(model, fullgraph=True, backend="{name}", dynamic=True)' in lines(
         asked
     )

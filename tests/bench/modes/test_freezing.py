@@ -14,7 +14,7 @@ from modescope.bench.case import runner
 from modescope.bench.evidence.mode_effect import Facts, ModeEffect, effect
 from modescope.bench.modes import axes, freezing
 from modescope.bench.records.cases import Case, Inference, Mode, PhaseOptions, Training, Variant
-from modescope.bench.records.columns import CompiledCode
+from modescope.bench.records.columns.compiling import CompiledCode
 from modescope.bench.records.environment import DeviceFacts
 from tests.helpers.made_up_records import COMPILE, CPU, EAGER, H100, case
 from tests.helpers.probe_models import case as of_probe
@@ -90,7 +90,7 @@ def test_the_switch_of_the_process_is_that_of_its_modes() -> None:
 
 
 def facts(mode: Mode, code: CompiledCode) -> Facts:
-    from modescope.bench.modes.backends import Compiled
+    from modescope.bench.evidence.compiler_counts import Compiled
 
     compiled = Compiled(0, int(mode.compiles), 0, 0)
     seen = observed(mode.grad, "none", "float32")

@@ -11,7 +11,7 @@ from torch import nn
 
 from modescope.bench.case import runner
 from modescope.bench.devices.devices import Cpu
-from modescope.bench.evidence import mode_effect
+from modescope.bench.evidence import observing
 from modescope.bench.model.building import build
 from modescope.bench.modes import axes, layout, modes
 from modescope.bench.modes.axes import AXES
@@ -37,7 +37,7 @@ def single(channels: int, side: int) -> tuple[nn.Module, tuple[torch.Tensor]]:
 def seen(variant: Variant) -> dict[str, axes.Value]:
     subject = modes.prepare(build(IMAGES, {}), variant, ONE_CALL)
     built = modes.build(subject, variant, True, Cpu(), ONE_CALL)
-    return mode_effect.observe(built, variant, Cpu()).axes
+    return observing.observe(built, variant, Cpu()).axes
 
 
 def test_weights_and_inputs_of_the_variants_own_copy_are_changed() -> None:
@@ -84,7 +84,7 @@ def test_a_part_that_lies_otherwise_is_seen() -> None:
 
 @pytest.mark.parametrize("sizes", [{"channels": 1, "side": 3}, {"channels": 3, "side": 1}])
 def test_what_lies_alike_in_both_formats_is_laid_out_as_by_the_program(
-    sizes: dict[str, int],
+    sizes: dict[str, Any],
 ) -> None:
     own = modes.prepare(build(model(single, **sizes), {}), asked(), ONE_CALL)
     net, images = single(**sizes)

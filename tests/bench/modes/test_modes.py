@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from modescope.bench.devices.devices import Cpu, Step
-from modescope.bench.evidence import mode_effect
+from modescope.bench.evidence import compiler_counts, observing
 from modescope.bench.model.building import build
 from modescope.bench.model.subject import Built
 from modescope.bench.modes import modes
@@ -65,7 +65,7 @@ def expected(asked: Variant) -> Inside:
 
 
 def check(asked: Variant) -> None:
-    before = mode_effect.read_compiled()
+    before = compiler_counts.read_compiled()
     made = built(asked)
     for _ in range(2):
         y, code = output(made.step)
@@ -75,11 +75,11 @@ def check(asked: Variant) -> None:
         assert torch.is_grad_enabled()
         assert not torch.is_inference_mode_enabled()
         assert not torch.is_autocast_enabled("cpu")
-    graphs = mode_effect.read_compiled().since(before).graphs
+    graphs = compiler_counts.read_compiled().since(before).graphs
     assert graphs == (asked.mode.compile != "none")
     autocast = NAMES[asked.dtype] if asked.mode.autocast else "none"
     weight = "float32" if asked.mode.autocast else NAMES[asked.dtype]
-    assert mode_effect.observe(made, asked, Cpu()) == observed(asked.mode.grad, autocast, weight)
+    assert observing.observe(made, asked, Cpu()) == observed(asked.mode.grad, autocast, weight)
 
 
 @pytest.mark.parametrize(

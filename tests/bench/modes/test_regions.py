@@ -11,10 +11,10 @@ import pytest
 import torch
 from torch import nn
 
-from modescope.bench.evidence import mode_effect
+from modescope.bench.evidence import compiler_counts
 from modescope.bench.model.compiler import OperatorMode
 from modescope.bench.modes import regions
-from modescope.bench.records.columns import Regions
+from modescope.bench.records.columns.compiling import Regions
 from modescope.models import decoder, embedding, lstm, mlp, pointwise, resnet, transformer
 from tests.helpers.probe_models import Built, tells
 from tests.helpers.stacks import DEPTH, Block, Stack, different, encoder, sequentials, stack
@@ -84,12 +84,12 @@ def test_equal_blocks_share_a_graph(
     net, inputs = make()
     net.eval()
     expected, known = net(*inputs), copy.deepcopy(regions.find(net))
-    before = mode_effect.read_compiled()
+    before = compiler_counts.read_compiled()
     in_graphs(net)
     with grad():
         made = net(*inputs)
         again = net(*inputs)
-    assert mode_effect.read_compiled().since(before).graphs == graphs
+    assert compiler_counts.read_compiled().since(before).graphs == graphs
     torch.testing.assert_close(made, expected)
     assert torch.equal(made, again)
     assert all(
@@ -116,11 +116,11 @@ def test_under_a_dispatch_mode_blocks_run_in_eager() -> None:
 
     net, inputs = stack()
     in_graphs(net)
-    before = mode_effect.read_compiled()
+    before = compiler_counts.read_compiled()
     with Lists(), torch.no_grad():
         net(*inputs)
     assert names.count("relu") == DEPTH
-    assert mode_effect.read_compiled().since(before).graphs == 0
+    assert compiler_counts.read_compiled().since(before).graphs == 0
 
 
 def test_blocks_are_compiled_anew_in_a_copy_and_in_the_module_itself() -> None:
@@ -143,6 +143,6 @@ def test_blocks_that_are_called_are_counted(whole: int, called: int) -> None:
     in_graphs(net)
     seen = regions.observe(net, lambda: net(*inputs))
     assert (seen.regions, seen.regions_called) == (DEPTH, called)
-    before = mode_effect.read_compiled()
+    before = compiler_counts.read_compiled()
     net(*inputs)
-    assert mode_effect.read_compiled().since(before).graphs == 0
+    assert compiler_counts.read_compiled().since(before).graphs == 0

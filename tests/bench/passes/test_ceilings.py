@@ -11,7 +11,7 @@ import torch
 from modescope.bench.devices.allocators import CpuAllocator
 from modescope.bench.devices.devices import Cpu, Step
 from modescope.bench.passes import ceilings
-from modescope.bench.records.columns import Contention
+from modescope.bench.records.columns.timing import Contention
 from modescope.bench.stats.roofline import Ceilings
 from modescope.bench.timing import contention
 from modescope.bench.timing.timers import Timing

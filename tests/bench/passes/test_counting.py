@@ -17,7 +17,7 @@ from modescope.bench.model.subject import Inputs, Subject
 from modescope.bench.modes import modes
 from modescope.bench.modes.phases import ONE_CALL
 from modescope.bench.passes import counting
-from modescope.bench.records.columns import WorkCounts
+from modescope.bench.records.columns.passes import WorkCounts
 from modescope.models import mlp
 from tests.helpers import trained_models
 from tests.helpers.probe_models import Applies, variant

@@ -21,7 +21,7 @@ from modescope.bench.modes import modes
 from modescope.bench.modes.phases import ONE_CALL, TrainingPhase
 from modescope.bench.passes import memory
 from modescope.bench.records.cases import Training, Variant
-from modescope.bench.records.columns import Memory, Setup
+from modescope.bench.records.columns.passes import Memory, Setup
 from modescope.models import mlp
 from tests.helpers import probe_models, trained_models
 from tests.helpers.child_runs import findings_in_child

@@ -22,19 +22,18 @@ from modescope.bench.passes.passes import NO_ROOM, SNAPSHOT_CUT, SNAPSHOT_TOO_LA
 from modescope.bench.passes.profiler import capture
 from modescope.bench.passes.profiler.capture import KEPT_STEPS
 from modescope.bench.passes.profiler.traces import STEP
-from modescope.bench.records.cases import Case, Model, Plan, Variant
-from modescope.bench.records.columns import (
+from modescope.bench.records.cases import Case, Model, Variant
+from modescope.bench.records.columns.compiling import Compilations, GeneratedCode
+from modescope.bench.records.columns.passes import (
     CeilingRates,
-    Clocks,
-    Compilations,
-    GeneratedCode,
     Memory,
     Profiled,
     Setup,
     Snapshot,
-    StepParts,
     WorkCounts,
 )
+from modescope.bench.records.columns.timing import Clocks, StepParts
+from modescope.bench.records.plans import Plan
 from modescope.bench.records.results import Findings, row
 from modescope.bench.stats import diagnostics
 from modescope.bench.stats.roofline import Ceilings

@@ -7,9 +7,11 @@ from typing import get_args
 
 import pytest
 
-from modescope.bench.records import columns
 from modescope.bench.records.cases import Model
-from modescope.bench.records.columns import Checks, Memory, Rounds, WorkCounts
+from modescope.bench.records.columns import checks, compiling, passes, timing
+from modescope.bench.records.columns.checks import Checks
+from modescope.bench.records.columns.passes import Memory, WorkCounts
+from modescope.bench.records.columns.timing import Rounds
 from modescope.bench.records.results import Findings, add_flag, add_note, columns_of, row, work_of
 from tests.helpers.made_up_records import case, plan
 
@@ -31,7 +33,8 @@ def test_sizes_are_columns_also_where_they_are_arguments_of_the_model(
 
 
 def test_findings_contain_every_group_of_columns() -> None:
-    groups = {each for each in vars(columns).values() if is_dataclass(each)}
+    modules = (checks, compiling, passes, timing)
+    groups = {kind for module in modules for kind in vars(module).values() if is_dataclass(kind)}
     assert {column.group for column in columns_of(Findings)} == {*groups, Findings}
 
 

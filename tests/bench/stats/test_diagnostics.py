@@ -13,7 +13,7 @@ import pytest
 import scipy.stats
 from numpy.typing import NDArray
 
-from modescope.bench.records.columns import Contention
+from modescope.bench.records.columns.timing import Contention
 from modescope.bench.stats import diagnostics
 from modescope.bench.stats.diagnostics import (
     DIAGNOSTICS,

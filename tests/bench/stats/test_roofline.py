@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from modescope.bench.records.columns import WorkCounts
+from modescope.bench.records.columns.passes import WorkCounts
 from modescope.bench.stats.roofline import Ceilings, Floor, floor
 
 KIB_MIB_GIB = ((2**10, 100.0), (2**20, 40.0), (2**30, 10.0))

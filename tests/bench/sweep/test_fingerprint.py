@@ -20,7 +20,7 @@ COUNTS = {
     "bench/timing/timers.py": True,
     "bench/passes/profiler/capture.py": True,
     "bench/records/cpu.py": True,
-    "bench/records/columns.py": False,
+    "bench/records/columns/timing.py": False,
     "bench/sweep/isolation.py": True,
     "bench/sweep/sweep.py": False,
     "bench/tools/claims/views.py": False,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from modescope.bench.records.columns import Alone
+from modescope.bench.records.columns.timing import Alone
 from modescope.bench.timing import alone
 from tests.helpers import made_up_records
 from tests.helpers.simulated import SimulatedDevice, step

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from modescope.bench.devices.devices import Step
-from modescope.bench.records.columns import Clocks
+from modescope.bench.records.columns.timing import Clocks
 from modescope.bench.stats import estimates
 from modescope.bench.stats.estimates import Estimate
 from modescope.bench.timing import clock_rounds, timers

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from modescope.bench.records.columns import Contention
+from modescope.bench.records.columns.timing import Contention
 from modescope.bench.stats.diagnostics import is_contended
 from modescope.bench.timing import contention
 from modescope.bench.timing.contention import Counters, load_between

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from modescope.bench.devices.devices import Cpu
-from modescope.bench.evidence.mode_effect import read_compiled
+from modescope.bench.evidence.compiler_counts import read_compiled
 from modescope.bench.timing import memory_layout
 from modescope.bench.timing.memory_layout import LARGEST_MOVED_BYTES, MOST_MOVED_BYTES
 from tests.helpers.simulated import SimulatedDevice

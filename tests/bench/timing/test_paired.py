@@ -13,8 +13,8 @@ from statistics import median
 import pytest
 
 from modescope.bench.devices.devices import CallSequence
-from modescope.bench.records.cases import Budget
-from modescope.bench.records.columns import Rounds
+from modescope.bench.records.columns.timing import Rounds
+from modescope.bench.records.plans import Budget
 from modescope.bench.stats import estimates as stats
 from modescope.bench.timing.paired import play_pairs
 from modescope.bench.timing.rounds import Interruptions

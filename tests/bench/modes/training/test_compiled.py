@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from modescope.bench.case import runner
-from modescope.bench.evidence import mode_effect
+from modescope.bench.evidence import compiler_counts
 from modescope.bench.passes import ceilings
 from modescope.bench.records.cases import Case, Variant
 from modescope.bench.stats import diagnostics
@@ -55,9 +55,9 @@ def test_compiled_steps_pass_the_training_check(
     eager = replace(asked, mode=replace(asked.mode, compile="none"))
     of_eager = examined(LEARNERS[name], eager, optimizer=optimizer)
     check = check_of(subject(LEARNERS[name]), optimizer=optimizer)
-    before = mode_effect.read_compiled()
+    before = compiler_counts.read_compiled()
     assert check.limit(of_eager, asked).accepts(check.examine(made, asked))
-    assert mode_effect.read_compiled().since(before).compilations == 0
+    assert compiler_counts.read_compiled().since(before).compilations == 0
 
 
 ROWS, WIDTH, FLOAT = 4, 16, 4  # of the two layers of small_mlp

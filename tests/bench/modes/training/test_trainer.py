@@ -28,7 +28,8 @@ from modescope.bench.modes.trainer import (
     trainer_of,
     unscales,
 )
-from modescope.bench.records.cases import OPTIMIZERS, Training, Variant
+from modescope.bench.records.cases import Training, Variant
+from modescope.bench.records.optimizers import OPTIMIZERS
 from modescope.bench.timing import memory_layout
 from tests.helpers import trained_models
 from tests.helpers.probe_models import Applies, smoke, variant

@@ -15,8 +15,9 @@ from modescope.bench.checking.checks import Deviation, Limit
 from modescope.bench.checking.reference import CPU, ErrorScale, Reference
 from modescope.bench.modes import losses
 from modescope.bench.modes.trainer import Trainer, trainer_of
-from modescope.bench.records import cases
-from modescope.bench.records.cases import OPTIMIZERS, Variant
+from modescope.bench.records.cases import Variant
+from modescope.bench.records.optimizers import OPTIMIZERS
+from modescope.bench.records.tolerances import TOLERANCE
 from tests.helpers import trained_models
 from tests.helpers.probe_models import Applies, random, variant
 from tests.helpers.trained_models import (
@@ -58,7 +59,7 @@ def test_eager_passes_the_training_check(name: str, asked: Variant, optimizer: s
         found = seen.check.examine(built(seen.subject, asked, optimizer=optimizer), asked)
         assert seen.limit.accepts(found), found
     else:
-        assert found.error <= cases.TOLERANCE[asked.dtype], found
+        assert found.error <= TOLERANCE[asked.dtype], found
 
 
 FAULTS = {
@@ -159,7 +160,7 @@ def test_one_rounding_is_within_the_tolerance() -> None:
     for dtype, eps in (("fp32", 2**-23), ("bf16", 2**-7), ("fp16", 2**-10)):
         by = answers.error_scale(variant(dtype))
         moved, _ = Reference(vector(0.0), weight=1.0).error(vector(eps), by)
-        assert moved == pytest.approx(cases.TOLERANCE[dtype])
+        assert moved == pytest.approx(TOLERANCE[dtype])
     assert answers.error_scale(AMP).of_weight == pytest.approx(2**-23 / 2e-2)  # weights stay fp32
 
 
@@ -233,7 +234,7 @@ def test_training_is_checked_on_valid_inputs_against_fp32_where_float64_fails() 
     check = check_of(of)
     assert (check.seen.checked_inputs, check.seen.checked_against) == ("floats", "fp32")
     accepted = check.limit(None, EAGER)
-    assert accepted == Limit(cases.TOLERANCE["fp32"], cases.TOLERANCE["fp32"])
+    assert accepted == Limit(TOLERANCE["fp32"], TOLERANCE["fp32"])
     assert accepted.accepts(check.examine(built(of), EAGER))
     faulty = with_step(built(of), lambda trainer: play(trainer, "half a gradient"))
     assert not accepted.accepts(check.examine(faulty, EAGER))

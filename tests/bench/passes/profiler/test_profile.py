@@ -12,7 +12,7 @@ from modescope.bench.passes.profiler import profile
 from modescope.bench.passes.profiler.capture import Profile, ProfiledCalls, find_typical
 from modescope.bench.passes.profiler.facts import Heavy, StepFacts
 from modescope.bench.passes.profiler.profile import columns
-from modescope.bench.records.columns import Profiled
+from modescope.bench.records.columns.passes import Profiled
 
 TYPICAL = StepFacts(
     span_s=2.0,
