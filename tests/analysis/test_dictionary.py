@@ -14,6 +14,7 @@ from modescope.analysis.derive.against import against
 from modescope.analysis.metrics import DERIVED
 from modescope.analysis.rows.type import Row
 from modescope.analysis.rows.values import as_rows
+from modescope.bench.records.outcomes import Checked, Status
 from modescope.bench.records.parquet import SCHEMA
 from tests.helpers.derivations import table_of
 from tests.helpers.paths import REFERENCE, ROOT
@@ -86,4 +87,6 @@ def _fits(value: Any, hint: Any) -> bool:
         (kind,) = typing.get_args(hint)
         is_list = isinstance(value, list) if origin is list else not isinstance(value, str)
         return is_list and all(isinstance(each, kind) for each in value)
+    if hint in (Status, Checked):  # files hold their texts
+        return value in {str(member) for member in hint}
     return type(value) is hint or (hint is float and type(value) is int)
