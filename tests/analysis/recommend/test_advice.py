@@ -38,7 +38,7 @@ def test_an_answer_says_what_was_built_ahead_of_time(tmp_path: Path) -> None:
     built: dict[str, Any] = {
         "package_export_s": 1.0, "package_build_s": 30.0, "package_bytes": 3 * 2**20,
     }  # fmt: skip
-    shape = {"shape": canonical_json({"batch": 4, "seq": 64})}
+    shape: dict[str, Any] = {"shape": canonical_json({"batch": 4, "seq": 64})}
     (found,) = advice(
         tmp_path, batch(4, "compile", 1.5), [record("aoti", speedup=2.0, **shape, **built)]
     )

@@ -271,7 +271,7 @@ def test_each_precision_has_its_own_answer(tmp_path: Path) -> None:
     assert found["bf16", "bf16"].floor is None
 
 
-PACKED = {"package_export_s": 0.2, "package_build_s": 7.0, "package_bytes": 3 * MIB}
+PACKED: dict[str, Any] = {"package_export_s": 0.2, "package_build_s": 7.0, "package_bytes": 3 * MIB}
 BF16: dict[str, Any] = {"dtype": "bf16", "error": 3e-3}
 
 
