@@ -112,3 +112,11 @@ def test_an_option_needs_a_name_and_a_value(
 def test_a_wrong_setting_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert options.main(["mlp", "--device", "cpu", "nonsense=1"]) == 2
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_sweep_of_cases_is_refused_before_anything_is_started(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(options.isolation, "start", lambda compiler: pytest.fail("started"))
+    assert options.main(["mlp", "--device", "cpu", "shape.batch=1,8"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
