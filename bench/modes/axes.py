@@ -242,10 +242,19 @@ def set_up(variants: Sequence[Variant]) -> None:
 
 def prepare(subject: Subject, variant: Variant) -> Subject:
     """Returns `subject` as the axes of `variant` want it; its module may be changed."""
-    for name, axis in AXES.items():
-        if axis.prepare and (axis.asked or is_set(name, variant)):
-            subject = axis.prepare(subject, variant)
+    for name in prepared(variant):
+        if change := AXES[name].prepare:
+            subject = change(subject, variant)
     return subject
+
+
+def prepared(variant: Variant) -> list[str]:
+    """Returns the axes of `variant` that change its copy of the model and the inputs."""
+    return [
+        name
+        for name, axis in AXES.items()
+        if axis.prepare and (axis.asked or is_set(name, variant))
+    ]
 
 
 def read(module: torch.nn.Module, device_type: str) -> dict[str, Value]:
