@@ -88,16 +88,18 @@ def main(words: Sequence[str]) -> int:
     add("--option", action="append", metavar="NAME=VALUE", help="try this instead of the usual")
     add("--device", default="auto", help="auto, cpu, cuda or cuda:<index>")
     options = parser.parse_intermixed_args(words)
-    isolation.start(True)
-    kind = prepare.host(options.device).device.type
-    trials = [trial(each) for each in options.option or (FREEZE, *OPTIONS[kind])]
+    asked = [trial(each) for each in options.option or ()]
     common = [
         f"model={options.model}", f"device={options.device}", f"study=options-{options.model}",
         "budget=quick", "profile=false", "memory=false",
     ]  # fmt: skip
     given = {word.partition("=")[0] for word in options.settings}
     common = [word for word in common if word.partition("=")[0] not in given]
-    return _run(trials, [*common, *options.settings])
+    common += options.settings
+    _request(common, "compile", "eager")  # whose mistakes are told before anything is started
+    isolation.start(True)
+    kind = prepare.host(options.device).device.type
+    return _run(asked or [trial(each) for each in (FREEZE, *OPTIONS[kind])], common)
 
 
 def _run(trials: Sequence[Trial], common: Sequence[str]) -> int:
@@ -133,8 +135,10 @@ def _run(trials: Sequence[Trial], common: Sequence[str]) -> int:
 
 
 def _request(common: Sequence[str], mode: str, baseline: str, *words: str) -> Request:
-    (request,) = collect(["-m", *common, f"mode={mode}", f"baseline.mode={baseline}", *words])
-    return request
+    made = collect(["-m", *common, f"mode={mode}", f"baseline.mode={baseline}", *words])
+    if len(made) > 1:
+        raise UsageError(f"{' '.join(common)}: {len(made)} cases; options are tried on one case")
+    return made[0]
 
 
 def _measure(requests: Sequence[Request]) -> list[Row]:

@@ -111,6 +111,7 @@ def code(row: Row) -> str:
         (row["dtype"] == "bf32", BF32),
         (
             memory_budget is not None,
+            "import torch._functorch.config\n\n"
             f"torch._functorch.config.activation_memory_budget = {memory_budget}",
         ),
         (True, f"model.{'train' if trains else 'eval'}()"),

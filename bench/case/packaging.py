@@ -72,6 +72,7 @@ def _build(progress: Progress, case: Case, plan: Plan, folder: Path) -> Result:
     if state := module_state.name_places(subject.state or written):
         raise Ended(Status.FAILED, CHANGES_STATE.format(state=state), Findings())
     own = modes.prepare(subject, case.variant, phase)
+    axes.switch(axes.switches(case), case.variant)  # what the package runs is chosen here
     compiler.import_it()
     weights, given = packages.summed(own.module), own.given
     with watch_warnings() as warned:
@@ -94,6 +95,7 @@ def _build(progress: Progress, case: Case, plan: Plan, folder: Path) -> Result:
             inputs=[packages.describe(leaf) for leaf in tree_leaves((given.args, given.kwargs))],
             weights=weights,
             weights_bytes=packages.weights_bytes(own.module),
+            operators=packages.operators(folder / packages.PACKAGE),
             warnings=warned,
         ),
         folder,

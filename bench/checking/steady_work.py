@@ -73,13 +73,13 @@ def compare(before: WorkOfNewCall, contenders: Iterable[Contender], findings: Fi
     """Adds a flag to `findings` if a steady eager call does other work than `before`.
 
     `before` is the work of a call with new arguments. The steady call is made here, with the first
-    of `contenders` that runs in eager, in the dtypes of `before` and without random numbers, so
-    call this after timing. If there is none, nothing is compared. Raises Ended if the steady call
-    computes nothing.
+    of `contenders` that runs in eager, as the model was built, in the dtypes of `before` and
+    without random numbers, so call this after timing. If there is none, nothing is compared.
+    Raises Ended if the steady call computes nothing.
     """
     for contender in contenders:
         built, mode = contender.built, contender.facts.mode
-        if mode.compiles or mode.graph:
+        if mode.compiles or mode.graph or axes.prepared(contender.facts.variant):
             continue
         if _dtypes(built.subject) != before.dtypes or built.subject.random:
             continue

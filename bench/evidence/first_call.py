@@ -103,7 +103,10 @@ def enter(
     built.adjust_start()
     ran = made.runs()
     observed = observing.observe(
-        built, variant, device, json.loads(seen.code.fallback_kernels or "[]")
+        built,
+        variant,
+        device,
+        [*made.operators, *json.loads(seen.code.fallback_kernels or "[]")],
     )
     runs, blocks = made.runs() - ran, Regions()
     if regions.are_asked(variant.mode):

@@ -131,7 +131,14 @@ def rounds_products(built: Built, variant: Variant) -> bool | None:
             fp32_products.use(dtype)
             results.append([tensor.detach().clone() for tensor in trees.tensors(call())])
     pairs = zip(*results, strict=True)
-    return any(not torch.equal(fp32, bf32) for fp32, bf32 in pairs) if results[0] else None
+    return any(not _are_equal(*pair) for pair in pairs) if results[0] else None
+
+
+def _are_equal(first: torch.Tensor, second: torch.Tensor) -> bool:
+    """Whether all elements are equal, or both no numbers."""
+    if torch.equal(first, second):
+        return True
+    return bool(((first == second) | ((first != first) & (second != second))).all())
 
 
 def runs_own_code(built: Built) -> bool:

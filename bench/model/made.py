@@ -25,7 +25,8 @@ class Made:
 
     `columns` say how it was made. `warnings` are those that torch gave in
     another process. `runs` counts calls of what was made. `check` raises an error if it does not
-    stand for a module. `weights_bytes`: what its own copies of weights take.
+    stand for a module. `weights_bytes`: what its own copies of weights take. `operators`: names of
+    torch's operators in its code, where the process that calls it does not see that generated.
     """
 
     columns: Packaged = field(default_factory=Packaged)
@@ -33,3 +34,4 @@ class Made:
     runs: Callable[[], int] = lambda: 0
     check: Callable[[torch.nn.Module], None] = lambda module: None
     weights_bytes: int = 0
+    operators: tuple[str, ...] = ()

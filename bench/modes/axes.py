@@ -244,10 +244,15 @@ def set_up(variants: Sequence[Variant]) -> None:
 
 def prepare(subject: Subject, variant: Variant) -> Subject:
     """Returns `subject` as the axes of `variant` want it; its module may be changed."""
-    for axis in acting(variant).values():
-        if axis.prepare:
-            subject = axis.prepare(subject, variant)
+    for name in prepared(variant):
+        if change := AXES[name].prepare:
+            subject = change(subject, variant)
     return subject
+
+
+def prepared(variant: Variant) -> list[str]:
+    """Returns the axes of `variant` that change its copy of the model and the inputs."""
+    return [name for name, axis in acting(variant).items() if axis.prepare]
 
 
 def read(module: torch.nn.Module, device_type: str) -> dict[str, Value]:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
+import zipfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -25,6 +27,9 @@ from modescope.bench.records.errors import UsageError
 
 PACKAGE, RECORD = "model.pt2", "model.json"
 """Files in the folder that FOLDER names: a package, and what its builder says (`Record`)."""
+
+OPERATOR = re.compile(r"\baoti_torch_(?:cpu|cuda)_(\w+)\(")
+"""Matches a call of an operator in the C++ code of a package, which no profiler sees."""
 
 NOT_BUILT = "no process has built a package of this model"
 
@@ -44,7 +49,7 @@ class Record:
     """What the process that built a package says of it.
 
     `inputs` describes each leaf of the arguments as `describe` does, `weights` is the result of
-    `summed`, and `warnings` are torch's. Times are in seconds.
+    `summed`, `operators` of `operators`, and `warnings` are torch's. Times are in seconds.
     """
 
     export_s: float
@@ -52,6 +57,7 @@ class Record:
     inputs: list[str]
     weights: list[float]
     weights_bytes: int
+    operators: list[str]
     warnings: list[str]
 
 
@@ -87,6 +93,14 @@ def _weights(module: torch.nn.Module) -> list[torch.Tensor]:
     return [*module.parameters(), *module.buffers()]
 
 
+def operators(package: Path) -> list[str]:
+    """Returns the names of torch's operators that the code in the file `package` calls."""
+    with zipfile.ZipFile(package) as archive:
+        names = (name for name in archive.namelist() if name.endswith(".wrapper.cpp"))
+        code = "\n".join(archive.read(name).decode() for name in names)
+    return list(dict.fromkeys(OPERATOR.findall(code)))
+
+
 def load(inputs: Inputs) -> Package:
     """Loads the package of this case for `inputs`; raises UsageError if there is none.
 
@@ -115,6 +129,7 @@ def load(inputs: Inputs) -> Package:
         package_bytes=(folder / PACKAGE).stat().st_size,
     )
     package.made = Made(
+        operators=tuple(record.operators),
         columns=columns,
         warnings=tuple(record.warnings),
         runs=lambda: package.runs,

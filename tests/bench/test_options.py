@@ -12,6 +12,7 @@ import pytest
 from modescope.analysis.rows.type import Row
 from modescope.bench import options
 from modescope.bench.resolve import Request
+from modescope.bench.sweep import isolation
 from tests.helpers.derivations import studies_of
 from tests.helpers.studies import record
 
@@ -111,4 +112,12 @@ def test_an_option_needs_a_name_and_a_value(
 
 def test_a_wrong_setting_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert options.main(["mlp", "--device", "cpu", "nonsense=1"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_sweep_of_cases_is_refused_before_anything_is_started(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(isolation, "start", lambda compiler: pytest.fail("started"))
+    assert options.main(["mlp", "--device", "cpu", "shape.batch=1,8"]) == 2
     assert capsys.readouterr().err.count("\n") == 1

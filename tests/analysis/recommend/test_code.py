@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -205,3 +207,9 @@ def test_blocks_of_a_model_are_found_and_compiled(
     assert all(len(line) <= 100 for line in program.splitlines())
     with torch.compiler.set_stance("force_eager"):
         torch.testing.assert_close(names_after["output"], net(*names_after["inputs"]))
+
+
+def test_the_compilers_budget_is_set_where_torch_alone_was_imported() -> None:
+    program = lines(variant(), replace(TRAINING, activation_memory_budget=0.5))
+    settings = "import torch\n" + program.partition("model.train()")[0]
+    subprocess.run([sys.executable, "-c", settings], check=True)

@@ -10,14 +10,27 @@ import torch
 from modescope.bench.case import runner
 from modescope.bench.devices import processor
 from modescope.bench.devices.devices import Cpu, Prepared
-from modescope.bench.modes import fp32_products
+from modescope.bench.evidence import observing
+from modescope.bench.model.building import build
+from modescope.bench.modes import fp32_products, modes
+from modescope.bench.modes.phases import ONE_CALL
 from modescope.bench.records.cases import Case, Model, Training, Variant
 from modescope.bench.records.cpu import BF16
 from modescope.bench.records.environment import DeviceFacts
 from modescope.bench.records.results import Findings
 from modescope.bench.refusals import refusal
 from tests.helpers.made_up_records import CPU
-from tests.helpers.probe_models import EAGER, case, preset, silent, smoke, variant
+from tests.helpers.probe_models import (
+    EAGER,
+    WIDTH,
+    Applies,
+    case,
+    model,
+    preset,
+    silent,
+    smoke,
+    variant,
+)
 from tests.helpers.programs import lines
 from tests.helpers.watched_runs import Watch
 
@@ -98,6 +111,16 @@ def test_equal_bits_are_not_in_effect(monkeypatch: pytest.MonkeyPatch) -> None:
         found.checks.in_effect_note
         == "results have the bits of fp32: torch multiplied nothing in bf16"
     )
+
+
+def not_numbers() -> tuple[torch.nn.Module, tuple[torch.Tensor]]:
+    return Applies(lambda weight, x: weight * x * torch.nan), (torch.ones(2, WIDTH),)
+
+
+def test_results_that_are_no_numbers_are_equal_in_both() -> None:
+    subject = modes.prepare(build(model(not_numbers), {}), BF32, ONE_CALL)
+    built = modes.build(subject, BF32, True, Cpu(), ONE_CALL)
+    assert observing.rounds_products(built, BF32) is False
 
 
 def test_a_switch_that_is_never_set_is_not_in_effect(monkeypatch: pytest.MonkeyPatch) -> None:

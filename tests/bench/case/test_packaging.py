@@ -22,7 +22,7 @@ from modescope.bench.records.outcomes import Status
 from tests.helpers.commands import Cli, rows
 from tests.helpers.packaged import AOTI, branches, named, packaged, steps, stores
 from tests.helpers.paths import ROOT
-from tests.helpers.probe_models import WIDTH, case, fails_in, model, silent, smoke
+from tests.helpers.probe_models import WIDTH, case, fails_in, linear, model, silent, smoke
 from tests.helpers.programs import lines
 
 MAIN = "from tests.helpers.packaged import *; main(Path({folder!r}))"
@@ -56,6 +56,22 @@ def test_a_model_that_changes_its_state_is_not_packaged(
     assert result.status == "failed"
     assert f"forward changes {state}:" in result.reason
     assert not (tmp_path / packages.PACKAGE).exists()
+
+
+def test_the_package_is_built_with_the_attention_that_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    allowed = list[bool]()
+
+    def export(*arguments: object) -> None:
+        allowed.append(torch.backends.cuda.flash_sdp_enabled())
+        raise RuntimeError
+
+    monkeypatch.setattr(torch.export, "export", export)
+    for value in ("math", "flash"):
+        mode = replace(AOTI.mode, axes=(("attention", value),))
+        build(case(model(linear), replace(AOTI, mode=mode)))
+    assert allowed == [False, True]
 
 
 def test_an_error_of_the_models_own_is_left_to_the_process_that_measures(tmp_path: Path) -> None:

@@ -120,6 +120,24 @@ def test_a_case_is_right_and_in_effect(trains: bool) -> None:
     assert found.checks.error < found.checks.error_limit
 
 
+class Rearranges(nn.Conv2d):
+    """Copies what is in channels_last, and nothing else."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(x.contiguous()).contiguous()
+
+
+def rearranges() -> tuple[nn.Module, tuple[torch.Tensor]]:
+    return Rearranges(3, 4, 3), (torch.randn(2, 3, 8, 8),)
+
+
+@pytest.mark.usefixtures("restored_settings")
+def test_copies_that_the_layout_needs_are_not_taken_for_growing_work() -> None:
+    result = runner.run(silent, case(model(rearranges), asked(), Variant(EAGER, "fp32")), smoke())
+    assert result.findings.checks.in_effect
+    assert not {"work_grows", "other_operators"} & {*result.findings.flags}
+
+
 @pytest.mark.parametrize("named", [False, True])
 def test_a_program_lays_out_model_and_inputs(named: bool) -> None:
     program = lines(asked(), named_inputs=named)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections import namedtuple
 from collections.abc import Callable
 from dataclasses import replace
@@ -77,6 +78,15 @@ def test_a_package_gets_the_tensors_in_the_order_of_its_build(
     assert [id(tensor) for tensor in got] == [id(tensor) for tensor in order]
 
 
+def test_the_operators_of_a_package_are_those_that_its_code_calls(tmp_path: Path) -> None:
+    call = "AOTI_TORCH_ERROR_CODE_CHECK(aoti_torch_{}(buf0, buf1));\n"
+    with zipfile.ZipFile(tmp_path / "a.pt2", "w") as archive:
+        names = ("cpu_addmm_out", "cuda__flash", "get_data_ptr", "cpu_addmm_out")
+        archive.writestr("model/data/c1.wrapper.cpp", "".join(map(call.format, names)))
+        archive.writestr("model/data/c2.kernel.cpp", call.format("cpu_mm"))
+    assert packages.operators(tmp_path / "a.pt2") == ["addmm_out", "_flash"]
+
+
 @pytest.mark.parametrize("returned", [1, (1, 2), [1], {"b": 1, "a": (2, 3)}, ((1,), 2)])
 def test_a_result_has_the_structure_of_the_models(returned: Any) -> None:
     outputs = [*range(10, 10 + len(pytree.tree_leaves(returned)))]
@@ -137,8 +147,8 @@ def subject() -> Subject:
     return build(model(linear), {})
 
 
-def entered(subject: Subject) -> Contender:
-    return enter(subject, AOTI, case(model(linear), AOTI), Cpu(), smoke())
+def entered(subject: Subject, variant: Variant = AOTI) -> Contender:
+    return enter(subject, variant, case(model(linear), variant), Cpu(), smoke())
 
 
 class Stands:
@@ -164,6 +174,7 @@ def built(subject: Subject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         inputs=[describe(leaf) for leaf in subject.given.tensors()],
         weights=packages.summed(subject.module),
         weights_bytes=80,
+        operators=["_scaled_dot_product_flash_attention_for_cpu"],
         warnings=["torch warned while it exported"],
     )
     packages.write(record, tmp_path)
@@ -179,6 +190,12 @@ def test_a_package_that_ran_is_in_effect_and_fills_its_columns(
     found: Any = made.built.made.columns
     assert (found.package_export_s, found.package_build_s, found.package_bytes) == (1.5, 30.0, 5)
     assert 0 < found.package_load_s <= made.first_call_s
+
+
+def test_the_attention_of_a_package_is_read_from_its_code(subject: Subject, built: Record) -> None:
+    for value in ("math", "flash"):
+        asked = replace(AOTI, mode=replace(AOTI.mode, axes=(("attention", value),)))
+        assert entered(subject, asked).effect(Cpu()).in_effect == (value == "flash")
 
 
 def test_a_model_that_runs_in_place_of_its_package_is_not_in_effect(
