@@ -31,7 +31,13 @@ ROOMS = (
     *("analysis.derive", "analysis.load", "analysis.causes", "analysis.metrics"),
     *("analysis.where", "analysis.nodes", "analysis.recommend"),
     *("analysis.figures", "analysis.cli", "analysis.compact", "analysis.restat"),
-    *("analysis.snapshot", "analysis.table", "analysis.why", "analysis.report"),
+    *(
+        "analysis.snapshot",
+        "analysis.terminal",
+        "analysis.table",
+        "analysis.why",
+        "analysis.report",
+    ),
     *("analysis.compare", "analysis.trend"),
     *("bench.run", "bench.api", "bench.versus"),
 )
