@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from modescope.analysis.report import chapters, report
+from tests.helpers.recommendations import control
 from tests.helpers.studies import cpu_sweep, cuda_sweep, not_measured, record, replicates, save
 
 
@@ -99,3 +100,21 @@ def test_a_report_that_cannot_be_written_is_one_line_and_status_2(
     assert report.main([str(folder)]) == 2
     error = capsys.readouterr().err
     assert error.startswith(f"error: the report cannot be written to {folder / 'report'} (")
+
+
+def test_the_list_of_answers_names_a_mode_and_a_package_of_each_work(tmp_path: Path) -> None:
+    built: dict[str, Any] = {"package_export_s": 1.0, "package_build_s": 30.0, "package_bytes": 9}
+    works: list[dict[str, Any]] = [{"shape": '{"batch":4}'}, {"shape": '{"batch":8}', "model": "x"}]
+    records = [
+        made
+        for work in works
+        for made in (control(**work), record("compile", 100e-6, 1.5, spread=0.03, **work))
+    ]
+    page = report.write(
+        save([*records, record("aoti", 90e-6, 2.0, **works[0], **built)], tmp_path)
+    ).read_text()
+    (listed,) = re.findall(r'<ul class="answers">(.*?)</ul>', page, re.DOTALL)
+    assert [re.findall("<b>(.*?)</b>", line) for line in listed.split("<li>")[1:]] == [
+        ["compile", "aoti"],
+        ["compile"],
+    ]
