@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
-from torch._dynamo.utils import CompilationMetrics
 from torch.optim import Optimizer
+
+if TYPE_CHECKING:  # or every process that measures would import the compiler
+    from torch._dynamo.utils import CompilationMetrics
 
 OPTIM = str(Path(torch.optim.__file__).parent) + "/"
 

@@ -57,7 +57,7 @@ MISSPELT = """
 from modescope.analysis.rows.type import Row
 
 def known(row: Row) -> float | None:
-    return row["speedup"]
+    return row["latency_p95_s"]
 
 def misspelt(row: Row) -> float | None:
     return row["spedup"]

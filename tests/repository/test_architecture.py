@@ -163,3 +163,13 @@ def test_command_lines_do_not_import_torch() -> None:
     code = f"import sys, run, {', '.join(sorted(names))}; sys.exit('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr or "torch was imported"
+
+
+def test_a_process_that_measures_imports_the_compiler_only_when_it_compiles() -> None:
+    """Which takes 2.5 s of CPU."""
+    code = (
+        "import sys, modescope.bench.case.runner, modescope.bench.case.packaging;"
+        "sys.exit('torch._dynamo' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr or "torch._dynamo was imported"
