@@ -96,8 +96,7 @@ class Backend:
     before: tuple[str, ...] = ()
     """Functions ("module:name") like those of `Cache.before`, for what is made ahead of time, in a
     process of its own. What they make takes only the inputs that it was made for, and the process
-    that measures compiles nothing. They find the folder in
-    `made.FOLDER`."""
+    that measures compiles nothing. They find the folder in `made.FOLDER`."""
     program: Callable[[Mode, bool, str], tuple[str, ...]] = lambda mode, named, context: ()
     """Lines before `code` in a user's program, for a mode, whether inputs are passed by name, and
     the expression of its contexts."""
