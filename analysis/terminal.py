@@ -43,8 +43,9 @@ def table_lines(frame: pd.DataFrame) -> list[str]:
     letter = len({row["environment"] for row in every}) > 1
     for block in blocks:
         against = f" · against {phrases.baseline(block[0])}" if shared else ""
-        place = phrases.place(block[0], letter)
-        result.append(f"{phrases.work(block[0])} · {place}{against}")
+        data = phrases.from_cache([row for row in block if row["status"] == Status.OK])
+        parts = (phrases.work(block[0]), phrases.place(block[0], letter), data)
+        result.append(f"{' · '.join(filter(None, parts))}{against}")
         for row in block:
             cells = [
                 column.cell(row) for column in (columns if row["status"] == Status.OK else naming)

@@ -9,7 +9,7 @@ from typing import Any
 
 from modescope.bench.modes import axes, backends, freezing, regions
 from modescope.bench.records.caches import CACHES
-from modescope.bench.records.cases import SWITCHED, Case, Training, Variant
+from modescope.bench.records.cases import SWITCHED, WARM, Case, Training, Variant
 from modescope.bench.records.cpu import BF16
 from modescope.bench.records.environment import TF32_CAPABILITY, DeviceFacts
 from modescope.bench.records.optimizers import OPTIMIZERS
@@ -37,6 +37,14 @@ NEEDS: Mapping[str, tuple[Callable[[DeviceFacts], bool], str]] = {
 
 
 RULES: tuple[Rule, ...] = (
+    (
+        lambda variant, options, device: (
+            options.data != WARM
+            and (freezing.is_asked(variant.mode) or backends.is_prebuilt(variant.mode))
+        ),
+        "mode={mode.name} keeps copies of the weights that cannot be evicted; leave out "
+        "data={options.data}, or use {of}mode=compile",
+    ),
     (
         lambda variant, options, device: (
             variant.mode.backend is not None and variant.mode.compile != "default"

@@ -17,7 +17,9 @@ from modescope.bench.records.cases import (
     PICKLE_FOLDER,
     PICKLE_SUFFIX,
     PICKLED_TARGET,
+    WARM,
     Case,
+    Inference,
     Mode,
     Variant,
     canonical_json,
@@ -163,6 +165,14 @@ def resolve(request: Request, describe: Callable[[str], DeviceFacts]) -> tuple[C
     model = _model(settings.model, Path(results_dir) / settings.study)
     shape = _shape(settings.shape, settings.model, facts.type)
     options = _options(settings)
+    if settings.data != WARM:
+        if settings.phase != Inference.phase or settings.calls.name == "mix":
+            other = "calls=mix" if settings.phase == Inference.phase else f"phase={settings.phase}"
+            what = (
+                f"evicts data before each call, and with {other} a step writes or reads them itself"
+            )
+            raise usage_error(f"data={settings.data}", what, [WARM])
+        options = Inference(data=settings.data)
     if settings.calls.name == "mix":
         options, shape = options_of(
             settings.calls, shape, bool(settings.model.sizes), settings.seed

@@ -13,7 +13,15 @@ from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBase
 
 from modescope.bench.modes import axes, backends, compiler_options
 from modescope.bench.records.caches import CACHES
-from modescope.bench.records.cases import Inference, Mode, PhaseOptions, Training, canonical_json
+from modescope.bench.records.cases import (
+    DATA,
+    WARM,
+    Inference,
+    Mode,
+    PhaseOptions,
+    Training,
+    canonical_json,
+)
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.optimizers import IMPLEMENTATIONS, OPTIMIZERS
 from modescope.bench.records.paths import CONF
@@ -195,6 +203,7 @@ class Settings:
     mode: ModeSettings = MISSING
     phase: str = setting(*PHASE_SETTINGS)
     calls: CallsSettings = MISSING
+    data: str = setting(WARM, *DATA)
     dtype: str = setting("auto", *DTYPES)
     shape: dict[str, Any] = MISSING  # `size`, and the sizes that conf/model/*.yaml names
     budget: BudgetSettings = MISSING

@@ -7,7 +7,15 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 
 import pandas as pd
 
-from modescope.analysis.causes import compiler, graphs, kernels, overhead, precision, prepared
+from modescope.analysis.causes import (
+    compiler,
+    graphs,
+    kernels,
+    overhead,
+    precision,
+    prepared,
+    reads,
+)
 from modescope.analysis.causes.outcome import (
     LEAST_OF_A_LOSS,
     comparison,
@@ -32,6 +40,7 @@ CAUSES = (
     *compiler.CAUSES,
     *overhead.CAUSES,
     *prepared.CAUSES,
+    *reads.CAUSES,
     *kernels.CAUSES,
     *precision.CAUSES,
 )

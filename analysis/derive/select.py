@@ -28,13 +28,15 @@ from modescope.bench.stats import estimates as stats
 # One case on one machine, with a cold or a warm cache: replicate processes are combined by it.
 CASE = ("case_id", "environment", "device", "compile_cache")
 # The step around the model: for training with its optimizer and options.
-STEP = ("phase", "optimizer", "training", "calls")
+STEP = ("phase", "optimizer", "training", "calls", "data")
 _MODEL = ("environment", "device", "threads", "model", "model_args", "model_inputs")
 # The same work on the same machine, at any size ...
 FAMILY = (*_MODEL, *STEP)
 # ... at one size: modes are compared within it.
 SECTION = (*_MODEL, "shape", *STEP)
-# ... at one output precision against one baseline: speedups may be ranked within it.
+# ... with warm or cold data.
+ANY_DATA = tuple(name for name in SECTION if name != "data")
+# One SECTION at one output precision against one baseline: speedups may be ranked within it.
 GROUP = (*SECTION, "dtype", "baseline_mode", "baseline_dtype")
 # The same work on the same machine, each row paired with the same baseline.
 SAME_BASELINE = (*SECTION, "baseline_mode", "baseline_dtype")

@@ -12,6 +12,7 @@ from modescope.analysis.format import numbers
 from modescope.analysis.rows import predicates
 from modescope.analysis.rows.type import Row
 from modescope.analysis.rows.values import required, value_of
+from modescope.bench.records.cases import COLD, COLD_WEIGHTS, WARM
 from modescope.bench.records.cpu import instructions_text, told_name
 from modescope.bench.records.outcomes import Checked, Status
 from modescope.bench.records.tolerances import eager_is_sane
@@ -84,11 +85,35 @@ def _pass(varied: Mapping[str, Sequence[int]]) -> str | None:
     return f"passes of {count} calls, {', '.join(ranges)}" if count else None
 
 
+def data(row: Row) -> str:
+    """Returns what the calls found in no cache: `cold weights`; or `warm data`."""
+    return _DATA[row.get("data") or WARM]
+
+
+_DATA = {WARM: "warm data", COLD: "cold data", COLD_WEIGHTS: "cold weights"}
+
+
+def from_cache(rows: Sequence[Row]) -> str | None:
+    """Says that the data of calls fit into the last-level cache, and how large they are at most.
+
+    `rows` of one work; None if they do not fit, are evicted, or nothing is known of them.
+    """
+    known = [(row["working_set_bytes"], row["last_level_bytes"]) for row in rows]
+    sizes_bytes = [used for used, last in known if used is not None and last and used <= last]
+    if not known or len(sizes_bytes) < len(known) or any(row["data"] is not None for row in rows):
+        return None
+    return f"data from the cache ({numbers.size(max(sizes_bytes))})"
+
+
 def phase(row: Row) -> str:
-    """Returns the phase and its non-default options: `train with adamw, checkpoint model`."""
+    """Returns the phase and its non-default options: `train with adamw, checkpoint model`.
+
+    Data that are evicted before each call belong to it: `inference with cold weights`.
+    """
     options = json.loads(row["training"] or "{}")
     optimizer = row["optimizer"] or options.get("optimizer")
-    named = [f"{row['phase']} with {optimizer}" if optimizer else row["phase"]]
+    cold = data(row) if row.get("data") else None
+    named = [" with ".join(filter(None, (row["phase"], optimizer or cold)))]
     named += [
         f"{name.replace('_', ' ')} {value if isinstance(value, str) else json.dumps(value)}"
         for name, value in options.items()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from itertools import groupby
 
@@ -115,8 +115,9 @@ def fold(answers: Sequence[Recommendation]) -> tuple[Advice, ...]:
     """
     places = len({(a.question.environment, a.question.device, a.question.threads) for a in answers})
     by_contest = grouped((_contest(a.question), a) for a in answers)
+    warm = {a.question: a for a in answers if a.question.data is None}
     works = grouped(
-        (_work(others, part[0].question, places > 1), _precision(size, part))
+        (_work(others, part[0].question, places > 1), _precision(size, part, warm))
         for members in by_contest.values()
         for (size, others), part in _series(members)
     )
@@ -178,7 +179,9 @@ def _series(
         yield key, [answer for _, answer in sorted(placed, key=lambda pair: pair[0])]
 
 
-def _precision(size: str | None, answers: Sequence[Recommendation]) -> Precision:
+def _precision(
+    size: str | None, answers: Sequence[Recommendation], warm: Mapping[Question, Recommendation]
+) -> Precision:
     question = answers[0].question
     is_told = CACHES[question.compile_cache].label
     cache = f", {question.compile_cache} compiler cache" if is_told else ""
@@ -188,19 +191,36 @@ def _precision(size: str | None, answers: Sequence[Recommendation]) -> Precision
         spans = list(_spans(size, answers))
     ahead = ", ahead of time" if question.of_packages else ""
     return Precision(
-        f"{question.dtype}{ahead}{cache}", tuple(spans), tuple(_remarks_on(size, answers))
+        f"{question.dtype}{ahead}{cache}", tuple(spans), tuple(_remarks_on(size, answers, warm))
     )
 
 
-def _remarks_on(size: str | None, answers: Sequence[Recommendation]) -> Iterator[str]:
+def _remarks_on(
+    size: str | None, answers: Sequence[Recommendation], warm: Mapping[Question, Recommendation]
+) -> Iterator[str]:
     sizes_of = grouped(
         (remark, str(json.loads(answer.question.shape).get(size, "")))
         for answer in answers
-        for remark in dict.fromkeys(remarks(answer))  # two rows may have the same remark
+        for remark in dict.fromkeys(  # two rows may have the same remark
+            (*remarks(answer), *_otherwise(answer, warm))
+        )
     )
     for remark, sizes in sizes_of.items():
         whole = len(sizes) == len(answers)
         yield remark if whole else f"At {size} {phrases.listed(sizes)}: {remark}"
+
+
+def _otherwise(answer: Recommendation, warm: Mapping[Question, Recommendation]) -> Iterator[str]:
+    """Yields what is recommended with warm data, where `answer` is for cold ones and differs."""
+    question = answer.question
+    other = None if question.data is None else warm.get(replace(question, data=None))
+    decided = (Outcome.MODE, Outcome.BASELINE)
+    if other is None or answer.outcome not in decided or other.outcome not in decided:
+        return
+    names = [a.choice.mode if a.choice else a.question.baseline_mode for a in (answer, other)]
+    if names[0] != names[1]:
+        cold = phrases.data(question.as_row())
+        yield f"With {cold} the answer is {names[0]}, with warm data {names[1]}."
 
 
 def _spans(size: str, answers: Sequence[Recommendation]) -> Iterator[Span]:

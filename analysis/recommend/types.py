@@ -76,6 +76,7 @@ class Question:
     training: str | None  # training options, canonical JSON
     shape: str  # canonical JSON
     calls: str | None  # sizes of calls that vary, canonical JSON
+    data: str | None  # what is evicted before each call; None: nothing
     dtype: str
     baseline_mode: str | None
     baseline_dtype: str | None

@@ -8,9 +8,10 @@ from itertools import count, islice
 
 import pandas as pd
 
-from modescope.analysis.derive.select import FAMILY, SECTION, split_table, values_of
+from modescope.analysis.derive.select import ANY_DATA, FAMILY, SECTION, split_table, values_of
 from modescope.analysis.derive.series import grids, series
 from modescope.analysis.figures.registry import (
+    OF_DATA,
     OF_GRIDS,
     OF_SECTION,
     OF_SERIES,
@@ -23,6 +24,7 @@ from modescope.analysis.format import phrases
 from modescope.analysis.format.columns import Table
 from modescope.analysis.report.study import Study
 from modescope.analysis.rows.values import as_rows
+from modescope.bench.records.outcomes import Status
 
 MOST_SHAPES = 4  # a work with more shapes has figures over its sizes only
 # Drawing a figure takes about 0.4 s. The second limit is for reports that do not list all rows.
@@ -69,6 +71,9 @@ def _chapters(study: Study) -> Iterator[Chapter]:
     families = list(split_table(study.rows, FAMILY))
     for number, family in enumerate(families, start=1):
         yield from _over_sizes(study, family, f"{number}")
+    for number, work in enumerate(split_table(study.rows, ANY_DATA), start=1):
+        if work["data"].nunique(dropna=False) > 1:
+            yield _of_data(study, work, f"{number}")
     numbered = count(1)
     for family in families:
         yield from _at_sizes(study, family, numbered)
@@ -83,6 +88,14 @@ def _over_sizes(study: Study, family: pd.DataFrame, name: str) -> Iterator[Chapt
         title = f"{phrases.work_at(row, part.others)}: over {part.size}"
         drawn = pictures(OF_SERIES, part, f"{name}-{number}")
         yield Chapter(title, place, drawn, [series_table(part)], family=key)
+
+
+def _of_data(study: Study, work: pd.DataFrame, name: str) -> Chapter:
+    row = as_rows(work[work["data"].isna()].head(1) if work["data"].isna().any() else work.head(1))[
+        0
+    ]
+    title, key = f"{phrases.work(row)}: warm and cold data", values_of(row, FAMILY)
+    return Chapter(title, study.place(row), pictures(OF_DATA, work, name), family=key)
 
 
 def _at_sizes(study: Study, family: pd.DataFrame, numbered: Iterator[int]) -> Iterator[Chapter]:
@@ -102,5 +115,7 @@ def _at_sizes(study: Study, family: pd.DataFrame, numbered: Iterator[int]) -> It
     )
     for shape in split_table(family, SECTION):
         title = phrases.work(as_rows(shape.head(1))[0])
+        data = phrases.from_cache(as_rows(shape[shape["status"] == Status.OK]))
         drawn = pictures(OF_SECTION, shape, f"{next(numbered)}")
-        yield Chapter(title, place, drawn, [*section_tables(shape)], nothing, key)
+        where = " · ".join(filter(None, (place, data)))
+        yield Chapter(title, where, drawn, [*section_tables(shape)], nothing, key)

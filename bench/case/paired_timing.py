@@ -83,8 +83,8 @@ def run(
     attempts: list[_Attempt] = []
     while not attempts or (device.queues and len(attempts) < ATTEMPTS and attempts[-1].is_slow):
         measured = comparison.measure(
-            candidate.built.step,
-            baseline.built.step if baseline else None,
+            candidate.built.timed(),
+            baseline.built.timed() if baseline else None,
             device,
             plan.budget,
             seed,
@@ -162,7 +162,7 @@ def run_clocks(
         budget = replace(budget, clock_rounds=min(budget.clock_rounds, budget.pilot_rounds))
     redrawn, before = redraw(contenders, device, seed), devices.read_conditions(device)
     read = clock_rounds.read(
-        [contender.built.step for contender in contenders],
+        [contender.built.timed() for contender in contenders],
         device,
         budget,
         seed,
@@ -174,7 +174,8 @@ def run_clocks(
     state = devices.device_state(before, after)
     if state.device_clock_hz is not None:  # before these rounds the device was idle
         state = replace(state, device_clock_hz=state.device_clock_hz[1:])
-    by_itself = alone.read(candidate.built.step, device, budget, latency_s, after.clock_hz, redrawn)
+    timed = candidate.built.timed()
+    by_itself = alone.read(timed, device, budget, latency_s, after.clock_hz, redrawn)
     seconds = device.clock() - start
     return replace(
         findings,

@@ -19,7 +19,7 @@ from modescope.bench.checking.random_judge import Judge, RandomJudge, check_with
 from modescope.bench.devices.allocators import is_out_of_memory
 from modescope.bench.devices.cuda import find
 from modescope.bench.devices.devices import Hardware
-from modescope.bench.evidence import mixed_calls
+from modescope.bench.evidence import cold_data, mixed_calls
 from modescope.bench.evidence.first_call import Contender, enter
 from modescope.bench.model import torch_settings
 from modescope.bench.model.subject import Subject
@@ -146,6 +146,11 @@ def _time(
     Returns what passes examine, and the findings.
     """
     candidate, baseline, findings = entered.candidate, entered.baseline, entered.findings
+    pair = [candidate, baseline] if baseline else [candidate]
+    cold = cold_data.set_up([contender.built for contender in pair], case.options.data, device)
+    pair = [replace(each, built=built) for each, built in zip(pair, cold.built, strict=True)]
+    candidate, baseline = pair[0], pair[1] if baseline else None
+    findings = replace(findings, cached_data=cold.columns)
     varies = candidate.facts.varies
     with candidate.built.keep_state():  # a module that counts its calls ends as it began
         longer = mixed_calls.extend_cap(plan) if varies else plan
@@ -169,7 +174,7 @@ def _time(
     replays = [contender for contender in timed if contender.replays_graphs(device)]
     if not replays:
         progress("evidence")
-        findings = _prove(candidate, baseline, device, findings)
+        findings = _prove(candidate, baseline, cold, device, findings)
     scene = passes.Scene(candidate, case, device, plan, latency_s)
     notes = passes.notes(passes.applicable(scene))
     unproven = ("in_effect_note",) if replays else ()
@@ -185,7 +190,7 @@ def _time(
             findings = passes.guard("clocks", paired_timing.CLOCK_NOTES, read, findings)
     if replays:  # proved last, because that profiles, which may slow down what is timed later
         progress("evidence", Result(Status.OK, None, findings, (*unproven, *notes)))
-        prove = partial(_prove, candidate, baseline, device)
+        prove = partial(_prove, candidate, baseline, cold, device)
         findings = passes.guard("evidence", unproven, prove, findings)
     return scene, findings
 
@@ -270,15 +275,19 @@ def _baseline(
 
 
 def _prove(
-    candidate: Contender, baseline: Contender | None, device: Hardware, findings: Findings
+    candidate: Contender,
+    baseline: Contender | None,
+    cold: cold_data.Cold,
+    device: Hardware,
+    findings: Findings,
 ) -> Findings:
-    """Returns `findings` with columns on whether the case's mode took effect.
+    """Returns `findings` with columns on whether the case's mode and its data took effect.
 
     If the baseline's mode did not take effect, its times are dropped and a flag is added. If the
     case was to compile and no graph was counted, they are dropped too: it is the baseline again.
     """
     checks, facts = candidate.effect(device).add_to(findings.checks), candidate.facts
-    findings = replace(findings, checks=checks)
+    findings = replace(findings, checks=cold.add_to(checks))
     if baseline is None:
         return findings
     if not baseline.effect(device).in_effect:

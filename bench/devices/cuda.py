@@ -7,7 +7,7 @@ import re
 import statistics
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache, partial
 from unittest import mock
@@ -20,12 +20,14 @@ from modescope.bench.devices.cuda_allocator import CudaAllocator, drop_workspace
 from modescope.bench.devices.devices import (
     Activities,
     Cpu,
+    Evictor,
     Hardware,
     Mark,
     Step,
     pause_gc,
     prepare_call,
     prepare_like,
+    sweeper,
 )
 from modescope.bench.records.environment import DeviceFacts
 from modescope.bench.records.errors import UsageError
@@ -115,6 +117,17 @@ class Cuda:
         end = self.mark()
         self.synchronize()
         return (long - short) / (end.seconds_since(middle) - middle.seconds_since(begin))
+
+    def cache_bytes(self) -> tuple[int | None, int | None]:
+        """The L2 cache, which is its last level."""
+        size_bytes = torch.cuda.get_device_properties(self.torch_device).L2_cache_size
+        return size_bytes, size_bytes
+
+    def evictor(self, data: Sequence[torch.Tensor], kept: Sequence[torch.Tensor]) -> Evictor:
+        """Returns a write of twice the L2 cache on the current stream."""
+        return sweeper(
+            data, kept, 2 * torch.cuda.get_device_properties(self.torch_device).L2_cache_size
+        )
 
     def slowdowns(self) -> Mapping[str, int] | None:
         """See `Hardware`. A count is the number of calls of this method that saw the reason."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
 import torch
 
-from modescope.bench.devices import processor
+from modescope.bench.devices import cache_lines, processor
 from modescope.bench.devices.allocators import Allocator, CpuAllocator
 from modescope.bench.records.columns.timing import DeviceState
 from modescope.bench.records.environment import DeviceFacts
@@ -27,12 +27,14 @@ class Prepared:
 
     Calling a `Prepared` does both. Timers and watches use `prepare` and `call` one by one.
     `in_a_row`: whether the preparation takes next to nothing and gives the device no work, so that
-    prepared calls may be timed as they follow each other.
+    prepared calls may be timed as they follow each other. `evicts_s`: how long the preparation
+    takes to evict from caches what the call reads, in seconds, which ends it; None: it does not.
     """
 
     prepare: Step
     call: Step  # alone
     in_a_row: bool = False
+    evicts_s: float | None = None
 
     def __call__(self) -> object:
         """Prepares, then calls."""
@@ -85,6 +87,53 @@ def prepare_first(step: Step, prepare: Step) -> Prepared:
     return replace(step, prepare=both)
 
 
+@dataclass(frozen=True)
+class Evictor:
+    """Takes certain data out of a device's caches. Work that it gives to a queue is not awaited."""
+
+    means: str  # the processor's instruction, or how other data take their place
+    evict: Step
+    read: Step  # reads the same data once, to show that they were evicted
+    seconds: float = 0.0  # that `evict` takes
+
+
+def evict_first(step: Step, evictor: Evictor) -> Prepared:
+    """Returns `step` with an eviction before each call, untimed, after any other preparation."""
+    prepared = replace(prepare_first(step, evictor.evict), in_a_row=False)
+    return replace(prepared, evicts_s=evictor.seconds)
+
+
+def untimed_s(step: Step) -> float:
+    """Returns how long the preparation of a call of `step` takes, if that matters; in seconds."""
+    return (step.evicts_s or 0.0) if isinstance(step, Prepared) else 0.0
+
+
+def sweeper(
+    data: Sequence[torch.Tensor], kept: Sequence[torch.Tensor], sweep_bytes: int
+) -> Evictor:
+    """Returns an evictor that writes `sweep_bytes` of other memory, which takes the data's place.
+
+    `kept` are read after that. Both are on one device.
+    """
+    other = torch.empty(sweep_bytes, dtype=torch.uint8, device=[*data, *kept][0].device)
+
+    def evict() -> None:
+        other.zero_()
+        _read(kept)
+
+    return Evictor(f"a write of {sweep_bytes} bytes", evict, lambda: _read(data))
+
+
+@torch.no_grad()
+def _read(tensors: Sequence[torch.Tensor]) -> None:
+    floats = [tensor for tensor in tensors if tensor.is_floating_point()]
+    if floats:
+        torch.nn.utils.get_total_norm(floats)
+    for tensor in tensors:
+        if not tensor.is_floating_point():
+            tensor.clone()
+
+
 class Mark(Protocol):
     """A point in the device's queue of work."""
 
@@ -128,6 +177,14 @@ class Hardware(Device, Protocol):
 
     def generator_states(self) -> list[torch.Tensor]:
         """Returns the states of torch's default generators that a step here may draw from."""
+
+    def cache_bytes(self) -> tuple[int | None, int | None]:
+        """Returns the sizes of its second-level and of its last-level cache; None: unknown."""
+        return None, None
+
+    def evictor(self, data: Sequence[torch.Tensor], kept: Sequence[torch.Tensor]) -> Evictor:
+        """Returns what evicts `data`, at least one tensor on it, but does not evict `kept`."""
+        raise AssertionError("this device evicts nothing")
 
     def capture(self, step: Step) -> Step:
         """Returns a step that replays `step` as a CUDA graph and returns its output."""
@@ -177,6 +234,24 @@ class Cpu(Hardware):
     def generator_states(self) -> list[torch.Tensor]:
         """The state of the host's random generator."""
         return [torch.get_rng_state()]
+
+    def cache_bytes(self) -> tuple[int | None, int | None]:
+        """The second-level cache of a core, and the last level, which cores may share."""
+        return cache_lines.sizes_bytes()
+
+    def evictor(self, data: Sequence[torch.Tensor], kept: Sequence[torch.Tensor]) -> Evictor:
+        """Returns what evicts the lines of `data`; without such an instruction, a sweep."""
+        functions = cache_lines.functions()
+        if functions is None:
+            last_bytes = self.cache_bytes()[1] or cache_lines.LARGE_BYTES
+            return sweeper(data, kept, 2 * last_bytes)
+        instruction, evict, read = functions
+
+        def ranges() -> list[cache_lines.Range]:
+            storages = (tensor.untyped_storage() for tensor in data)
+            return list({storage.data_ptr(): storage.nbytes() for storage in storages}.items())
+
+        return Evictor(instruction, lambda: evict(ranges()), lambda: read(ranges()))
 
     def slowdowns(self) -> Mapping[str, int] | None:
         """Counts how often cores or packages were too hot. None if the kernel does not count it."""

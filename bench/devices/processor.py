@@ -57,9 +57,14 @@ def name() -> str | None:
 
 def instructions() -> str | None:
     """Returns the CPU's instruction sets that matter to torch, from /proc/cpuinfo."""
+    known = flags()
+    return cpu.instruction_sets(known) if known else None
+
+
+def flags() -> list[str]:
+    """Returns the names of what the CPU can do, from /proc/cpuinfo; empty if it is silent."""
     core = _first_core()
-    flags = (core.get("flags") or core.get("Features") or "").split()
-    return cpu.instruction_sets(flags) if flags else None
+    return (core.get("flags") or core.get("Features") or "").split()
 
 
 def _first_core() -> Mapping[str, str]:

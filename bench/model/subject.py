@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from modescope.bench.devices.devices import Step
+from modescope.bench.devices.devices import Evictor, Step, evict_first
 from modescope.bench.model import copies, geometry, module_state, trees
 from modescope.bench.model.made import Made
 from modescope.bench.model.module_state import keep_state
@@ -327,6 +327,12 @@ class Built:
     graphed: bool = False  # forward and backward are one CUDA graph each
     parts: Mapping[str, Built] = field(default_factory=dict)  # where calls vary: by size
     made: Made = field(default_factory=Made)  # what is known of what the backend made
+    evictor: Evictor | None = None  # of what each timed call is to find in no cache
+
+    def timed(self, step: Step | None = None) -> Step:
+        """Returns `step`, or its own, with the eviction before each call, if there is any."""
+        step = step or self.step
+        return evict_first(step, self.evictor) if self.evictor else step
 
     @contextmanager
     def keep_state(self) -> Iterator[None]:

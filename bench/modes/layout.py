@@ -22,12 +22,18 @@ NO_CONVOLUTION = (
     "mode.layout=channels_last is for convolutions, and no weight here has 4 dimensions"
 )
 
+LAID_ALREADY = (
+    "the model is built with its weights in channels_last, so mode.layout=channels_last changes none"
+)
+
 OF_INPUTS = "x.to(memory_format=torch.channels_last) if x.dim() == 4 else x"
 
 
 def unfit(module: torch.nn.Module) -> str | None:
     """Says why channels_last changes nothing in `module`; None if it has weights to change."""
-    return None if any(weight.dim() == 4 for weight in module.parameters()) else NO_CONVOLUTION
+    if not any(weight.dim() == 4 for weight in module.parameters()):
+        return NO_CONVOLUTION
+    return LAID_ALREADY if read(module, ()) == CHANNELS_LAST else None
 
 
 def prepare(subject: Subject, variant: Variant) -> Subject:

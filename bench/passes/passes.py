@@ -248,7 +248,7 @@ def _profile(scene: Scene, findings: Findings) -> Findings:
     expected_s, clocks = scene.latency_s, findings.clocks
     with scene.candidate.built.keep_state():
         kept, calls = path if room else None, settling_calls(expected_s)
-        step = _visible(scene)
+        step = scene.candidate.built.timed(_visible(scene))
         captured = capture.capture(step, scene.device, kept, expected_s, room, calls)
     name = path.name if path else None
     columns = profile.columns(captured, scene.device.queues, name)

@@ -92,6 +92,11 @@ class Model:
         return self.name if self.pickled else self.target
 
 
+WARM, COLD, COLD_WEIGHTS = DATA = ("warm", "cold", "cold_weights")
+"""What is evicted from caches before each timed call: nothing, all that it reads, or parameters and
+buffers alone, as activations are just written in a network."""
+
+
 @dataclass(frozen=True)
 class PhaseOptions:
     """Options of a phase (inference or train), which a case and its baseline share."""
@@ -99,6 +104,11 @@ class PhaseOptions:
     phase: ClassVar[str]
     key: ClassVar[str]
     """The key of the options in the JSON that case ids are hashed from."""
+
+    @property
+    def data(self) -> str:
+        """What is evicted from caches before each timed step, one of `DATA`."""
+        return WARM
 
     def columns(self) -> dict[str, Any]:
         """Returns the options as columns of `results.Work`."""
@@ -130,10 +140,12 @@ class Inference(PhaseOptions):
 
     sizes_json: str | None = None  # sizes of each call, canonical JSON: {"seq":[137,16,...]}
     pad_json: str | None = None  # sizes that the case (not its baseline) pads to: {"seq":[64,128]}
+    data: str = WARM  # what a call finds in no cache: warm (nothing) | cold | cold_weights
 
     def columns(self) -> dict[str, Any]:
-        """Returns the sizes of the calls as columns; null if all calls have the case's shape."""
-        return {"calls": self.sizes_json, "calls_pad": self.pad_json}
+        """Returns sizes and data as columns; null if all calls have the case's shape, and warm."""
+        data = None if self.data == WARM else self.data
+        return {"calls": self.sizes_json, "calls_pad": self.pad_json, "data": data}
 
     def calls(self, padded: bool = False) -> list[dict[str, int]]:
         """Returns for each call the sizes that differ between calls, by name; empty if none differ.

@@ -36,6 +36,7 @@ from modescope.bench.records.columns.passes import (
 )
 from modescope.bench.records.columns.timing import (
     Alone,
+    CachedData,
     Calibration,
     Clocks,
     Contention,
@@ -134,6 +135,10 @@ class Work:
         "sizes that those of the case's calls, not of its baseline's, are padded to, canonical "
         "JSON; null without padding"
     )
+    data: str | None = nullable(
+        "what each timed call finds in no cache: cold (all that it reads) or cold_weights "
+        "(parameters and buffers); null: as the last call left it (warm)"
+    )
 
 
 def work_of(case: Case, plan: Plan) -> Work:
@@ -184,6 +189,7 @@ class Findings:
     rounds: Rounds | None = None  # None: the case was not timed
     alone: Alone = field(default_factory=Alone)
     clocks: Clocks = field(default_factory=Clocks)
+    cached_data: CachedData = field(default_factory=CachedData)
     calibration: Calibration = field(default_factory=Calibration)
     contention: Contention = field(default_factory=Contention)
     device_state: DeviceState = field(default_factory=DeviceState)

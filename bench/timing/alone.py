@@ -7,7 +7,7 @@ that draw less power is then faster than by itself.
 from __future__ import annotations
 
 from modescope.bench.devices import devices
-from modescope.bench.devices.devices import Hardware, Step
+from modescope.bench.devices.devices import Hardware, Step, untimed_s
 from modescope.bench.records.columns.timing import Alone
 from modescope.bench.records.plans import Budget
 from modescope.bench.stats.diagnostics import apart
@@ -46,7 +46,7 @@ def read(
 
 
 def _block(step: Step, device: Hardware, per_call_s: float, redraw: Redraw) -> Alone:
-    calls = calls_for(BLOCK_S, per_call_s, reading_cost(device.clock))
+    calls = calls_for(BLOCK_S, per_call_s + untimed_s(step), reading_cost(device.clock))
     placement = redraw()
     before = devices.read_conditions(device)
     timing = latency(step, device, calls)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from modescope.bench.devices.devices import Device, Step
+from modescope.bench.devices.devices import Device, Step, untimed_s
 from modescope.bench.records.columns.timing import Clocks
 from modescope.bench.records.plans import Budget
 from modescope.bench.timing import timers
@@ -115,7 +115,8 @@ def _case_clocks(
         ("host", timers.host, 1),
         ("pipelined", timers.pipelined, SLOPE_BLOCKS if device.queues else 1),
     ):
-        calls = timers.calls_for(blocks * budget.block_s, expected_s, cost_s)
+        call_s = expected_s + untimed_s(step)
+        calls = timers.calls_for(blocks * budget.block_s, call_s, cost_s)
         yield Clock(name, (Side(step, timer, calls, settling_calls(expected_s)),), redraw)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 
 from modescope.bench.devices import devices
-from modescope.bench.devices.devices import Device, Hardware, Step
+from modescope.bench.devices.devices import Device, Hardware, Step, untimed_s
 from modescope.bench.records.columns.timing import Contention, DeviceState, Rounds
 from modescope.bench.records.plans import Budget
 from modescope.bench.stats import diagnostics, estimates
@@ -49,7 +49,7 @@ def warm_up(steps: Sequence[Step], device: Device, budget: Budget) -> WarmUp:
         if steady or seconds >= budget.warmup_max_s:
             return WarmUp(seconds, steady, tuple(median(_windows(b)[1]) for b in blocks))
         for step, medians in zip(steps, blocks, strict=True):
-            calls = calls_for(budget.block_s, medians[-1], cost_s)
+            calls = calls_for(budget.block_s, medians[-1] + untimed_s(step), cost_s)
             medians.append(median(latency(step, device, calls).samples_s))
 
 

@@ -10,7 +10,7 @@ import math
 import random
 from collections.abc import Sequence
 
-from modescope.bench.devices.devices import CallSequence, Device, Step
+from modescope.bench.devices.devices import CallSequence, Device, Step, untimed_s
 from modescope.bench.records.columns.timing import Rounds
 from modescope.bench.records.plans import Budget
 from modescope.bench.stats import estimates
@@ -117,7 +117,7 @@ def latency_clock(
         Side(
             step,
             latency,
-            calls_for(budget.block_s, expected_s, cost_s) if turns == 1 else 1,
+            calls_for(budget.block_s, expected_s + untimed_s(step), cost_s) if turns == 1 else 1,
             settling_calls(expected_s),
         )
         for step, expected_s in zip(steps, per_call_s, strict=True)

@@ -11,7 +11,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import repeat
 
-from modescope.bench.devices.devices import CallSequence, Device, Prepared, Step, bare_call
+from modescope.bench.devices.devices import (
+    CallSequence,
+    Device,
+    Mark,
+    Prepared,
+    Step,
+    bare_call,
+    prepare_call,
+    untimed_s,
+)
+
+COLD = "the data of each call are evicted before it, so calls cannot follow each other directly"
 
 ReadClock = Callable[[], float]
 
@@ -108,10 +119,10 @@ def device_time(step: Step, device: Device, calls: int, host_s: float | None = N
     """
     if not device.queues:
         return Timing((), "this device does not queue work, so it has no time apart from the host")
-    if isinstance(step, Prepared) and not step.in_a_row:
+    if isinstance(step, Prepared) and not step.in_a_row and step.evicts_s is None:
         return Timing((), NOT_IN_A_ROW)
     if host_s is None:
-        host_s = statistics.median(host(step, device, HOST_CALLS).samples_s)
+        host_s = statistics.median(host(step, device, HOST_CALLS).samples_s) + untimed_s(step)
     hold_s = HOLD_FACTOR * host_s * calls + HOLD_MARGIN_S
     longest_s = max(LONGEST_HOLD_S, HOLD_GROWTH * hold_s)
     holds_s = [hold_s * HOLD_GROWTH**attempt for attempt in range(GATE_TRIES)]
@@ -129,13 +140,18 @@ def device_time(step: Step, device: Device, calls: int, host_s: float | None = N
 def _held_block(step: Step, device: Device, calls: int, hold_s: float) -> float | None:
     device.synchronize()
     device.hold(hold_s)
-    start = device.mark()
-    for _ in range(calls):
-        step()
-    end = device.mark()
-    all_issued_ahead = not start.reached()
+    evicts = isinstance(step, Prepared) and step.evicts_s is not None
+    marks: list[tuple[Mark, Mark]] = []
+    for _ in range(calls if evicts else 1):
+        call = prepare_call(step) if evicts else step
+        start = device.mark()
+        for _ in range(1 if evicts else calls):
+            call()
+        marks.append((start, device.mark()))
+    all_issued_ahead = not marks[0][0].reached()
     device.synchronize()
-    return end.seconds_since(start) if all_issued_ahead else None
+    seconds = sum(end.seconds_since(start) for start, end in marks)
+    return seconds if all_issued_ahead else None
 
 
 def pipelined(step: Step, device: Device, calls: int) -> Timing:
@@ -148,7 +164,7 @@ def pipelined(step: Step, device: Device, calls: int) -> Timing:
     Such slopes are kept, because without them the median of many would be too high.
     """
     if isinstance(step, Prepared) and not step.in_a_row:
-        return Timing((), NOT_IN_A_ROW)
+        return Timing((), NOT_IN_A_ROW if step.evicts_s is None else COLD)
     if not device.queues:
         blocks = min(SHORT_BLOCKS, calls)
         length = calls // blocks

@@ -67,9 +67,28 @@ def test_padding_is_of_the_case_alone_and_enlarges_what_the_model_is_built_with(
     assert seqs(quantiles.options, padded=True) == [8, 8, 16, 16, 8]  # a list is repeated
 
 
+def test_cold_data_are_another_case_and_warm_ones_change_no_id(case: Callable[..., Case]) -> None:
+    cold = case("data=cold_weights")
+    assert cold.options.columns()["data"] == "cold_weights"
+    assert case("data=warm").case_id == case().case_id
+    assert len({case().case_id, cold.case_id, case("data=cold").case_id}) == 3
+
+
+@pytest.mark.parametrize(
+    "settings", [("phase=train",), ("calls=mix", "calls.sizes={seq: [3, 5]}")]
+)
+def test_cold_data_are_of_single_calls_of_inference(
+    case: Callable[..., Case], settings: tuple[str, ...]
+) -> None:
+    with pytest.raises(UsageError, match=rf"data=cold: .*{settings[0]}.*allowed: warm"):
+        case("data=cold", *settings)
+    with pytest.raises(UsageError, match="data=hot.*allowed: warm, cold, cold_weights"):
+        case("data=hot")
+
+
 def test_calls_that_repeat_change_no_id(case: Callable[..., Case]) -> None:
     assert case().options == Inference()
-    assert case().options.columns() == {"calls": None, "calls_pad": None}
+    assert case().options.columns() == {"calls": None, "calls_pad": None, "data": None}
     assert json.loads(case("calls=mix", "calls.sizes={seq: [1, 2]}").options.columns()["calls"])
 
 

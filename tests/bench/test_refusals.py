@@ -48,6 +48,23 @@ TABLE = [
 ]
 
 
+FROZEN = replace(COMPILE, name="freezing", axes=(("freezing", True),))
+
+
+@pytest.mark.parametrize(
+    ("mode", "data", "remedy"),
+    [
+        (COMPILE, "cold_weights", None),
+        (FROZEN, "warm", None),
+        (FROZEN, "cold_weights", "data=cold_weights"),
+        (AOTI, "cold", "data=cold"),
+    ],
+)
+def test_copies_of_weights_that_cannot_be_evicted(mode: Mode, data: str, remedy: str | None) -> None:
+    asked = case(variant=Variant(mode, "fp32"), baseline=None, options=Inference(data=data))
+    assert_refused(refusal(asked, CPU), remedy)
+
+
 def assert_refused(found: str | None, remedy: str | None) -> None:
     assert (found is None) == (remedy is None)
     assert remedy is None or remedy in found

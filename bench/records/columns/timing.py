@@ -82,6 +82,24 @@ class Clocks:
 
 
 @dataclass(frozen=True)
+class CachedData:
+    """The data of a call, the caches of the device, and what is evicted before each timed call."""
+
+    working_set_bytes: int | None = nullable(
+        "parameters, buffers, inputs, the optimizer's state and outputs: what a call reads or "
+        "writes and a cache may keep until the next one"
+    )
+    l2_bytes: int | None = nullable("second-level cache of a core, or of the GPU")
+    last_level_bytes: int | None = nullable("last-level cache, which a virtual machine may share")
+    evicted_with: str | None = nullable("instruction that evicts data, or what takes their place")
+    evicted_bytes: int | None = nullable("data that are evicted before a call; null: none")
+    baseline_evicted_bytes: int | None = nullable("the same for the baseline")
+    eviction_s: float | None = nullable("time of an eviction, which no other column contains")
+    cold_read_s: float | None = nullable("time of reading these data once after their eviction")
+    warm_read_s: float | None = nullable("the same without eviction")
+
+
+@dataclass(frozen=True)
 class Calibration:
     """What measuring itself costs. It is not subtracted from any number."""
 

@@ -10,6 +10,7 @@ import pytest
 from matplotlib.axes import Axes
 
 from modescope.analysis.figures.bars import MEMORY, OVERHEAD, STEP_PARTS
+from modescope.analysis.figures.cold import COLD
 from modescope.analysis.figures.points import FUSION, SPEEDUP
 from modescope.analysis.figures.registry import OF_SECTION
 from modescope.analysis.figures.sizes import FIRST_PASS
@@ -46,6 +47,26 @@ def test_speedup_draws_values_and_intervals_and_fills_what_is_decided(tmp_path: 
     ends = pytest.approx((row["speedup"].low, row["speedup"].high))
     assert any(tuple(line) == ends for line in lines)
     assert [text.split()[-1] for text in numbers(axes)] == ["equivalent", "faster"]
+
+
+def test_warm_and_cold_data_are_two_marks_of_a_mode(tmp_path: Path) -> None:
+    cold: dict[str, Any] = {"data": "cold_weights", "evicted_bytes": 4 * 2**20}
+    rows = rows_of(
+        tmp_path,
+        record("compile", 100e-6, 2.0), record("compile", 300e-6, 1.5, **cold),
+        record("no_grad", 150e-6, 1.2), record("amp", 150e-6, 1.2, dtype="fp32", **cold),
+    )  # fmt: skip
+    left, right = COLD.draw(rows).axes[:2]
+    assert names(left) == ["compile"]
+    assert [(place, value) for place, value, _ in _points(left)] == [
+        (0, pytest.approx(100)), (0, pytest.approx(300))
+    ]  # fmt: skip
+    assert [value for *_, value, _ in _points(right)] == pytest.approx([2.0, 1.5])
+    (line,) = COLD.table(rows).rows
+    assert [cell.split()[0] for cell in line[-6:]] == [
+        "100", "300", "2.00×", "1.50×", "4.00", "–"
+    ]  # fmt: skip
+    assert COLD.draw(rows[rows["data"].isna()]) is None
 
 
 def test_overhead_on_a_cpu_is_dispatch_then_work(tmp_path: Path) -> None:

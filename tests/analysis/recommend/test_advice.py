@@ -46,6 +46,32 @@ def test_an_answer_says_what_was_built_ahead_of_time(tmp_path: Path) -> None:
     assert re.search(r"31\.0 s.*3\.00 MiB", found.precisions[1].text)
 
 
+def test_cold_weights_are_a_work_of_their_own_that_says_what_is_fastest_with_warm_data(
+    tmp_path: Path,
+) -> None:
+    cold: dict[str, Any] = {"data": "cold_weights"}
+    found = advice(
+        tmp_path,
+        [*batch(4, "compile", 1.5), *batch(4, "no_grad", 1.2)[1:]],
+        [*batch(4, "compile", 1.2, **cold), *batch(4, "no_grad", 1.5, **cold)[1:]],
+    )
+    by_data = {advice.recommendations[0].question.data: advice for advice in found}
+    assert [by_data[data].precisions[0].spans[0].lead for data in (None, "cold_weights")] == [
+        "compile", "no_grad"
+    ]  # fmt: skip
+    remarks = {data: " ".join(by_data[data].precisions[0].remarks) for data in by_data}
+    assert re.search("cold weights.* no_grad.* compile", remarks["cold_weights"])
+    assert "no_grad" not in remarks[None]
+
+
+@pytest.mark.parametrize("mode", ["compile", None])
+def test_nothing_is_said_of_warm_data_with_the_same_answer(mode: str | None, tmp_path: Path) -> None:
+    warm = batch(4, mode, 1.5) if mode else []
+    (*_, cold) = advice(tmp_path, warm, batch(4, "compile", 1.3, data="cold_weights"))
+    assert "cold weights" in cold.work
+    assert not any("warm" in remark for remark in cold.precisions[0].remarks)
+
+
 UNJUDGED: dict[str, Any] = {"checked": "not", "checked_note": "chaos", "error": 0.8}
 
 

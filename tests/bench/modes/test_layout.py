@@ -99,7 +99,9 @@ def test_what_lies_alike_in_both_formats_is_laid_out_as_by_the_program(
 
 def test_no_weight_of_four_dimensions_is_a_reason_to_refuse() -> None:
     assert layout.unfit(build(model(linear), {}).module) == layout.NO_CONVOLUTION
-    assert layout.unfit(build(IMAGES, {}).module) is None
+    images = build(IMAGES, {}).module
+    assert layout.unfit(images) is None
+    assert layout.unfit(images.to(memory_format=torch.channels_last)) == layout.LAID_ALREADY  # type: ignore[call-overload]
     assert layout.read(nn.Linear(1, 1), ()) == "contiguous"
 
 

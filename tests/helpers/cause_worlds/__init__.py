@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tests.helpers.cause_worlds import compiler, graphs, kernels, overhead, precision, prepared
+from tests.helpers.cause_worlds import (
+    compiler,
+    graphs,
+    kernels,
+    overhead,
+    precision,
+    prepared,
+    reads,
+)
 from tests.helpers.causes import World
 
 WORLDS: Mapping[str, World] = {
@@ -12,6 +20,7 @@ WORLDS: Mapping[str, World] = {
     **compiler.WORLDS,
     **overhead.WORLDS,
     **prepared.WORLDS,
+    **reads.WORLDS,
     **kernels.WORLDS,
     **precision.WORLDS,
 }

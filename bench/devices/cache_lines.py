@@ -1,0 +1,104 @@
+"""Evicts memory from a CPU's caches, line by line, with a function compiled on first use."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+
+from modescope.bench.devices import processor
+
+Range = tuple[int, int]
+"""The address of some memory, and its size in bytes."""
+
+LARGE_BYTES = 2**26
+"""Taken for the size of a last-level cache whose size is unknown."""
+
+SIZES = Path("/sys/devices/system/cpu/cpu0/cache")
+
+EVICTS = {"x86_64": ("clflushopt", "-mclflushopt"), "aarch64": ("dc civac", "-march=armv8-a")}
+"""Architecture -> the instruction that evicts a line from all caches (Intel SDM, Arm ARM), and the
+compiler's option for it. Linux lets user programs use both."""
+
+SOURCE = r"""
+#include <stddef.h>
+#include <stdint.h>
+#define LINE 64
+#if defined(__x86_64__)
+#include <immintrin.h>
+#define EVICT(line) _mm_clflushopt((void *)(line))
+#define DONE() _mm_mfence()
+#else
+#define EVICT(line) __asm__ volatile("dc civac, %0" ::"r"(line) : "memory")
+#define DONE() __asm__ volatile("dsb ish" ::: "memory")
+#endif
+void evict(const uintptr_t *begins, const size_t *sizes, size_t ranges) {
+  for (size_t i = 0; i < ranges; i++) {
+    uintptr_t end = begins[i] + sizes[i];
+    for (uintptr_t line = begins[i] / LINE * LINE; line < end; line += LINE) EVICT(line);
+  }
+  DONE();
+}
+uint8_t read_lines(const uintptr_t *begins, const size_t *sizes, size_t ranges) {
+  uint8_t sum = 0;
+  for (size_t i = 0; i < ranges; i++)
+    for (size_t at = 0; at < sizes[i]; at += LINE) sum += *(volatile uint8_t *)(begins[i] + at);
+  return sum;
+}
+"""
+
+OnRanges = Callable[[Sequence[Range]], object]
+
+
+@cache
+def functions() -> tuple[str, OnRanges, OnRanges] | None:
+    """Returns the instruction's name, a function that evicts ranges, and one that reads them once.
+
+    None where this CPU's instruction is unknown or there is no compiler of C.
+    """
+    known = EVICTS.get(platform.machine())
+    compilers = map(shutil.which, (os.environ.get("CC", "cc"), "gcc", "clang"))
+    compiler = next(filter(None, compilers), None)
+    if known is None or compiler is None:
+        return None
+    if platform.machine() == "x86_64" and known[0] not in processor.flags():
+        return None
+    with tempfile.TemporaryDirectory() as folder:
+        library = str(Path(folder) / "cache_lines.so")
+        command = [compiler, "-O2", known[1], "-shared", "-fPIC", "-x", "c", "-", "-o", library]
+        try:
+            subprocess.run(command, input=SOURCE, text=True, capture_output=True, check=True)
+            loaded = ctypes.CDLL(library)
+        except (OSError, subprocess.CalledProcessError):
+            return None
+    return known[0], _on_ranges(loaded.evict), _on_ranges(loaded.read_lines)
+
+
+def _on_ranges(function: Callable[..., object]) -> OnRanges:
+    def call(ranges: Sequence[Range]) -> object:
+        array = ctypes.c_size_t * len(ranges)
+        begins, sizes = zip(*ranges, strict=True) if ranges else ((), ())
+        return function(array(*begins), array(*sizes), ctypes.c_size_t(len(ranges)))
+
+    return call
+
+
+def sizes_bytes(folder: Path = SIZES) -> tuple[int | None, int | None]:
+    """Returns the sizes of a core's second-level cache and of its last level; None: unknown."""
+    sizes: dict[int, int] = {}
+    for index in folder.glob("index*"):
+        try:
+            level, kind, size = (
+                (index / name).read_text().strip() for name in ("level", "type", "size")
+            )
+        except OSError:
+            continue
+        if kind != "Instruction" and size.endswith("K"):
+            sizes[int(level)] = int(size[:-1]) * 1024
+    return sizes.get(2), sizes[max(sizes)] if sizes else None

@@ -1,0 +1,138 @@
+"""Sets up `data=cold` and `data=cold_weights`, and shows whether data were evicted.
+
+In a loop over one model, a call finds in the caches what the last one left there. One block of
+many finds its weights in memory, because the others have been called in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from statistics import median
+
+import torch
+
+from modescope.bench.devices.devices import Evictor, Hardware, Step, evict_first, prepare_call
+from modescope.bench.model import trees
+from modescope.bench.model.subject import Built
+from modescope.bench.records.cases import COLD_WEIGHTS, WARM
+from modescope.bench.records.columns.checks import Checks
+from modescope.bench.records.columns.timing import CachedData
+from modescope.bench.timing import timers
+
+LEAST_SLOWDOWN = 1.1
+"""Data count as evicted if reading them takes this many times as long as out of the caches."""
+
+TOO_LARGE = 4
+"""Data of this many times the last level evict themselves, as each call leaves only its last."""
+
+READINGS = 25  # with and without eviction each; their medians are compared
+
+NO_WEIGHTS = "the model has no weights or buffers that could be evicted"
+
+FITS_NOWHERE = "these data do not fit into a cache anyway"
+
+NOTHING = "nothing was evicted: reading these data takes as long as before"
+
+
+@dataclass(frozen=True)
+class Cold:
+    """The steps with their evictions, what is known of the data, and whether they are cold."""
+
+    built: tuple[Built, ...]  # with an `evictor` each, unless nothing is to be evicted
+    columns: CachedData = field(default_factory=CachedData)
+    doubt: str | None = None  # why the data are not cold although that is asked for
+
+    def add_to(self, checks: Checks) -> Checks:
+        """Returns `checks`, in which the mode did not take effect if the data are not cold."""
+        if self.doubt is None:
+            return checks
+        note = "; ".join(filter(None, (self.doubt, checks.in_effect_note)))
+        return replace(checks, in_effect=False, in_effect_note=note)
+
+
+def set_up(built: Sequence[Built], data: str, device: Hardware) -> Cold:
+    """Returns the case's steps, and the baseline's if any, as `data` asks for.
+
+    `data`: warm, cold or cold_weights. The steps must have been called before. The columns say how
+    large the data of a call are; if they are evicted, also how long that takes, and reading them
+    after it and without it.
+    """
+    l2_bytes, last_bytes = device.cache_bytes()
+    columns = CachedData(_working_set_bytes(built[0]), l2_bytes, last_bytes)
+    if data == WARM:
+        return Cold(tuple(built), columns)
+    evicted = [_evicted(step, data) for step in built]
+    sizes_bytes = [_storage_bytes(tensors) for tensors in evicted]
+    columns = replace(columns, evicted_bytes=sizes_bytes[0])
+    if len(sizes_bytes) > 1:
+        columns = replace(columns, baseline_evicted_bytes=sizes_bytes[1])
+    if not min(sizes_bytes):
+        return Cold(tuple(built), columns, NO_WEIGHTS)
+    if last_bytes and sizes_bytes[0] > TOO_LARGE * last_bytes:
+        return Cold(tuple(built), columns, FITS_NOWHERE)
+    evictors = [
+        with_its_time(device.evictor(tensors, _kept(step, data)), device)
+        for step, tensors in zip(built, evicted, strict=True)
+    ]
+    first = evictors[0]
+    cold_s = _reading_s(evict_first(first.read, first), device)
+    warm_s = _reading_s(first.read, device)
+    columns = replace(
+        columns,
+        evicted_with=first.means,
+        eviction_s=first.seconds,
+        cold_read_s=cold_s,
+        warm_read_s=warm_s,
+    )
+    cold = tuple(replace(step, evictor=e) for step, e in zip(built, evictors, strict=True))
+    return Cold(cold, columns, None if cold_s >= LEAST_SLOWDOWN * warm_s else NOTHING)
+
+
+def _evicted(built: Built, data: str) -> list[torch.Tensor]:
+    return _weights(built) + (
+        [] if data == COLD_WEIGHTS else _strided(built.subject.given.tensors())
+    )
+
+
+def _kept(built: Built, data: str) -> list[torch.Tensor]:
+    return _strided(built.subject.given.tensors()) if data == COLD_WEIGHTS else []
+
+
+def _weights(built: Built) -> list[torch.Tensor]:
+    module = built.subject.module
+    return _strided([*module.parameters(), *module.buffers()])
+
+
+def _strided(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """Those of `tensors` that have memory of their own to evict."""
+    plain = (tensor for tensor in tensors if tensor.layout == torch.strided)
+    return [
+        tensor for tensor in plain if not tensor.is_nested and tensor.untyped_storage().nbytes()
+    ]
+
+
+def _storage_bytes(tensors: Sequence[torch.Tensor]) -> int:
+    storages = (tensor.untyped_storage() for tensor in tensors)
+    return sum({storage.data_ptr(): storage.nbytes() for storage in storages}.values())
+
+
+def _working_set_bytes(built: Built) -> int:
+    """Bytes of weights, buffers, inputs, the state of steps, and what a further call returns."""
+    with built.keep_state():
+        returned = trees.tensors(prepare_call(built.step)())
+    return _storage_bytes(_strided([*built.tensors(), *returned]))
+
+
+def with_its_time(evictor: Evictor, device: Hardware) -> Evictor:
+    """Returns `evictor` with the seconds that it takes, which decide how many calls fit."""
+    evicting = timers.latency(evictor.evict, device, READINGS)
+    return replace(evictor, seconds=median(evicting.samples_s))
+
+
+def _reading_s(read: Step, device: Hardware) -> float:
+    """Returns a median in seconds, of the device's work where it has a queue."""
+    if not device.queues:
+        return median(timers.latency(read, device, READINGS).samples_s)
+    samples = (timers.device_time(read, device, 1).median_s for _ in range(READINGS))
+    return median(s for s in samples if s is not None)

@@ -1,0 +1,123 @@
+"""What `data=cold` and `data=cold_weights` evict, and when that is not believed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+import torch
+
+from modescope.bench.devices.devices import Cpu, Evictor, Prepared
+from modescope.bench.evidence import cold_data
+from modescope.bench.model.subject import Built, Inputs, Subject
+from modescope.bench.modes import modes
+from modescope.bench.modes.phases import ONE_CALL
+from modescope.bench.records.cases import COLD, COLD_WEIGHTS, WARM, Mode, Variant
+from modescope.bench.records.columns.checks import Checks
+
+KIB = 2**10
+EAGER = Variant(Mode("eager", "no_grad"), "fp32")
+
+
+def built(module: torch.nn.Module, x: torch.Tensor) -> Built:
+    return modes.build(Subject(module, Inputs((x,), {})), EAGER, False, Cpu(), ONE_CALL)
+
+
+class Slow(Cpu):
+    """Evicts by waiting: reading after an eviction takes twice as long, or as long (`factor`)."""
+
+    def __init__(self, factor: float = 2.0, last_bytes: int | None = 2**30) -> None:
+        self.factor, self.last_bytes = factor, last_bytes
+        self.now_s, self.is_cold = 0.0, False
+        self.asked: list[tuple[list[int], list[int]]] = []
+        self.clock = lambda: self.now_s  # type: ignore[assignment, misc]
+
+    def cache_bytes(self) -> tuple[int | None, int | None]:
+        return 2**20, self.last_bytes
+
+    def evictor(self, data: Sequence[torch.Tensor], kept: Sequence[torch.Tensor]) -> Evictor:
+        self.asked.append(([t.nbytes for t in data], [t.nbytes for t in kept]))
+        return Evictor("made up", self._evict, self._read)
+
+    def _evict(self) -> None:
+        self.now_s += 0.5
+        self.is_cold = True
+
+    def _read(self) -> None:
+        self.now_s += self.factor if self.is_cold else 1.0
+        self.is_cold = False
+
+
+@pytest.fixture
+def linear() -> Built:
+    return built(torch.nn.Linear(256, 16), torch.ones(4, 256))
+
+
+WEIGHTS, BIAS, INPUT, OUTPUT = 16 * KIB, 64, 4 * KIB, 256
+
+
+def test_warm_data_are_measured_and_nothing_is_evicted(linear: Built) -> None:
+    device = Slow()
+    found = cold_data.set_up([linear], WARM, device)
+    assert (found.built, found.doubt, device.asked) == ((linear,), None, [])
+    assert found.columns.working_set_bytes == WEIGHTS + BIAS + INPUT + OUTPUT
+    assert (found.columns.l2_bytes, found.columns.last_level_bytes) == (2**20, 2**30)
+    assert found.columns.evicted_bytes is None
+
+
+@pytest.mark.parametrize(
+    ("data", "evicted", "kept"),
+    [(COLD, [WEIGHTS, BIAS, INPUT], []), (COLD_WEIGHTS, [WEIGHTS, BIAS], [INPUT])],
+)
+def test_what_is_evicted(linear: Built, data: str, evicted: list[int], kept: list[int]) -> None:
+    device = Slow()
+    half = built(torch.nn.Linear(256, 8), torch.ones(4, 256))
+    found = cold_data.set_up([linear, half], data, device)
+    assert device.asked[0] == (evicted, kept)
+    columns = found.columns
+    assert columns.evicted_bytes == sum(evicted)
+    assert columns.baseline_evicted_bytes == sum(evicted) - WEIGHTS // 2 - BIAS // 2
+    assert (columns.cold_read_s, columns.warm_read_s, columns.eviction_s) == (2.0, 1.0, 0.5)
+    for step in found.built:
+        assert isinstance(step.timed(), Prepared)
+        assert step.step is not step.timed()
+    assert found.doubt is None
+    assert found.add_to(Checks(in_effect=True)) == Checks(in_effect=True)
+
+
+@pytest.mark.parametrize(("factor", "sees"), [(1.0, False), (1.09, False), (1.11, True)])
+def test_data_that_are_read_as_fast_as_before_were_not_evicted(
+    linear: Built, factor: float, sees: bool
+) -> None:
+    found = cold_data.set_up([linear], COLD, Slow(factor))
+    assert found.doubt == (None if sees else cold_data.NOTHING)
+    checks = found.add_to(Checks(in_effect=True, in_effect_note="compiled in pieces"))
+    assert checks.in_effect is sees
+    assert str(checks.in_effect_note).endswith("compiled in pieces")
+
+
+def test_a_function_that_evicts_nothing_is_noticed(
+    linear: Built, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cpu = Cpu()
+    real = cpu.evictor(linear.tensors(), [])
+    monkeypatch.setattr(cpu, "evictor", lambda *given: replace(real, evict=lambda: None))
+    large = built(torch.nn.Linear(1024, 1024), torch.ones(1, 1024))
+    assert cold_data.set_up([large], COLD, cpu).doubt == cold_data.NOTHING
+
+
+def test_large_data_evict_themselves(linear: Built) -> None:
+    device = Slow(last_bytes=(WEIGHTS + BIAS) // 4)
+    found = cold_data.set_up([linear], COLD_WEIGHTS, device)
+    assert found.doubt is None  # of exactly four times the cache something may be left
+    device = Slow(last_bytes=(WEIGHTS + BIAS) // 4 - 1)
+    found = cold_data.set_up([linear], COLD_WEIGHTS, device)
+    assert (found.doubt, device.asked) == (cold_data.FITS_NOWHERE, [])
+    assert found.built[0].timed() is linear.step
+
+
+def test_a_model_without_weights_has_none_to_evict() -> None:
+    relu = built(torch.nn.ReLU(), torch.ones(4, 256))
+    assert cold_data.set_up([relu], COLD_WEIGHTS, Slow()).doubt == cold_data.NO_WEIGHTS
+    assert cold_data.set_up([relu], COLD, Slow()).doubt is None

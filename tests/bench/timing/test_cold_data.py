@@ -1,0 +1,123 @@
+"""Calls whose data are evicted before each: on simulated time, where evicting takes 30 s or so."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import pytest
+
+from modescope.bench.devices.devices import Evictor, Step, evict_first
+from modescope.bench.stats.estimates import Verdict, speedup, verdict
+from modescope.bench.timing import clock_rounds, timers
+from modescope.bench.timing.comparison import warm_up
+from modescope.bench.timing.paired import play_pairs
+from tests.helpers.made_up_records import BUDGET
+from tests.helpers.simulated import SimulatedDevice, normal_noise, step
+
+CALLS = 4
+EVICTION = (0.25, 30.0)  # host and device time of an eviction, in seconds
+CALL = (0.5, 3.0)
+
+
+def cold(device: SimulatedDevice, eviction: tuple[float, float] = EVICTION) -> Step:
+    return evict_first(step(device, CALL), evictor(device, eviction))
+
+
+def evictor(device: SimulatedDevice, eviction: tuple[float, float]) -> Evictor:
+    return Evictor("made up", step(device, eviction), lambda: None, sum(eviction))
+
+
+@pytest.mark.parametrize("queues", [True, False])
+@pytest.mark.parametrize(
+    ("timer", "expected_s"),
+    [(timers.latency, 3.5), (timers.host, 0.5), (timers.device_time, 3.0)],
+)
+def test_no_timer_counts_an_eviction(
+    timer: Callable[..., timers.Timing], expected_s: float, queues: bool
+) -> None:
+    device = SimulatedDevice(queues=queues)
+    if not queues:
+        expected_s = 3.5  # the host does all of it
+        if timer is timers.device_time:
+            assert not timer(cold(device), device, CALLS).samples_s
+            return
+    samples_s = timer(cold(device), device, CALLS).samples_s
+    assert samples_s == pytest.approx([expected_s] * len(samples_s))
+    assert samples_s
+
+
+@pytest.mark.parametrize("queues", [True, False])
+def test_cold_calls_are_not_timed_in_a_row(queues: bool) -> None:
+    device = SimulatedDevice(queues=queues)
+    timing = timers.pipelined(cold(device), device, CALLS)
+    assert (timing.samples_s, timing.reason) == ((), timers.COLD)
+
+
+def test_each_eviction_is_queued_before_the_mark_that_its_call_starts_at() -> None:
+    events: list[str] = []
+    device = SimulatedDevice()
+    mark, hold = device.mark, device.hold
+    device.mark = lambda: (events.append("mark"), mark())[1]  # type: ignore[method-assign]
+    device.hold = lambda s: (events.append("hold"), hold(s))[1]  # type: ignore[method-assign]
+
+    def noted(name: str) -> Step:
+        return lambda: (events.append(name), device.launch(0.01, 1.0))
+
+    evicted = evict_first(noted("call"), Evictor("made up", noted("evict"), lambda: None, 1.01))
+    timers.device_time(evicted, device, 3, host_s=0.01)
+    assert events == ["hold", *["evict", "mark", "call", "mark"] * 3]
+
+
+@pytest.mark.parametrize("queues", [True, False])
+def test_a_longer_eviction_makes_fewer_calls_and_no_other_times(queues: bool) -> None:
+    """An eviction of half a call's time, and one of ten times that."""
+    latencies_s, calls = [], []
+    for factor in (1.0, 10.0):
+        device = SimulatedDevice(queues=queues, read_cost_s=1e-8)
+        eviction = (1e-5 * factor, 1e-4 * factor)
+        call = evict_first(step(device, (5e-5, 2e-4)), evictor(device, eviction))
+        expected_s = warm_up([call], device, BUDGET).per_call_s * 2
+        rounds = play_pairs(call, call, device, BUDGET, 0, expected_s)
+        latencies_s += rounds.latency_rounds_s
+        calls.append(rounds.calls_per_round)
+    assert latencies_s == pytest.approx([2.5e-4] * len(latencies_s), rel=1e-3)
+    assert calls[1] < calls[0]
+
+
+def test_clocks_of_cold_calls() -> None:
+    device = SimulatedDevice(read_cost_s=1e-8)
+    call = evict_first(step(device, (5e-5, 2e-4)), evictor(device, (1e-5, 1e-3)))
+    clocks = clock_rounds.read([call, call], device, BUDGET, 0, [2.5e-4] * 2)
+    assert clocks.pipelined_note == timers.COLD
+    assert clocks.device_rounds_s == pytest.approx([2e-4] * len(clocks.device_rounds_s or ()))
+    assert clocks.host_rounds_s == pytest.approx([5e-5] * len(clocks.host_rounds_s or ()), rel=1e-2)
+
+
+def verdicts(factor: float, studies: int) -> list[Verdict | None]:
+    """Of a mode that is `factor` times as fast as its baseline, with noise of 3 % a call."""
+    found = []
+    for seed in range(studies):
+        device = SimulatedDevice(queues=False)
+        pair = [
+            evict_first(
+                step(device, (0.0, 1e-3 / f), scale=normal_noise(2 * seed + side, 0.03)),
+                evictor(device, (2e-4 * random.Random(seed).uniform(0.5, 2), 0.0)),
+            )
+            for side, f in enumerate((factor, 1.0))
+        ]
+        rounds = play_pairs(*pair, device, BUDGET, seed, [1e-3 / factor, 1e-3])
+        ratio = speedup(
+            rounds.latency_rounds_s, rounds.baseline_latency_rounds_s, rounds.case_ran_first
+        )
+        found.append(verdict(ratio))
+    return found
+
+
+def test_equal_cold_calls_get_no_verdict() -> None:
+    told = [each for each in verdicts(1.0, 100) if each in (Verdict.FASTER, Verdict.SLOWER)]
+    assert len(told) <= 5
+
+
+def test_a_cold_call_that_is_five_percent_faster_is_seen() -> None:
+    assert verdicts(1.05, 20).count(Verdict.FASTER) >= 19
