@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +100,16 @@ def test_calls_differ_by_operators_on_one_device() -> None:
     elsewhere = FirstCall("", "cuda", other.operators, other.values)
     assert one.difference(elsewhere) is None
     assert one.difference(FirstCall("it fails")) is None
+
+
+@pytest.mark.parametrize(("random", "other_random"), [(True, False), (False, True)])
+def test_values_are_not_compared_if_either_call_drew_random_numbers(
+    random: bool, other_random: bool
+) -> None:
+    one = FirstCall(values={"": [[1], 1.0, 1.0]}, random=random)
+    other = FirstCall(values={"": [[1], 2.0, 1.0]}, random=other_random)
+    assert one.difference(other) is None
+    assert replace(one, random=False).difference(replace(other, random=False)) is not None
 
 
 class Gain:
