@@ -15,7 +15,6 @@ from modescope.bench.modes import axes, backends, compiler_options
 from modescope.bench.records.caches import CACHES
 from modescope.bench.records.cases import (
     DATA,
-    WARM,
     Inference,
     Mode,
     PhaseOptions,
@@ -203,7 +202,7 @@ class Settings:
     mode: ModeSettings = MISSING
     phase: str = setting(*PHASE_SETTINGS)
     calls: CallsSettings = MISSING
-    data: str = setting(WARM, *DATA)
+    data: str = setting(*DATA)
     dtype: str = setting("auto", *DTYPES)
     shape: dict[str, Any] = MISSING  # `size`, and the sizes that conf/model/*.yaml names
     budget: BudgetSettings = MISSING

@@ -64,6 +64,7 @@ class Row(TypedDict):
     model_inputs: str | None
     calls: str | None
     calls_pad: str | None
+    data: str | None
     cpu_name: str | None
     cpu_model: str | None
     cpu_capability: str | None
@@ -165,6 +166,15 @@ class Row(TypedDict):
     device_calls_wanted: float | None
     dispatch_note: str | None
     clocks_s: float | None
+    working_set_bytes: float | None
+    l2_bytes: float | None
+    last_level_bytes: float | None
+    evicted_with: str | None
+    evicted_bytes: float | None
+    baseline_evicted_bytes: float | None
+    eviction_s: float | None
+    cold_read_s: float | None
+    warm_read_s: float | None
     synchronize_s: float | None
     watched_s: float | None
     cpu_wait_s: float | None

@@ -60,7 +60,9 @@ FROZEN = replace(COMPILE, name="freezing", axes=(("freezing", True),))
         (AOTI, "cold", "data=cold"),
     ],
 )
-def test_copies_of_weights_that_cannot_be_evicted(mode: Mode, data: str, remedy: str | None) -> None:
+def test_copies_of_weights_that_cannot_be_evicted(
+    mode: Mode, data: str, remedy: str | None
+) -> None:
     asked = case(variant=Variant(mode, "fp32"), baseline=None, options=Inference(data=data))
     assert_refused(refusal(asked, CPU), remedy)
 

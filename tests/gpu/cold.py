@@ -45,7 +45,9 @@ class Found:
         return None if self.triton_us is None else self.cold_us / self.triton_us
 
 
-def examine(name: str, build: Callable[..., object], sizes: dict[str, int], device: Hardware) -> Found:
+def examine(
+    name: str, build: Callable[..., object], sizes: dict[str, int], device: Hardware
+) -> Found:
     """Times a warm and a cold call by modescope's timer, and the cold one by triton's."""
     made: tuple[torch.nn.Module, tuple[torch.Tensor, ...]] = build(**sizes)  # type: ignore[assignment]
     place = device.torch_device
@@ -70,9 +72,7 @@ def examine(name: str, build: Callable[..., object], sizes: dict[str, int], devi
 def problems(found: list[Found]) -> list[str]:
     """What contradicts triton's times by more than 3 %, in words."""
     known = [(each.model, each.ratio) for each in found if each.ratio is not None]
-    return [
-        f"{name}: {ratio:.3f} times triton's" for name, ratio in known if abs(ratio - 1) > NEAR
-    ]
+    return [f"{name}: {ratio:.3f} times triton's" for name, ratio in known if abs(ratio - 1) > NEAR]
 
 
 def main(folder: Path) -> int:

@@ -65,7 +65,9 @@ def test_cold_weights_are_a_work_of_their_own_that_says_what_is_fastest_with_war
 
 
 @pytest.mark.parametrize("mode", ["compile", None])
-def test_nothing_is_said_of_warm_data_with_the_same_answer(mode: str | None, tmp_path: Path) -> None:
+def test_nothing_is_said_of_warm_data_with_the_same_answer(
+    mode: str | None, tmp_path: Path
+) -> None:
     warm = batch(4, mode, 1.5) if mode else []
     (*_, cold) = advice(tmp_path, warm, batch(4, "compile", 1.3, data="cold_weights"))
     assert "cold weights" in cold.work

@@ -39,7 +39,9 @@ def test_evicted_data_are_read_from_memory(data: list[torch.Tensor]) -> None:
     assert all(torch.equal(t, torch.arange(MIB // 4, dtype=torch.float32)) for t in data)
 
 
-def test_moved_data_are_found_again(data: list[torch.Tensor], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_moved_data_are_found_again(
+    data: list[torch.Tensor], monkeypatch: pytest.MonkeyPatch
+) -> None:
     seen: list[list[cache_lines.Range]] = []
     functions = ("made up", lambda ranges: seen.append(list(ranges)), lambda ranges: None)
     monkeypatch.setattr(cache_lines, "functions", lambda: functions)
@@ -49,7 +51,8 @@ def test_moved_data_are_found_again(data: list[torch.Tensor], monkeypatch: pytes
     data[1].data = held.clone()
     evictor.evict()
     assert [size for _, size in seen[0]] == [MIB] * 4
-    assert seen[0] != seen[1] and seen[1][1][0] == data[1].data_ptr()
+    assert seen[0] != seen[1]
+    assert seen[1][1][0] == data[1].data_ptr()
 
 
 def test_without_an_instruction_other_data_take_the_place(
