@@ -91,7 +91,7 @@ def main(words: Sequence[str]) -> int:
     asked = [trial(each) for each in options.option or ()]
     common = [
         f"model={options.model}", f"device={options.device}", f"study=options-{options.model}",
-        "budget=quick", "profile=false", "memory=false",
+        "budget=standard", "profile=false", "memory=false",
     ]  # fmt: skip
     given = {word.partition("=")[0] for word in options.settings}
     common = [word for word in common if word.partition("=")[0] not in given]
