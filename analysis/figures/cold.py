@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -55,7 +56,7 @@ def _draw(rows: pd.DataFrame) -> Figure | None:
         theme.linear_ticks(speedup, max(map(max, ratios)), "× over the baseline", most=5)
         speedup.axvline(1, color=style.INK, linewidth=0.8)
         speedup.set_title("Speedup")
-    look = {"color": style.INK, "linestyle": "none", "markersize": 6}
+    look: dict[str, Any] = {"color": style.INK, "linestyle": "none", "markersize": 6}
     marks = (("warm: data as the last call left them", "none"), ("cold", style.INK))
     theme.legend(
         figure, [Line2D([], [], marker="o", label=name, mfc=fill, **look) for name, fill in marks]

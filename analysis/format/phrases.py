@@ -113,7 +113,8 @@ def phase(row: Row) -> str:
     options = json.loads(row["training"] or "{}")
     optimizer = row["optimizer"] or options.get("optimizer")
     cold = data(row) if row.get("data") else None
-    named = [" with ".join(filter(None, (row["phase"], optimizer or cold)))]
+    ingredients = " and ".join(filter(None, (optimizer, cold)))
+    named = [" with ".join(filter(None, (row["phase"], ingredients)))]
     named += [
         f"{name.replace('_', ' ')} {value if isinstance(value, str) else json.dumps(value)}"
         for name, value in options.items()

@@ -22,7 +22,7 @@ NO_CONVOLUTION = (
     "mode.layout=channels_last is for convolutions, and no weight here has 4 dimensions"
 )
 
-LAID_ALREADY = "the model is built with its weights in channels_last, so mode.layout=channels_last changes none"
+LAID_ALREADY = "mode.layout=channels_last changes nothing: the weights are built in that format"
 
 OF_INPUTS = "x.to(memory_format=torch.channels_last) if x.dim() == 4 else x"
 

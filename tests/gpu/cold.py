@@ -1,4 +1,4 @@
-"""Are cold calls those of `triton.testing.do_bench`? `python -m tests.gpu.cold FOLDER`.
+"""Are cold calls those of `triton.testing.do_bench`? A part of the step `graphs`.
 
 Both write over the L2 cache before each call, and read the GPU's own marks around it.
 """
@@ -6,15 +6,14 @@ Both write over the L2 cache before each call, and read the GPU's own marks arou
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import torch
 
-from modescope.bench.devices.cuda import find
 from modescope.bench.devices.devices import Hardware, evict_first
 from modescope.bench.evidence.cold_data import with_its_time
 from modescope.bench.timing import timers
@@ -45,11 +44,9 @@ class Found:
         return None if self.triton_us is None else self.cold_us / self.triton_us
 
 
-def examine(
-    name: str, build: Callable[..., object], sizes: dict[str, int], device: Hardware
-) -> Found:
+def examine(name: str, build: Callable[..., Any], sizes: dict[str, int], device: Hardware) -> Found:
     """Times a warm and a cold call by modescope's timer, and the cold one by triton's."""
-    made: tuple[torch.nn.Module, tuple[torch.Tensor, ...]] = build(**sizes)  # type: ignore[assignment]
+    made = build(**sizes)
     place = device.torch_device
     model, x = made[0].to(place).eval().to(torch.bfloat16), made[1][0].to(place, torch.bfloat16)
 
@@ -58,15 +55,15 @@ def examine(
             return model(x)
 
     evictor = with_its_time(device.evictor([*model.parameters(), x], []), device)
-    times = [
+    warm_us, cold_us = (
         median(timers.device_time(step, device, CALLS).samples_s[0] * 1e6 for _ in range(BLOCKS))
         for step in (call, evict_first(call, evictor))
-    ]
+    )
     if pretends():
-        return Found(name, *times, triton_us=None)
+        return Found(name, warm_us, cold_us, None)
     from triton.testing import do_bench
 
-    return Found(name, *times, triton_us=do_bench(call, return_mode="median") * 1e3)
+    return Found(name, warm_us, cold_us, do_bench(call, return_mode="median") * 1e3)
 
 
 def problems(found: list[Found]) -> list[str]:
@@ -75,26 +72,19 @@ def problems(found: list[Found]) -> list[str]:
     return [f"{name}: {ratio:.3f} times triton's" for name, ratio in known if abs(ratio - 1) > NEAR]
 
 
-def main(folder: Path) -> int:
-    """Examines both models; the last line printed says what was found."""
-    device = find("cuda")
+def compare(device: Hardware, folder: Path) -> tuple[str, list[str]]:
+    """Examines both models and writes cold.jsonl; returns what was found, and what is wrong."""
     sizes = SMOKE if pretends() else SIZES
-    builders = {"mlp": mlp.build, "transformer": transformer.build}
+    builders: dict[str, Callable[..., Any]] = {"mlp": mlp.build, "transformer": transformer.build}
     found = [
         examine(name, build, size, device)
         for (name, build), size in zip(builders.items(), sizes, strict=True)
     ]
     with (folder / "cold.jsonl").open("w", encoding="utf-8") as file:
         file.writelines(json.dumps(asdict(each)) + "\n" for each in found)
-    wrong = problems(found)
     told = (
         f"{each.model}: warm {each.warm_us:.1f} µs, cold {each.cold_us:.1f}, by triton "
         + ("–" if each.triton_us is None else f"{each.triton_us:.1f} ({each.ratio:.3f}×)")
         for each in found
     )
-    print("; ".join([*told, *wrong]))
-    return 1 if wrong else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1])))
+    return "; ".join(told), problems(found)

@@ -21,6 +21,7 @@ import torch
 from modescope.bench.devices.cuda import find
 from modescope.bench.devices.devices import Hardware
 from modescope.models import mlp, transformer
+from tests.gpu import cold
 from tests.gpu.pretending import pretends
 
 Call = Callable[[], Any]
@@ -237,11 +238,13 @@ def main(folder: Path) -> int:
         file.flush()  # what follows may end the process
         shared = survives_the_other(device, small, ours=False)
         file.write(f"{json.dumps({'survives_on_one_stream': shared})}\n")
-    wrong = [] if small else problems(found, survived)  # times of a pretended GPU mean nothing
+    cold_told, cold_wrong = cold.compare(device, folder)
+    # times of a pretended GPU mean nothing
+    wrong = [] if small else [*problems(found, survived), *cold_wrong]
     if small and not survived:
         wrong = ["a replay is wrong after the other graph was destroyed"]
     told = f"survives the other graph: {survived}, on one stream: {shared}"
-    print(f"{'; '.join([*wrong, summary(found)])}; workspaces {workspace} bytes; {told}")
+    print(f"{'; '.join([*wrong, summary(found), cold_told])}; workspaces {workspace} bytes; {told}")
     return 1 if wrong else 0
 
 

@@ -98,8 +98,7 @@ STEPS: tuple[Step, ...] = (
     Step(
         3, "power", 45.0, 30.0, "tests.gpu.power", (FOLDER,), smoke=(FOLDER, "--seconds-share=0.02")
     ),
-    Step(4, "graphs", 40.0, 25.0, "tests.gpu.graphs", (FOLDER,)),
-    Step(4, "cold", 20.0, 10.0, "tests.gpu.cold", (FOLDER,)),
+    Step(4, "graphs", 40.0, 26.0, "tests.gpu.graphs", (FOLDER,)),
     *(_study(study.name, False) for study in STUDIES if not study.further),
     _claims("quick", 45.0, 30.0),
     Step(7, "pasted-code", 90.0, 36.0, "tests.gpu.pasted", (FOLDER,)),

@@ -142,9 +142,10 @@ def record(
 
 
 def _step(columns: dict[str, Any]) -> str:
-    """Phase, optimizer and options of training as a part of the case id."""
+    """Phase, optimizer, options of training, and data, as a part of the case id."""
     named = (("phase", "inference"), ("optimizer", None), ("training", None))
-    return "-".join(str(columns.get(name, usual)) for name, usual in named)
+    parts = [str(columns.get(name, usual)) for name, usual in named]
+    return "-".join([*parts, *filter(None, [columns.get("data")])])
 
 
 def training(

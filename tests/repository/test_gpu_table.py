@@ -17,7 +17,7 @@ from modescope.analysis.recommend.code import code
 from modescope.bench.records.environment import DeviceFacts
 from modescope.bench.refusals import refusal
 from modescope.bench.resolve import resolve
-from tests.gpu import expected, graphs, pasted, power, proof, steps, study
+from tests.gpu import cold, expected, graphs, pasted, power, proof, steps, study
 from tests.gpu.__main__ import parser
 from tests.gpu.expected import Seconds, case_s, kept_seconds, plan, total_s, with_expected
 from tests.gpu.invariants import read
@@ -301,3 +301,12 @@ def test_a_study_says_what_came_of_its_rows() -> None:
         "mlp amp bf16 93 µs"
     )
     assert study.said([]) == "no row"
+
+
+@pytest.mark.parametrize(
+    ("triton_us", "wrong"), [(100.0, 0), (97.1, 0), (96.0, 1), (104.0, 1), (None, 0)]
+)
+def test_cold_calls_agree_with_triton_within_three_percent(
+    triton_us: float | None, wrong: int
+) -> None:
+    assert len(cold.problems([cold.Found("mlp", 80.0, 100.0, triton_us)])) == wrong

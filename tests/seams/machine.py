@@ -33,6 +33,7 @@ are exact, and equal times equal."""
 
 READ_S, MARK_S, PACE_S, CAPTURE_S, PROFILED_S = US / 8, US / 2, 50 * US, 0.25, 12 * US
 WIDTH = 4
+CACHES_BYTES = 3_000, 70_000
 FLOPS_PER_S = {"fp32": 1e9, "bf16": 2e9}
 DTYPES = {torch.float32: "fp32", torch.bfloat16: "bf16"}
 COPIED_BYTES_PER_S, READ_BYTES_PER_S = 20e6, 16e6
@@ -120,6 +121,9 @@ class Machine(SimulatedDevice):
         self.replaying = False
         self._looks = self._readings = 0
         HERE.machine = self
+
+    def cache_bytes(self) -> tuple[int, int]:
+        return CACHES_BYTES
 
     def report(self, phase: str, keep: object = None) -> None:
         """Notes when each phase of the run begins."""

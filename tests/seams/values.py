@@ -16,7 +16,15 @@ from typing import Any
 import pytest
 
 from tests.seams import given
-from tests.seams.machine import CAPTURE_S, COPIED_BYTES_PER_S, FLOPS_PER_S, MARK_S, READ_S, US
+from tests.seams.machine import (
+    CACHES_BYTES,
+    CAPTURE_S,
+    COPIED_BYTES_PER_S,
+    FLOPS_PER_S,
+    MARK_S,
+    READ_S,
+    US,
+)
 from tests.seams.world import BUDGET, ENVIRONMENT, LONGER, PLACE, SCHEDULING
 
 Columns = dict[str, Any]
@@ -165,6 +173,9 @@ GRAPH: Columns = {
     "throttle_reasons": ["sw_power_cap"],
     # Alone it takes as long, as the simulated power cap slows nothing down
     "latency_alone_s": GRAPH_S, "clock_alone_hz": 2e9 / 1.5, "throttle_alone": ["sw_power_cap"],
+    # Weights, inputs of 8 bytes, outputs; a slower level is larger
+    "working_set_bytes": 2 * (16 + 4) + 8 * 24 + 2 * 24, "l2_bytes": CACHES_BYTES[0],
+    "last_level_bytes": CACHES_BYTES[1],
     # The profile. Of five calls the one with the median span counts, the fourth. Two kernels
     # overlap (40 to 93, 70 to 110), then a copy of 5, a fill of 4 and a kernel of 20: busy for 99.
     # Launches precede their work by 10, 10, 25, 26 and 30.
@@ -202,6 +213,7 @@ STORED: Rows = {
         "seen_grad": "enabled", "seen_weight_dtype": "float32", "error": 2**-16,
         "eager_error": 2**-15, "error_limit": 3 * 2**-15 + 1e-5,
         "first_call_s": CONTROL_S + READ_S, "graph_launches": 0, "weights_bytes": 4 * (16 + 4),
+        "working_set_bytes": 4 * (16 + 4) + 8 * 24 + 4 * 24,
         "saved_activation_bytes": 4 * 24,  # eager saves inputs as fp32
         "least_bytes": 8 * 24 + 4 * (16 + 4) + 4 * 24,
         "eager_bytes": 8 * 24 + 4 * (24 + 24 + 16 + 24 + 24 + 4 + 24),
@@ -359,14 +371,16 @@ NEVER = {
     "regions", "regions_called", "region_names", "baseline_note", "pipelined_note",
     "subnormal", "confirms", "axes", "seen_axes", "seen_attention",
     "calls", "calls_pad", "first_pass_s", "compiled_calls", "gave_up_at_call", "eager_calls",
-    "size_latencies_s", "code_hash", "options_changed_code",
+    "size_latencies_s", "data", "evicted_with", "evicted_bytes", "baseline_evicted_bytes",
+    "eviction_s", "cold_read_s", "warm_read_s", "code_hash", "options_changed_code",
     "frozen_weights", "packed_weights", "layout_kept",
     "package_export_s", "package_build_s", "package_load_s", "package_bytes",
     *(f"confirming_speedup{end}" for end in ("", "_ci_low", "_ci_high")),
 }  # fmt: skip
 """Columns that are null in this world: no two rows of it have the same name, no model changes
 anything but what it returns, no calls differ in size, no process confirms another, modes set no
-further axes, compile no blocks and load no package, and Inductor's code is made up."""
+further axes, compile no blocks, load no package and evict no data, and Inductor's code is made
+up."""
 
 
 def _baseline_s(latency_us: float, ratio: float) -> float:

@@ -124,7 +124,7 @@ OTHER: dict[str, Any] = {
     "model": "custom:net:other", "model_args": '{"width":8}', "model_inputs": "[[2,4]]",
     "fullgraph": False, "batch_dim": None, "shape": '{"batch":8,"seq":64}', "phase": "inference",
     "optimizer": "adamw", "training": '{"lr":0.1}', "calls": '{"seq":[8,64]}',
-    "calls_pad": '{"seq":[64]}', "dtype": "tf32", "mode": "compile[grad=no_grad]",
+    "calls_pad": '{"seq":[64]}', "data": "cold", "dtype": "tf32", "mode": "compile[grad=no_grad]",
     "grad": "no_grad", "autocast": True, "compile_mode": "max-autotune", "graph": True,
     "compile_options": '{"dynamic":true}', "axes": '{"layout":"tall"}',
     "baseline_mode": "no_grad", "baseline_dtype": "bf16",

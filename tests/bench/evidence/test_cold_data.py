@@ -31,7 +31,7 @@ class Slow(Cpu):
         self.factor, self.last_bytes = factor, last_bytes
         self.now_s, self.is_cold = 0.0, False
         self.asked: list[tuple[list[int], list[int]]] = []
-        self.clock = lambda: self.now_s  # type: ignore[assignment, misc]
+        self.clock = lambda: self.now_s
 
     def cache_bytes(self) -> tuple[int | None, int | None]:
         return 2**20, self.last_bytes

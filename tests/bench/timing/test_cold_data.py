@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -54,16 +55,21 @@ def test_cold_calls_are_not_timed_in_a_row(queues: bool) -> None:
     assert (timing.samples_s, timing.reason) == ((), timers.COLD)
 
 
-def test_each_eviction_is_queued_before_the_mark_that_its_call_starts_at() -> None:
+def test_each_eviction_is_queued_before_the_mark_that_its_call_starts_at(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     events: list[str] = []
     device = SimulatedDevice()
-    mark, hold = device.mark, device.hold
-    device.mark = lambda: (events.append("mark"), mark())[1]  # type: ignore[method-assign]
-    device.hold = lambda s: (events.append("hold"), hold(s))[1]  # type: ignore[method-assign]
 
-    def noted(name: str) -> Step:
-        return lambda: (events.append(name), device.launch(0.01, 1.0))
+    def noted(name: str, does: Callable[..., Any] = lambda: device.launch(0.01, 1.0)) -> Any:
+        def call(*given: float) -> Any:
+            events.append(name)
+            return does(*given)
 
+        return call
+
+    monkeypatch.setattr(device, "mark", noted("mark", device.mark))
+    monkeypatch.setattr(device, "hold", noted("hold", device.hold))
     evicted = evict_first(noted("call"), Evictor("made up", noted("evict"), lambda: None, 1.01))
     timers.device_time(evicted, device, 3, host_s=0.01)
     assert events == ["hold", *["evict", "mark", "call", "mark"] * 3]
@@ -72,7 +78,7 @@ def test_each_eviction_is_queued_before_the_mark_that_its_call_starts_at() -> No
 @pytest.mark.parametrize("queues", [True, False])
 def test_a_longer_eviction_makes_fewer_calls_and_no_other_times(queues: bool) -> None:
     """An eviction of half a call's time, and one of ten times that."""
-    latencies_s, calls = [], []
+    latencies_s, calls = list[float](), list[int]()
     for factor in (1.0, 10.0):
         device = SimulatedDevice(queues=queues, read_cost_s=1e-8)
         eviction = (1e-5 * factor, 1e-4 * factor)
@@ -106,7 +112,7 @@ def verdicts(factor: float, studies: int) -> list[Verdict | None]:
             )
             for side, f in enumerate((factor, 1.0))
         ]
-        rounds = play_pairs(*pair, device, BUDGET, seed, [1e-3 / factor, 1e-3])
+        rounds = play_pairs(pair[0], pair[1], device, BUDGET, seed, [1e-3 / factor, 1e-3])
         ratio = speedup(
             rounds.latency_rounds_s, rounds.baseline_latency_rounds_s, rounds.case_ran_first
         )
