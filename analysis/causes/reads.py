@@ -1,8 +1,8 @@
 """Rules on data that are read from memory, as they are evicted from caches before each call.
 
-How long reading takes is measured by itself, before the rounds. In a call it may overlap with
-arithmetic, so it explains at most its share. A rule returns evidence if what its docstring says
-holds for the row of the context, else None.
+How long it takes to read them in order is measured by itself, before the rounds. A call may read
+them in another order, which takes longer, or while it computes, which hides it. A rule returns
+evidence if what its docstring says holds for the row of the context, else None.
 """
 
 from __future__ import annotations
@@ -71,13 +71,14 @@ def _rate(row: Row) -> str:
 CAUSES = (
     Cause(
         Kind.GAIN, fewer_cold_reads,
-        "it reads {size} from memory where the baseline reads {before}; at {rate} that is up to "
-        "{share} of the baseline's call.",
+        "it reads {size} from memory where the baseline reads {before}; read in order, at {rate}, "
+        "the difference takes {share} of the baseline's call.",
     ),
     Cause(
         Kind.LIMIT, cold_reads,
-        "a call finds {size} of its data in no cache ({data}): reading them takes {cold} from "
-        "memory ({rate}) and {warm} out of the cache, a difference of at most {share} of the call.",
-        "Smaller weights, as in bf16, take less; kernels do not.",
+        "a call finds {size} of its data in no cache ({data}): read in order they take {cold} from "
+        "memory ({rate}) and {warm} out of the cache, which differs by {share} of the call, and "
+        "more if the call reads them in another order.",
+        "Fewer bytes, such as weights in bf16, take less time.",
     ),
 )  # fmt: skip
