@@ -262,11 +262,14 @@ def are_on_cuda(rows: pd.DataFrame) -> pd.Series:
 def natural_key(by: tuple[str, ...], values: tuple[Any, ...]) -> tuple[tuple[bool, Any], ...]:
     """Returns a sorting key for `values`, the values of the columns `by`.
 
-    Shapes are sorted by their numbers (batch 8 before batch 64), and nulls last. Training with
-    fewer options comes first.
+    Shapes are sorted by their numbers (batch 8 before batch 64), and nulls last, but warm data
+    first. Training with fewer options comes first.
     """
     named = zip(by, values, strict=True)
-    return tuple((bool(pd.isna(v)), "" if pd.isna(v) else _order(name, v)) for name, v in named)
+    return tuple(
+        (bool(pd.isna(v)) != (name == "data"), "" if pd.isna(v) else _order(name, v))
+        for name, v in named
+    )
 
 
 def _order(name: str, value: Any) -> Any:
@@ -297,9 +300,11 @@ def ordered(rows: pd.DataFrame) -> pd.DataFrame:
     Rows without a speedup, which include smoke runs, come last.
     """
     keys = [*SECTION, "_speedup", "dtype", "mode"]
-    shown = rows.assign(_speedup=over_common_baseline(rows))
+    keys[keys.index("data")] = "_cold"  # warm data come first
+    shown = rows.assign(_speedup=over_common_baseline(rows), _cold=rows["data"].fillna(""))
     rising = [key != "_speedup" for key in keys]
-    return shown.sort_values(keys, ascending=rising, ignore_index=True).drop(columns="_speedup")
+    shown = shown.sort_values(keys, ascending=rising, ignore_index=True)
+    return shown.drop(columns=["_speedup", "_cold"])
 
 
 def over_common_baseline(rows: pd.DataFrame) -> pd.Series:

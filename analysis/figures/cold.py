@@ -40,9 +40,10 @@ def _draw(rows: pd.DataFrame) -> Figure | None:
     panels = [
         panel
         for data, members in grouped((phrases.data(row), row) for row in cold).items()
-        for panel in theme.panels(f"Warm and {data}: latency", members, cells.speedup, against=True)
+        for panel in theme.panels(data.capitalize(), members, cells.speedup)
     ]
-    figure, grid = theme.sheet(panels, phrases.work_at(cold[0], cold[0]["shape"]), len(cold), 2)
+    work = phrases.work(known[cold[0]["run_id"]])
+    figure, grid = theme.sheet(panels, work, len(cold), 2)
     for (latency, speedup), panel in zip(grid, panels, strict=True):
         members = [(known[row["run_id"]], row) for row in panel.rows]
         seconds = [
@@ -55,7 +56,7 @@ def _draw(rows: pd.DataFrame) -> Figure | None:
         _both(speedup, panel.rows, ratios)
         theme.linear_ticks(speedup, max(map(max, ratios)), "× over the baseline", most=5)
         speedup.axvline(1, color=style.INK, linewidth=0.8)
-        speedup.set_title("Speedup")
+        speedup.set_title("Speedup with both")
     look: dict[str, Any] = {"color": style.INK, "linestyle": "none", "markersize": 6}
     marks = (("warm: data as the last call left them", "none"), ("cold", style.INK))
     theme.legend(

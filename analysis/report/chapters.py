@@ -24,7 +24,6 @@ from modescope.analysis.format import phrases
 from modescope.analysis.format.columns import Table
 from modescope.analysis.report.study import Study
 from modescope.analysis.rows.values import as_rows
-from modescope.bench.records.outcomes import Status
 
 MOST_SHAPES = 4  # a work with more shapes has figures over its sizes only
 # Drawing a figure takes about 0.4 s. The second limit is for reports that do not list all rows.
@@ -115,7 +114,6 @@ def _at_sizes(study: Study, family: pd.DataFrame, numbered: Iterator[int]) -> It
     )
     for shape in split_table(family, SECTION):
         title = phrases.work(as_rows(shape.head(1))[0])
-        data = phrases.from_cache(as_rows(shape[shape["status"] == Status.OK]))
         drawn = pictures(OF_SECTION, shape, f"{next(numbered)}")
-        where = " · ".join(filter(None, (place, data)))
+        where = study.conditions(as_rows(shape))
         yield Chapter(title, where, drawn, [*section_tables(shape)], nothing, key)

@@ -17,6 +17,7 @@ from modescope.analysis.format import phrases
 from modescope.analysis.recommend.types import Recommendation
 from modescope.analysis.rows.type import Row
 from modescope.analysis.rows.values import as_rows, grouped
+from modescope.bench.records.outcomes import Status
 
 MOST_LISTED = 1000  # rows per page: more make a browser slow
 
@@ -85,6 +86,11 @@ class Study:
     def place(self, row: Row) -> str:
         """The machine that measured a row; with its environment's letter if there are several."""
         return phrases.place(row, self.has_letters)
+
+    def conditions(self, rows: Sequence[Row]) -> str:
+        """The machine of rows of one work, and the cache that holds their data, if it is known."""
+        ok = [row for row in rows if row["status"] == Status.OK]
+        return " · ".join(filter(None, (self.place(rows[0]), phrases.from_cache(ok))))
 
     def variant(self, row: Row) -> str:
         """The row's mode and precision, `compile fp32`; with its cache if rows differ in that."""

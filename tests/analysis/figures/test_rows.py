@@ -62,7 +62,7 @@ def test_warm_and_cold_data_are_two_marks_of_a_mode(tmp_path: Path) -> None:
     assert [value for _, value, _ in _points(right)] == pytest.approx([2.0, 1.5])
     (line,) = COLD.table(rows).rows
     assert [cell.split()[0] for cell in line[-6:]] == [
-        "100.0", "300.0", "2.00×", "1.50×", "4.00", "–"
+        "100.0", "300", "2.00×", "1.500×", "4.00", "–"
     ]  # fmt: skip
     assert COLD.draw(rows[rows["data"].isna()]) is None
 
