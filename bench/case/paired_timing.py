@@ -124,6 +124,7 @@ def redraw(contenders: Sequence[Contender], device: Hardware, seed: int) -> Redr
     the device is slowed down, because such a reason is gone soon after the calls that caused it.
     """
     tensors = [tensor for contender in contenders for tensor in contender.built.tensors()]
+    evictors = [e for contender in contenders if (e := contender.built.evictor)]
 
     def restore() -> None:
         for contender in contenders:
@@ -131,7 +132,15 @@ def redraw(contenders: Sequence[Contender], device: Hardware, seed: int) -> Redr
         if device.queues:  # a CPU counts slowdowns by itself
             device.slowdowns()
 
-    return memory_layout.make_redraw(tensors, device, seed, restore)
+    move = memory_layout.make_redraw(tensors, device, seed, restore)
+
+    def moved() -> object:
+        placement = move()
+        for evictor in evictors:
+            evictor.locate()
+        return placement
+
+    return moved if evictors else move
 
 
 def run_clocks(

@@ -9,13 +9,13 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from modescope.bench.devices import processor
+import torch
 
-Range = tuple[int, int]
-"""The address of some memory, and its size in bytes."""
+from modescope.bench.devices import processor
 
 LARGE_BYTES = 2**26
 """Taken for the size of a last-level cache whose size is unknown."""
@@ -53,15 +53,19 @@ uint8_t read_lines(const uintptr_t *begins, const size_t *sizes, size_t ranges) 
 }
 """
 
-OnRanges = Callable[[Sequence[Range]], object]
+
+@dataclass(frozen=True)
+class Functions:
+    """The instruction that evicts a line, and functions of C that evict and read ranges once."""
+
+    instruction: str
+    evict: Callable[..., object]
+    read: Callable[..., object]
 
 
 @cache
-def functions() -> tuple[str, OnRanges, OnRanges] | None:
-    """Returns the instruction's name, a function that evicts ranges, and one that reads them once.
-
-    None where this CPU's instruction is unknown or there is no compiler of C.
-    """
+def functions() -> Functions | None:
+    """Compiles the functions. None if the instruction is unknown, or there is no compiler of C."""
     known = EVICTS.get(platform.machine())
     compilers = map(shutil.which, (os.environ.get("CC", "cc"), "gcc", "clang"))
     compiler = next(filter(None, compilers), None)
@@ -77,16 +81,30 @@ def functions() -> tuple[str, OnRanges, OnRanges] | None:
             loaded = ctypes.CDLL(library)
         except (OSError, subprocess.CalledProcessError):
             return None
-    return known[0], _on_ranges(loaded.evict), _on_ranges(loaded.read_lines)
+    return Functions(known[0], loaded.evict, loaded.read_lines)
 
 
-def _on_ranges(function: Callable[..., object]) -> OnRanges:
-    def call(ranges: Sequence[Range]) -> object:
+class Lines:
+    """The cache lines of some tensors, wherever these lie when `locate` is called."""
+
+    def __init__(self, functions: Functions, tensors: Sequence[torch.Tensor]) -> None:
+        self._functions, self._tensors = functions, tensors
+        self.locate()
+
+    def locate(self) -> None:
+        """Finds the memory of the tensors."""
+        storages = (tensor.untyped_storage() for tensor in self._tensors)
+        ranges = {storage.data_ptr(): storage.nbytes() for storage in storages}
         array = ctypes.c_size_t * len(ranges)
-        begins, sizes = zip(*ranges, strict=True) if ranges else ((), ())
-        return function(array(*begins), array(*sizes), ctypes.c_size_t(len(ranges)))
+        self._ranges = array(*ranges), array(*ranges.values()), ctypes.c_size_t(len(ranges))
 
-    return call
+    def evict(self) -> None:
+        """Evicts all lines."""
+        self._functions.evict(*self._ranges)
+
+    def read(self) -> None:
+        """Reads a byte of each line."""
+        self._functions.read(*self._ranges)
 
 
 def sizes_bytes(folder: Path = SIZES) -> tuple[int | None, int | None]:

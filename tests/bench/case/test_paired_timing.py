@@ -9,9 +9,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
 from modescope.bench.case import paired_timing
 from modescope.bench.devices import devices
+from modescope.bench.devices.devices import Cpu, Evictor
+from modescope.bench.model.subject import State
 from modescope.bench.records.columns.timing import Contention, DeviceState, Rounds
 from modescope.bench.records.results import Ended, Findings
 from modescope.bench.timing import comparison, pace
@@ -37,6 +40,18 @@ def test_a_gpu_is_asked_before_each_block_why_it_is_slow(queues: bool, looks: in
     for _ in range(3):
         redraw()
     assert device.looks == looks
+
+
+def test_evicted_data_are_located_after_they_were_moved() -> None:
+    moved = torch.ones(8)
+    before, seen = moved.data_ptr(), list[int]()
+    evictor = Evictor("made up", print, print, locate=lambda: seen.append(moved.data_ptr()))
+    built = SimpleNamespace(tensors=lambda: [moved], evictor=evictor, state=State())
+    contender: Any = SimpleNamespace(built=built)
+    placement = paired_timing.redraw([contender], Cpu(), seed=0)()
+    assert seen == [moved.data_ptr()]
+    assert seen != [before]
+    del placement
 
 
 def test_the_states_of_two_measurements_are_joined() -> None:
@@ -117,7 +132,7 @@ def timed(
     monkeypatch.setattr(comparison, "measure", played)
     pace.best_s([FULL] * 24, folder / pace.BEST)
     built: Any = SimpleNamespace(
-        step=lambda: None, tensors=list, state=SimpleNamespace(restore=lambda: None)
+        timed=lambda: print, evictor=None, tensors=list, state=SimpleNamespace(restore=lambda: None)
     )
     contender: Any = SimpleNamespace(built=built)
     plan = replace(smoke(), results_dir=str(folder))

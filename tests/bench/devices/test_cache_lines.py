@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import pytest
 import torch
@@ -39,20 +40,22 @@ def test_evicted_data_are_read_from_memory(data: list[torch.Tensor]) -> None:
     assert all(torch.equal(t, torch.arange(MIB // 4, dtype=torch.float32)) for t in data)
 
 
-def test_moved_data_are_found_again(
-    data: list[torch.Tensor], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seen: list[list[cache_lines.Range]] = []
-    functions = ("made up", lambda ranges: seen.append(list(ranges)), lambda ranges: None)
-    monkeypatch.setattr(cache_lines, "functions", lambda: functions)
-    evictor = Cpu().evictor([*data, data[0][:8]], [])  # a view of the first
-    evictor.evict()
+def test_moved_data_are_found_when_they_are_located(data: list[torch.Tensor]) -> None:
+    seen: list[dict[int, int]] = []
+
+    def note(begins: Any, sizes: Any, count: Any) -> None:
+        assert count.value == len(begins)
+        seen.append(dict(zip(begins, sizes, strict=True)))
+
+    functions = cache_lines.Functions("made up", note, note)
+    lines = cache_lines.Lines(functions, [*data, data[0][:8]])  # a view of the first
+    lines.evict()
     held = data[1].data
     data[1].data = held.clone()
-    evictor.evict()
-    assert [size for _, size in seen[0]] == [MIB] * 4
-    assert seen[0] != seen[1]
-    assert seen[1][1][0] == data[1].data_ptr()
+    lines.locate()
+    lines.read()
+    assert seen[0] == {t.data_ptr(): MIB for t in (data[0], held, data[2], data[3])}
+    assert seen[1] == {t.data_ptr(): MIB for t in data}
 
 
 def test_without_an_instruction_other_data_take_the_place(
