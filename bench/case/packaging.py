@@ -58,6 +58,7 @@ def build(progress: Progress, case: Case, plan: Plan, run_id: str | None = None)
 def _build(progress: Progress, case: Case, plan: Plan, folder: Path) -> Result:
     progress("model to package")
     device = find(case.device)
+    compiler.import_it()  # first, as what is set up of it depends on whether it is there
     set_up_torch(case, plan)
     phase = phase_of(case.options)
     try:
@@ -73,7 +74,6 @@ def _build(progress: Progress, case: Case, plan: Plan, folder: Path) -> Result:
         raise Ended(Status.FAILED, CHANGES_STATE.format(state=state), Findings())
     own = modes.prepare(subject, case.variant, phase)
     axes.switch(axes.switches(case), case.variant)  # what the package runs is chosen here
-    compiler.import_it()
     weights, given = packages.summed(own.module), own.given
     with watch_warnings() as warned:
         progress("export")

@@ -71,7 +71,6 @@ def enter(
     steps change, are restored on return. On CUDA an untimed call in eager comes before.
     """
     phase, fullgraph = phase_of(case.options), case.model.fullgraph
-    compiles = backends.compiles_here(variant.mode)
     if device.type == "cuda":
         meet_libraries(subject, variant, device, phase_of(case.options.of_baseline()))
     own = modes.prepare(subject, variant, phase)
@@ -79,7 +78,7 @@ def enter(
     _ = own.given  # copied here: only the copies that a graph reads are part of the first call
     records_later = backends.captures(variant.mode) and device.type == "cuda"
     memory = device.allocator if plan.memory else None
-    compiles = variant.mode.compiles or case.options.compiles
+    compiles = backends.compiles_here(variant.mode) or case.options.compiles
     reads_code = plan.profile or bool(axes.witnessed(variant))
     with (
         keep_state(own.module),

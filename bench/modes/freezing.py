@@ -7,9 +7,11 @@ and is ignored. The command line reads this file without torch.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
+from modescope.bench.modes import backends
 from modescope.bench.records.cases import Case, Mode, Variant
 
 NAME = "freezing"
@@ -50,8 +52,9 @@ def mixed(case: Case) -> str | None:
 
 def set_up(variants: Sequence[Variant]) -> None:
     """Sets torch for a process in which `variants` run, whatever environment variables say."""
-    if not any(variant.mode.compiles for variant in variants):
-        return
+    here = any(backends.compiles_here(variant.mode) for variant in variants)
+    if not (here or "torch._inductor.config" in sys.modules):
+        return  # a process that loads a package imports no compiler
     import torch._inductor.config
 
     torch._inductor.config.freezing = any(is_asked(variant.mode) for variant in variants)

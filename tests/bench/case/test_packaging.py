@@ -13,16 +13,27 @@ import pytest
 import torch
 from torch import nn
 
-from modescope.bench.case import packaging
+from modescope.bench.case import packaging, runner
+from modescope.bench.evidence import watching
 from modescope.bench.model import torch_settings
 from modescope.bench.model.made import FOLDER
 from modescope.bench.modes import packages
+from modescope.bench.modes.backends import BACKENDS, Backend
 from modescope.bench.records.cases import Case
 from modescope.bench.records.outcomes import Status
 from tests.helpers.commands import Cli, rows
 from tests.helpers.packaged import AOTI, branches, named, packaged, steps, stores
 from tests.helpers.paths import ROOT
-from tests.helpers.probe_models import WIDTH, case, fails_in, linear, model, silent, smoke
+from tests.helpers.probe_models import (
+    WIDTH,
+    case,
+    fails_in,
+    linear,
+    model,
+    silent,
+    smoke,
+    variant,
+)
 from tests.helpers.programs import lines
 
 MAIN = "from tests.helpers.packaged import *; main(Path({folder!r}))"
@@ -77,6 +88,21 @@ def test_the_package_is_built_with_the_attention_that_is_asked_for(
 def test_an_error_of_the_models_own_is_left_to_the_process_that_measures(tmp_path: Path) -> None:
     assert build(case(model(fails_in, name="eval", batch=2), AOTI)).status == Status.CACHE_FILLED
     assert not (tmp_path / packages.RECORD).exists()
+
+
+def test_no_compiler_is_watched_while_a_package_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, real = list[bool](), watching.watch
+
+    def watch(compiles: bool, *given: Any, **named: Any) -> Any:
+        asked.append(compiles)
+        return real(compiles, *given, **named)
+
+    ahead = Backend(lambda module, *rest: module, lambda mode, whole: "model", ("ahead",),
+                    before=("module:function",))  # fmt: skip
+    monkeypatch.setitem(BACKENDS, "ahead", ahead)
+    monkeypatch.setattr(watching, "watch", watch)
+    runner.run(silent, case(model(linear), variant(grad="no_grad", compile="ahead")), smoke())
+    assert asked == [False, False]  # nor in eager, the baseline
 
 
 @pytest.mark.full

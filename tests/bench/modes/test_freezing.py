@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from typing import Any
 
@@ -28,6 +29,28 @@ CODE = "torch._inductor.config.freezing = True"
 
 def frozen(**changes: Any) -> Mode:
     return replace(FROZEN, **changes)
+
+
+AOTI = preset("aoti")
+
+
+@pytest.mark.parametrize(("mode", "imports"), [(EAGER, False), (AOTI, False), (COMPILE, True)])
+def test_only_what_compiles_here_imports_the_compiler_to_set_it_up(
+    mode: Mode, imports: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = "torch._inductor.config"
+    monkeypatch.setitem(sys.modules, name, sys.modules[name])  # put back afterwards
+    del sys.modules[name]
+    freezing.set_up([Variant(mode, "fp32")])
+    assert (name in sys.modules) is imports
+
+
+def test_what_builds_a_package_freezes_nothing_whatever_was_set_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(torch._inductor.config, "freezing", True)
+    freezing.set_up([Variant(AOTI, "fp32")])
+    assert not torch._inductor.config.freezing
 
 
 def of(mode: Mode, baseline: Mode | None = EAGER, options: PhaseOptions = Inference()) -> Case:  # noqa: B008
