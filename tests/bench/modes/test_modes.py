@@ -12,7 +12,7 @@ from modescope.bench.devices.devices import Cpu, Step
 from modescope.bench.evidence import compiler_counts, observing
 from modescope.bench.model.building import build
 from modescope.bench.model.subject import Built
-from modescope.bench.modes import modes
+from modescope.bench.modes import backends, modes
 from modescope.bench.modes.phases import ONE_CALL
 from modescope.bench.records.cases import Variant
 from tests.helpers.probe_models import (
@@ -26,7 +26,8 @@ from tests.helpers.probe_models import (
     variant,
 )
 
-ON_CPU = [name for name in PRESETS if not (preset(name).graph or preset(name).axes)]
+LIVE = [name for name in PRESETS if not backends.is_prebuilt(preset(name))]  # a package is built
+ON_CPU = [name for name in LIVE if not (preset(name).graph or preset(name).axes)]
 NAMES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 
 
