@@ -97,7 +97,8 @@ COLD = FigureKind(
     "Warm and cold data",
     "latency and speedup of each mode with warm and with cold data, a row per mode",
     "The ring is a call whose data the last call left in the cache, the marker one whose data are "
-    "read from memory. A whole model in a loop is warm if it fits; a block of many is cold.",
+    "read from memory; the numbers are speedups with cold data. A whole model in a loop is warm if "
+    "it fits; a block of many is cold.",
     _draw,
     _table,
 )
