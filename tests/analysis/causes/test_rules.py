@@ -166,6 +166,21 @@ def test_a_graph_with_guards_is_advised_to_be_captured_whole(
     assert advised in found["more_overhead"].remedy
 
 
+@pytest.mark.parametrize(
+    ("sibling", "advised"),
+    [({"mode": "compile"}, False), ({"mode": "compile", "dtype": "bf16"}, True),
+     ({"mode": "amp", "dtype": "fp32"}, True)],
+)  # fmt: skip
+def test_compiling_is_advised_unless_the_study_has_measured_it(
+    tmp_path: Path, sibling: dict[str, Any], advised: bool
+) -> None:
+    clocks = cpu_clocks(100e-6, 80e-6)
+    found = _of(tmp_path, record(**sibling, speedup=0.9), record("no_grad", 100e-6, 1.0, **clocks))
+    remedy = found["bound_by_overhead"].remedy
+    assert ("mode=compile" in remedy) is advised
+    assert "larger batch" in remedy
+
+
 @pytest.mark.parametrize(("captured", "is_told"), [(0.8, False), (1.2, True)])
 def test_graphs_that_the_study_has_measured_as_slower_are_not_advised(
     tmp_path: Path, captured: float, is_told: bool
