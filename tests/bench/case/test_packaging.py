@@ -85,6 +85,21 @@ def test_the_package_is_built_with_the_attention_that_is_asked_for(
     assert allowed == [False, True]
 
 
+def test_a_package_is_written_to_the_folder_that_both_processes_know(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = list[object]()
+
+    def package(program: object, **given: object) -> None:
+        asked.append(given["package_path"])
+        raise RuntimeError("no compiler")
+
+    monkeypatch.setattr(torch._inductor, "aoti_compile_and_package", package)
+    result = build(case(model(linear), AOTI))
+    assert asked == [str(tmp_path / packages.PACKAGE)]
+    assert (result.status, "no compiler" in str(result.reason)) == (Status.FAILED, True)
+
+
 def test_an_error_of_the_models_own_is_left_to_the_process_that_measures(tmp_path: Path) -> None:
     assert build(case(model(fails_in, name="eval", batch=2), AOTI)).status == Status.CACHE_FILLED
     assert not (tmp_path / packages.RECORD).exists()

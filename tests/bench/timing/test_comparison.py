@@ -56,6 +56,7 @@ def test_the_device_is_looked_at_before_warm_up_and_after_timing() -> None:
     clock_hz = SimulatedDevice.CLOCK_HZ
     assert found.device_state.device_clock_hz == (clock_hz, clock_hz / 2)
     assert found.contention.watched_s > 0
+    assert found.comparison.compilations == 0  # where nobody counts them
 
 
 def test_the_speedup_is_without_an_effect_of_the_order() -> None:
