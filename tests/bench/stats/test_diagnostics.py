@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from statistics import NormalDist
@@ -362,3 +363,24 @@ def test_broad_noise_of_single_blocks_has_no_levels() -> None:
     sides = source.lognormal(0.0, 0.5, (1000, 2, 17))
     raised = [diagnostics.flags(case, baseline, None) for case, baseline in sides]
     assert np.mean(["bimodal" in flags for flags in raised]) < 0.01
+
+
+LONGER = [1e-3 * (1 + each / 20) for each in range(30)]  # to 2.45 times the first
+
+
+@pytest.mark.parametrize(
+    ("durations_s", "paces_s", "found"),
+    [
+        (LONGER, [2e-5] * 30, True),
+        (LONGER, None, True),
+        (LONGER, [each / 50 for each in LONGER], False),  # as the machine slowed down
+        ([1e-3, *[1e-3 * (1 + each / 100) for each in range(1, 30)]], None, False),  # by a third
+        (random.Random(0).sample(LONGER, 30), None, False),
+        ([1e-3] * 30, [2e-5] * 30, False),
+        (None, [2e-5] * 30, False),
+    ],
+)
+def test_calls_that_do_more_work_the_more_were_made_before(
+    durations_s: list[float] | None, paces_s: list[float] | None, found: bool
+) -> None:
+    assert diagnostics.grows(durations_s, paces_s) is found
