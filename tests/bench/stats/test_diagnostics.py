@@ -383,4 +383,4 @@ LONGER = [1e-3 * (1 + each / 20) for each in range(30)]  # to 2.45 times the fir
 def test_calls_that_do_more_work_the_more_were_made_before(
     durations_s: list[float] | None, paces_s: list[float] | None, found: bool
 ) -> None:
-    assert diagnostics.grows(durations_s, paces_s) is found
+    assert bool(diagnostics.grows(durations_s, paces_s)) is found
