@@ -45,6 +45,11 @@ NO_WEIGHTS = "the model has no weights or buffers that could be evicted"
 
 FITS_NOWHERE = "these data do not fit into a cache anyway"
 
+MOST_MOVED = 0.1
+"""A call may replace as large a part of the evicted bytes, such as a counter in a buffer."""
+
+MOVED = "a call replaces its weights or buffers, so that the next one finds new ones in a cache"
+
 NOTHING = "nothing was evicted: reading these data takes as long as before"
 
 
@@ -82,6 +87,11 @@ def set_up(built: Sequence[Built], data: str, device: Hardware) -> Cold:
         columns = replace(columns, baseline_evicted_bytes=sizes_bytes[1])
     if not min(sizes_bytes):
         return Cold(tuple(built), columns, NO_WEIGHTS)
+    if any(
+        _moved_bytes(step, data) > MOST_MOVED * s
+        for step, s in zip(built, sizes_bytes, strict=True)
+    ):
+        return Cold(tuple(built), columns, MOVED)
     if last_bytes and sizes_bytes[0] > TOO_LARGE * last_bytes:
         return Cold(tuple(built), columns, FITS_NOWHERE)
     evictors = [
@@ -150,6 +160,17 @@ def _working_set_bytes(built: Built) -> int:
     with built.keep_state():
         returned = trees.tensors(prepare_call(built.step)())
     return _storage_bytes(_with_memory([*built.tensors(), *returned]))
+
+
+def _moved_bytes(built: Built, data: str) -> int:
+    """Bytes of what would be evicted after a further call that lie where nothing did before it."""
+    with built.keep_state():
+        call = prepare_call(built.step)
+        before = _evicted(built, data)  # kept, so that no address is used again
+        known = {tensor.untyped_storage().data_ptr() for tensor in before}
+        call()
+        after = _evicted(built, data)
+    return _storage_bytes([t for t in after if t.untyped_storage().data_ptr() not in known])
 
 
 def with_its_time(evictor: Evictor, device: Hardware) -> Evictor:

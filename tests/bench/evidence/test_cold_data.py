@@ -188,3 +188,31 @@ def test_weights_of_parts_are_evicted_part_by_part(weight: torch.Tensor, parts: 
     assert found.columns.evicted_bytes == sum(parts)
     assert found.columns.working_set_bytes == sum(parts) + 512 + 512
     assert found.doubt == (None if parts else cold_data.NO_WEIGHTS)
+
+
+class Replacing(torch.nn.Module):
+    """Puts new tensors in the place of its weight or of a counter in each call."""
+
+    def __init__(self, moves_weight: bool) -> None:
+        super().__init__()
+        self.inner = torch.nn.Linear(256, 16)
+        self.moves_weight = moves_weight
+        self.register_buffer("count", torch.zeros(1))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.count = self.count + 1
+        if self.moves_weight:
+            self.inner.weight.data = self.inner.weight.data.clone()
+        result: torch.Tensor = self.inner(x)
+        return result
+
+
+@pytest.mark.parametrize("side", [0, 1])
+@pytest.mark.parametrize("moves_weight", [True, False])
+def test_weights_that_each_call_replaces_are_not_cold(
+    linear: Built, moves_weight: bool, side: int
+) -> None:
+    replacing = built(Replacing(moves_weight), torch.ones(4, 256))
+    pair = [replacing, linear] if side == 0 else [linear, replacing]
+    found = cold_data.set_up(pair, COLD_WEIGHTS, Slow())
+    assert found.doubt == (cold_data.MOVED if moves_weight else None)
