@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from modescope.bench.devices import cache_lines
+from modescope.bench.devices import cache_lines, devices
 from modescope.bench.devices.devices import Cpu, Evictor, evict_first, sweeper
 from modescope.bench.timing import timers
 
@@ -81,8 +81,13 @@ def test_without_an_instruction_other_data_take_the_place(
     evictor.read()
 
 
-def test_what_stays_warm_is_read_after_the_sweep() -> None:
+def test_what_stays_warm_is_read_after_the_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
     kept = torch.ones(4)
+    read: list[Any] = []
+    with monkeypatch.context() as patched:
+        patched.setattr(devices, "_read", read.append)
+        sweeper([torch.ones(8)], [kept], 64).evict()
+    assert read == [[kept]]
     others = [torch.ones(8, dtype=torch.int64), torch.ones(8).to(torch.float8_e4m3fn)]
     evictor = sweeper([kept, *others], [kept], 64)
     evictor.evict()
