@@ -128,30 +128,30 @@ def test_a_model_without_weights_has_none_to_evict() -> None:
 class Wrapper(torch.Tensor):
     """A tensor without memory of its own, as libraries for quantisation have."""
 
-    inner: torch.Tensor
+    wrapped: torch.Tensor
 
     @staticmethod
     def __new__(cls, inner: torch.Tensor) -> Wrapper:
         made = torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype)
-        made.inner = inner
+        made.wrapped = inner
         return made
 
     @classmethod
-    def __torch_dispatch__(
+    def __torch_dispatch__(  # type: ignore[override]
         cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> torch.Tensor:
-        given = tree_map_only(Wrapper, lambda wrapper: wrapper.inner, args)
+        given = tree_map_only(Wrapper, lambda wrapper: wrapper.wrapped, args)
         result = func(*given, **(kwargs or {}))
         return cls(result) if func is torch.ops.aten.detach.default else result
 
 
 class Flat(Wrapper):
     def __tensor_flatten__(self) -> tuple[list[str], None]:
-        return ["inner"], None
+        return ["wrapped"], None
 
     @staticmethod
     def __tensor_unflatten__(inner: Any, context: Any, size: Any, stride: Any) -> Flat:
-        return Flat(inner["inner"])
+        return Flat(inner["wrapped"])
 
 
 class Product(torch.nn.Module):
@@ -192,6 +192,8 @@ def test_weights_of_parts_are_evicted_part_by_part(weight: torch.Tensor, parts: 
 
 class Replacing(torch.nn.Module):
     """Puts new tensors in the place of its weight or of a counter in each call."""
+
+    count: torch.Tensor
 
     def __init__(self, moves_weight: bool) -> None:
         super().__init__()
