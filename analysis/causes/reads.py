@@ -20,6 +20,8 @@ LEAST = 0.03
 FEWER = 0.9
 """The mode reads fewer data than its baseline if it reads less than this part of their bytes."""
 
+SMALLER = "Fewer bytes, such as weights in bf16, take less time."
+
 
 def cold_reads(context: Context) -> Evidence | None:
     """Reading the evicted data from memory takes longer than out of a cache, by 3 % of the call."""
@@ -33,7 +35,7 @@ def cold_reads(context: Context) -> Evidence | None:
     texts = {
         "data": phrases.data(row), "cold": numbers.duration(cold_s), "rate": _rate(row),
         "warm": numbers.duration(warm_s), "share": numbers.share(share, 1),
-        "size": numbers.size(row["evicted_bytes"]),
+        "size": numbers.size(row["evicted_bytes"]), "fewer": "" if _is_small(row) else SMALLER,
     }  # fmt: skip
     return Evidence(share, texts)
 
@@ -57,6 +59,11 @@ def fewer_cold_reads(context: Context) -> Evidence | None:
     return Evidence(min(share, 1.0), texts)
 
 
+def _is_small(row: Row) -> bool:
+    """Whether weights have two bytes each already, which those of autocast have not."""
+    return row["dtype"] in ("bf16", "fp16") and not row["autocast"]
+
+
 def _longest_s(row: Row) -> float:
     """The latency, or where its middle is not told the upper end of its interval."""
     latency = required(row["latency_paired_s"])
@@ -71,14 +78,15 @@ def _rate(row: Row) -> str:
 CAUSES = (
     Cause(
         Kind.GAIN, fewer_cold_reads,
-        "it reads {size} from memory where the baseline reads {before}; read in order, at {rate}, "
-        "the difference takes {share} of the baseline's call.",
+        "{size} of its data are in no cache before a call, and {before} of the baseline's; reading "
+        "all of them in order, at {rate}, differs by {share} of the baseline's call.",
     ),
     Cause(
         Kind.LIMIT, cold_reads,
-        "a call finds {size} of its data in no cache ({data}): read in order they take {cold} from "
-        "memory ({rate}) and {warm} out of the cache, which differs by {share} of the call, and "
-        "more if the call reads them in another order.",
-        "Fewer bytes, such as weights in bf16, take less time.",
+        "a call finds {size} of its data in no cache ({data}): reading all of them in order takes "
+        "{cold} from memory ({rate}) and {warm} out of the cache, a difference of {share} of the "
+        "call. It costs the call less where that reads only a part of them or computes meanwhile, "
+        "and more where that reads them in another order.",
+        "{fewer}",
     ),
 )  # fmt: skip

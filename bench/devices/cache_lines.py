@@ -92,9 +92,13 @@ class Lines:
         self.locate()
 
     def locate(self) -> None:
-        """Finds the memory of the tensors."""
-        storages = (tensor.untyped_storage() for tensor in self._tensors)
-        ranges = {storage.data_ptr(): storage.nbytes() for storage in storages}
+        """Finds the memory of the tensors, which is kept until the next time.
+
+        A call may give it up (`weight.data = ...`), and evicting lines of memory that was freed
+        ends the process.
+        """
+        self._kept = [tensor.untyped_storage() for tensor in self._tensors]
+        ranges = {storage.data_ptr(): storage.nbytes() for storage in self._kept}
         array = ctypes.c_size_t * len(ranges)
         self._ranges = array(*ranges), array(*ranges.values()), ctypes.c_size_t(len(ranges))
 

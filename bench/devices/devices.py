@@ -131,12 +131,12 @@ def sweeper(
 
 @torch.no_grad()
 def _read(tensors: Sequence[torch.Tensor]) -> None:
-    floats = [tensor for tensor in tensors if tensor.is_floating_point()]
-    if floats:
-        torch.nn.utils.get_total_norm(floats)
-    for tensor in tensors:
-        if not tensor.is_floating_point():
-            tensor.clone()
+    by_norm = [t for t in tensors if t.is_floating_point() and t.itemsize > 1]  # float8 has none
+    others = [t for t in tensors if not (t.is_floating_point() and t.itemsize > 1)]
+    if by_norm:
+        torch.nn.utils.get_total_norm(by_norm)
+    for tensor in others:
+        tensor.clone()
 
 
 class Mark(Protocol):

@@ -6,11 +6,12 @@ many finds its weights in memory, because the others have been called in between
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
 
 import torch
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from modescope.bench.devices.devices import Evictor, Hardware, Step, evict_first, prepare_call
 from modescope.bench.model import trees
@@ -28,9 +29,26 @@ TOO_LARGE = 4
 
 READINGS = 25  # with and without eviction each; their medians are compared
 
+_ROWS = ("values", "crow_indices", "col_indices")
+_COLUMNS = ("values", "ccol_indices", "row_indices")
+
+SPARSE = {
+    torch.sparse_coo: ("_values", "_indices"),
+    torch.sparse_csr: _ROWS,
+    torch.sparse_bsr: _ROWS,
+    torch.sparse_csc: _COLUMNS,
+    torch.sparse_bsc: _COLUMNS,
+}
+"""Layout -> the methods that return the tensors that a sparse tensor consists of."""
+
 NO_WEIGHTS = "the model has no weights or buffers that could be evicted"
 
 FITS_NOWHERE = "these data do not fit into a cache anyway"
+
+MOST_MOVED = 0.1
+"""A call may replace as large a part of the evicted bytes, such as a counter in a buffer."""
+
+MOVED = "a call replaces its weights or buffers, so that the next one finds new ones in a cache"
 
 NOTHING = "nothing was evicted: reading these data takes as long as before"
 
@@ -69,6 +87,11 @@ def set_up(built: Sequence[Built], data: str, device: Hardware) -> Cold:
         columns = replace(columns, baseline_evicted_bytes=sizes_bytes[1])
     if not min(sizes_bytes):
         return Cold(tuple(built), columns, NO_WEIGHTS)
+    if any(
+        _moved_bytes(step, data) > MOST_MOVED * s
+        for step, s in zip(built, sizes_bytes, strict=True)
+    ):
+        return Cold(tuple(built), columns, MOVED)
     if last_bytes and sizes_bytes[0] > TOO_LARGE * last_bytes:
         return Cold(tuple(built), columns, FITS_NOWHERE)
     evictors = [
@@ -91,25 +114,40 @@ def set_up(built: Sequence[Built], data: str, device: Hardware) -> Cold:
 
 def _evicted(built: Built, data: str) -> list[torch.Tensor]:
     return _weights(built) + (
-        [] if data == COLD_WEIGHTS else _strided(built.subject.given.tensors())
+        [] if data == COLD_WEIGHTS else _with_memory(built.subject.given.tensors())
     )
 
 
 def _kept(built: Built, data: str) -> list[torch.Tensor]:
-    return _strided(built.subject.given.tensors()) if data == COLD_WEIGHTS else []
+    return _with_memory(built.subject.given.tensors()) if data == COLD_WEIGHTS else []
 
 
 def _weights(built: Built) -> list[torch.Tensor]:
     module = built.subject.module
-    return _strided([*module.parameters(), *module.buffers()])
+    return _with_memory([*module.parameters(), *module.buffers()])
 
 
-def _strided(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """Those of `tensors` that have memory of their own to evict."""
-    plain = (tensor for tensor in tensors if tensor.layout == torch.strided)
-    return [
-        tensor for tensor in plain if not tensor.is_nested and tensor.untyped_storage().nbytes()
-    ]
+def _with_memory(tensors: Iterable[torch.Tensor]) -> list[torch.Tensor]:
+    """The tensors that hold the elements of `tensors`: of sparse ones and of wrappers, the parts.
+
+    Nested tensors are left out, unless they wrap another.
+    """
+    return [part for tensor in tensors for part in _parts(tensor)]
+
+
+def _parts(tensor: torch.Tensor) -> list[torch.Tensor]:
+    if is_traceable_wrapper_subclass(tensor):
+        names, _ = tensor.__tensor_flatten__()
+        return _with_memory(getattr(tensor, name) for name in names)
+    if tensor.layout in SPARSE:
+        with torch.no_grad():
+            return _with_memory(getattr(tensor, name)() for name in SPARSE[tensor.layout])
+    if tensor.is_nested or tensor.layout != torch.strided:
+        return []
+    try:
+        return [tensor] if tensor.untyped_storage().data_ptr() else []
+    except (NotImplementedError, RuntimeError):  # a wrapper that does not tell what it wraps
+        return []
 
 
 def _storage_bytes(tensors: Sequence[torch.Tensor]) -> int:
@@ -121,7 +159,18 @@ def _working_set_bytes(built: Built) -> int:
     """Bytes of weights, buffers, inputs, the state of steps, and what a further call returns."""
     with built.keep_state():
         returned = trees.tensors(prepare_call(built.step)())
-    return _storage_bytes(_strided([*built.tensors(), *returned]))
+    return _storage_bytes(_with_memory([*built.tensors(), *returned]))
+
+
+def _moved_bytes(built: Built, data: str) -> int:
+    """Bytes of what would be evicted after a further call that lie where nothing did before it."""
+    with built.keep_state():
+        call = prepare_call(built.step)
+        before = _evicted(built, data)  # kept, so that no address is used again
+        known = {tensor.untyped_storage().data_ptr() for tensor in before}
+        call()
+        after = _evicted(built, data)
+    return _storage_bytes([t for t in after if t.untyped_storage().data_ptr() not in known])
 
 
 def with_its_time(evictor: Evictor, device: Hardware) -> Evictor:

@@ -12,6 +12,7 @@ from modescope.analysis.causes.finding import findings
 from modescope.analysis.causes.types import Finding
 from modescope.analysis.derive.mix import mix_of
 from modescope.bench.records.results import Record
+from tests.helpers.cause_worlds import WORLDS
 from tests.helpers.cause_worlds.compiler import VARIED
 from tests.helpers.causes import Kernel, codes, of_last, profiled, rows_of
 from tests.helpers.rows import ends, row_with
@@ -377,3 +378,16 @@ def test_what_counts_as_a_product_is_named(tmp_path: Path, other: str, what: str
         record("amp", 2.5e-3, 0.4, **profiled(2.5e-3, *(b for _, b in both)), **same),
     )
     assert found["slower_products"].sentence.startswith(f"{what} (aten::mm) take")
+
+
+@pytest.mark.parametrize(
+    ("columns", "is_told"),
+    [({}, True), ({"dtype": "bf16"}, False), ({"dtype": "bf16", "autocast": True}, True)],
+    ids=["fp32", "bf16", "autocast"],
+)
+def test_weights_in_bf16_are_no_remedy_for_themselves(
+    tmp_path: Path, columns: dict[str, Any], is_told: bool
+) -> None:
+    rows = rows_of(WORLDS["cold_reads"].records, tmp_path)
+    (remedy,) = (f.remedy for f in of_last(rows, **columns) if f.code == "cold_reads")
+    assert ("bf16" in remedy) is is_told

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from statistics import median
 
 import pytest
 import torch
@@ -71,7 +70,7 @@ def run(data: str) -> Result:
 
 def test_weights_beyond_the_second_level_cache_are_read_more_slowly() -> None:
     warm, cold = run(WARM), run(COLD_WEIGHTS)
-    before_s, after_s = (median(r.findings.rounds.latency_rounds_s) for r in (warm, cold))
+    before_s, after_s = (min(r.findings.rounds.latency_rounds_s) for r in (warm, cold))
     found = cold.findings.cached_data
     assert cold.findings.checks.in_effect, cold.findings.checks.in_effect_note
     assert after_s > 1.1 * before_s

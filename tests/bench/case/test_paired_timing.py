@@ -48,8 +48,8 @@ def test_evicted_data_are_located_after_they_were_moved() -> None:
     evictor = Evictor("made up", print, print, locate=lambda: seen.append(moved.data_ptr()))
     built = SimpleNamespace(tensors=lambda: [moved], evictor=evictor, state=State())
     contender: Any = SimpleNamespace(built=built)
-    placement = paired_timing.redraw([contender], Cpu(), seed=0)()
-    assert seen == [moved.data_ptr()]
+    placement = paired_timing.redraw([contender, contender], Cpu(), seed=0)()
+    assert seen == [moved.data_ptr()] * 2  # of the case and of its baseline
     assert seen != [before]
     del placement
 

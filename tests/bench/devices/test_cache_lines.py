@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from modescope.bench.devices import cache_lines
+from modescope.bench.devices import cache_lines, devices
 from modescope.bench.devices.devices import Cpu, Evictor, evict_first, sweeper
 from modescope.bench.timing import timers
 
@@ -58,6 +59,17 @@ def test_moved_data_are_found_when_they_are_located(data: list[torch.Tensor]) ->
     assert seen[1] == {t.data_ptr(): MIB for t in data}
 
 
+def test_memory_that_a_call_gives_up_is_kept_until_data_are_located() -> None:
+    weight = torch.ones(4)
+    given_up = weakref.ref(weight.untyped_storage())
+    functions = cache_lines.Functions("made up", lambda *ranges: None, lambda *ranges: None)
+    lines = cache_lines.Lines(functions, [weight])
+    weight.data = torch.ones(8)
+    assert given_up() is not None
+    lines.locate()
+    assert given_up() is None
+
+
 def test_without_an_instruction_other_data_take_the_place(
     data: list[torch.Tensor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -69,11 +81,17 @@ def test_without_an_instruction_other_data_take_the_place(
     evictor.read()
 
 
-def test_what_stays_warm_is_read_after_the_sweep() -> None:
+def test_what_stays_warm_is_read_after_the_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
     kept = torch.ones(4)
-    evictor = sweeper([torch.ones(8, dtype=torch.int64)], [kept], 64)
+    read: list[Any] = []
+    with monkeypatch.context() as patched:
+        patched.setattr(devices, "_read", read.append)
+        sweeper([torch.ones(8)], [kept], 64).evict()
+    assert read == [[kept]]
+    others = [torch.ones(8, dtype=torch.int64), torch.ones(8).to(torch.float8_e4m3fn)]
+    evictor = sweeper([kept, *others], [kept], 64)
     evictor.evict()
-    evictor.read()  # whole numbers, too
+    evictor.read()  # whole numbers and float8, too
     assert torch.equal(kept, torch.ones(4))
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
+from torch.utils._pytree import tree_map_only
 
 from modescope.bench.devices.devices import Cpu, Evictor, Prepared
 from modescope.bench.evidence import cold_data
@@ -121,3 +123,98 @@ def test_a_model_without_weights_has_none_to_evict() -> None:
     relu = built(torch.nn.ReLU(), torch.ones(4, 256))
     assert cold_data.set_up([relu], COLD_WEIGHTS, Slow()).doubt == cold_data.NO_WEIGHTS
     assert cold_data.set_up([relu], COLD, Slow()).doubt is None
+
+
+class Wrapper(torch.Tensor):
+    """A tensor without memory of its own, as libraries for quantisation have."""
+
+    wrapped: torch.Tensor
+
+    @staticmethod
+    def __new__(cls, inner: torch.Tensor) -> Wrapper:
+        made = torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype)
+        made.wrapped = inner
+        return made
+
+    @classmethod
+    def __torch_dispatch__(  # type: ignore[override]
+        cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> torch.Tensor:
+        given = tree_map_only(Wrapper, lambda wrapper: wrapper.wrapped, args)
+        result = func(*given, **(kwargs or {}))
+        return cls(result) if func is torch.ops.aten.detach.default else result
+
+
+class Flat(Wrapper):
+    def __tensor_flatten__(self) -> tuple[list[str], None]:
+        return ["wrapped"], None
+
+    @staticmethod
+    def __tensor_unflatten__(inner: Any, context: Any, size: Any, stride: Any) -> Flat:
+        return Flat(inner["wrapped"])
+
+
+class Product(torch.nn.Module):
+    def __init__(self, weight: torch.Tensor) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(weight, requires_grad=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.weight @ x
+
+
+DENSE = torch.eye(32)
+SQUARE = 32 * 32 * 4
+INDICES = 32 * 8  # of the diagonal's elements
+DIAGONAL = torch.arange(33), torch.arange(32), torch.ones(32)
+
+
+@pytest.mark.parametrize(
+    ("weight", "parts"),
+    [
+        (Flat(DENSE), [SQUARE]),
+        (Wrapper(DENSE), []),  # nobody knows what it wraps
+        (DENSE.to_sparse_coo(), [32 * 4, 2 * INDICES]),
+        (torch.sparse_csr_tensor(*DIAGONAL), [32 * 4, INDICES + 8, INDICES]),
+        (torch.sparse_csc_tensor(*DIAGONAL), [32 * 4, INDICES + 8, INDICES]),
+    ],
+    ids=["wrapper", "unknown", "coo", "csr", "csc"],
+)
+def test_weights_of_parts_are_evicted_part_by_part(weight: torch.Tensor, parts: list[int]) -> None:
+    device = Slow()
+    step = built(Product(weight), torch.ones(32, 4))
+    found = cold_data.set_up([step], COLD_WEIGHTS, device)
+    assert device.asked == ([(parts, [512])] if parts else [])
+    assert found.columns.evicted_bytes == sum(parts)
+    assert found.columns.working_set_bytes == sum(parts) + 512 + 512
+    assert found.doubt == (None if parts else cold_data.NO_WEIGHTS)
+
+
+class Replacing(torch.nn.Module):
+    """Puts new tensors in the place of its weight or of a counter in each call."""
+
+    count: torch.Tensor
+
+    def __init__(self, moves_weight: bool) -> None:
+        super().__init__()
+        self.inner = torch.nn.Linear(256, 16)
+        self.moves_weight = moves_weight
+        self.register_buffer("count", torch.zeros(1))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.count = self.count + 1
+        if self.moves_weight:
+            self.inner.weight.data = self.inner.weight.data.clone()
+        result: torch.Tensor = self.inner(x)
+        return result
+
+
+@pytest.mark.parametrize("side", [0, 1])
+@pytest.mark.parametrize("moves_weight", [True, False])
+def test_weights_that_each_call_replaces_are_not_cold(
+    linear: Built, moves_weight: bool, side: int
+) -> None:
+    replacing = built(Replacing(moves_weight), torch.ones(4, 256))
+    pair = [replacing, linear] if side == 0 else [linear, replacing]
+    found = cold_data.set_up(pair, COLD_WEIGHTS, Slow())
+    assert found.doubt == (cold_data.MOVED if moves_weight else None)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from modescope.bench.devices.devices import Evictor, Step, evict_first
+from modescope.bench.devices.devices import Evictor, Prepared, Step, evict_first
 from modescope.bench.stats.estimates import Verdict, speedup, verdict
 from modescope.bench.timing import clock_rounds, timers
 from modescope.bench.timing.comparison import warm_up
@@ -46,6 +46,18 @@ def test_no_timer_counts_an_eviction(
     samples_s = timer(cold(device), device, CALLS).samples_s
     assert samples_s == pytest.approx([expected_s] * len(samples_s))
     assert samples_s
+
+
+def test_an_eviction_ends_the_preparation() -> None:
+    """What is put back before a call is written, and so would be in a cache."""
+    events: list[str] = []
+
+    def note(name: str) -> Step:
+        return lambda: events.append(name)
+
+    restored = Prepared(note("put back"), note("call"))
+    evict_first(restored, Evictor("made up", note("evict"), lambda: None))()
+    assert events == ["put back", "evict", "call"]
 
 
 @pytest.mark.parametrize("queues", [True, False])
