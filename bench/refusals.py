@@ -42,8 +42,13 @@ RULES: tuple[Rule, ...] = (
             options.data != WARM
             and (freezing.is_asked(variant.mode) or backends.is_prebuilt(variant.mode))
         ),
-        "mode={mode.name} keeps copies of the weights that cannot be evicted; leave out "
+        "copies of the weights, which such a mode keeps, cannot be evicted; leave out "
         "data={options.data}, or use {of}mode=compile",
+    ),
+    (
+        lambda variant, options, device: options.data != WARM and variant.mode.backend is not None,
+        "mode.backend={mode.backend} may keep copies of the weights, which cannot be evicted; "
+        "leave out data={options.data} or mode.backend",
     ),
     (
         lambda variant, options, device: (

@@ -168,9 +168,7 @@ def resolve(request: Request, describe: Callable[[str], DeviceFacts]) -> tuple[C
     if settings.data != WARM:
         if settings.phase != Inference.phase or settings.calls.name == "mix":
             other = "calls=mix" if settings.phase == Inference.phase else f"phase={settings.phase}"
-            what = (
-                f"evicts data before each call, and with {other} a step writes or reads them itself"
-            )
+            what = f"is only for inference with calls of one size, not for {other}"
             raise usage_error(f"data={settings.data}", what, [WARM])
         options = Inference(data=settings.data)
     if settings.calls.name == "mix":

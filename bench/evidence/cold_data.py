@@ -98,18 +98,20 @@ def set_up(built: Sequence[Built], data: str, device: Hardware) -> Cold:
         with_its_time(device.evictor(tensors, _kept(step, data)), device)
         for step, tensors in zip(built, evicted, strict=True)
     ]
-    first = evictors[0]
-    cold_s = _reading_s(evict_first(first.read, first), device)
-    warm_s = _reading_s(first.read, device)
+    read_s = [
+        (_reading_s(evict_first(each.read, each), device), _reading_s(each.read, device))
+        for each in evictors
+    ]
     columns = replace(
         columns,
-        evicted_with=first.means,
-        eviction_s=first.seconds,
-        cold_read_s=cold_s,
-        warm_read_s=warm_s,
+        evicted_with=evictors[0].means,
+        eviction_s=evictors[0].seconds,
+        cold_read_s=read_s[0][0],
+        warm_read_s=read_s[0][1],
     )
     cold = tuple(replace(step, evictor=e) for step, e in zip(built, evictors, strict=True))
-    return Cold(cold, columns, None if cold_s >= LEAST_SLOWDOWN * warm_s else NOTHING)
+    slower = all(cold_s >= LEAST_SLOWDOWN * warm_s for cold_s, warm_s in read_s)
+    return Cold(cold, columns, None if slower else NOTHING)
 
 
 def _evicted(built: Built, data: str) -> list[torch.Tensor]:

@@ -58,6 +58,8 @@ FROZEN = replace(COMPILE, name="freezing", axes=(("freezing", True),))
         (FROZEN, "warm", None),
         (FROZEN, "cold_weights", "data=cold_weights"),
         (AOTI, "cold", "data=cold"),
+        (replace(COMPILE, backend="openvino"), "warm", None),
+        (replace(COMPILE, backend="openvino"), "cold", "leave out data=cold or mode.backend"),
     ],
 )
 def test_copies_of_weights_that_cannot_be_evicted(

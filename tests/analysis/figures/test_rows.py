@@ -67,6 +67,19 @@ def test_warm_and_cold_data_are_two_marks_of_a_mode(tmp_path: Path) -> None:
     assert COLD.draw(rows[rows["data"].isna()]) is None
 
 
+def test_each_precision_is_cold_beside_its_own_warm_row(tmp_path: Path) -> None:
+    cold: dict[str, Any] = {"data": "cold"}
+    halves = [
+        record("no_grad", 100e-6, ratio, dtype=dtype, baseline_dtype="fp32", **data)
+        for dtype, data, ratio in (
+            ("fp32", {}, 1.0), ("bf16", {}, 2.0), ("fp32", cold, 1.25), ("bf16", cold, 4.0)
+        )
+    ]  # fmt: skip
+    figure = COLD.draw(rows_of(tmp_path, *halves))
+    speedups = [[value for _, value, _ in _points(axes)] for axes in figure.axes[1::2]]
+    assert speedups == [pytest.approx([1.0, 1.25]), pytest.approx([2.0, 4.0])]
+
+
 def test_overhead_on_a_cpu_is_dispatch_then_work(tmp_path: Path) -> None:
     rows = rows_of(
         tmp_path,

@@ -99,6 +99,18 @@ def test_data_that_are_read_as_fast_as_before_were_not_evicted(
     assert str(checks.in_effect_note).endswith("compiled in pieces")
 
 
+@pytest.mark.parametrize("side", [0, 1])
+def test_each_side_has_to_be_evicted(linear: Built, side: int) -> None:
+    class Half(Slow):
+        """Evicts nothing of one of the sides."""
+
+        def evictor(self, data: Sequence[torch.Tensor], kept: Sequence[torch.Tensor]) -> Evictor:
+            made = super().evictor(data, kept)
+            return replace(made, evict=lambda: None) if len(self.asked) - 1 == side else made
+
+    assert cold_data.set_up([linear, linear], COLD, Half()).doubt == cold_data.NOTHING
+
+
 def test_a_function_that_evicts_nothing_is_noticed(
     linear: Built, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,8 +10,8 @@ import pytest
 
 from modescope.bench.devices.devices import Evictor, Prepared, Step, evict_first
 from modescope.bench.stats.estimates import Verdict, speedup, verdict
-from modescope.bench.timing import clock_rounds, timers
-from modescope.bench.timing.comparison import warm_up
+from modescope.bench.timing import alone, clock_rounds, timers
+from modescope.bench.timing.comparison import FIRST_CALLS, warm_up
 from modescope.bench.timing.paired import play_pairs
 from tests.helpers.made_up_records import BUDGET
 from tests.helpers.simulated import SimulatedDevice, normal_noise, step
@@ -101,6 +101,42 @@ def test_a_longer_eviction_makes_fewer_calls_and_no_other_times(queues: bool) ->
         calls.append(rounds.calls_per_round)
     assert latencies_s == pytest.approx([2.5e-4] * len(latencies_s), rel=1e-3)
     assert calls[1] < calls[0]
+
+
+LONG = (0.0, 0.1)  # an eviction as long as 400 calls, or a hundred blocks
+
+
+def counted(device: SimulatedDevice) -> tuple[Step, list[None]]:
+    """A call of 250 µs, and a list with an element for each of its long evictions."""
+    evictions = list[None]()
+
+    def evict() -> None:
+        evictions.append(None)
+        device.launch(*LONG)
+
+    made = Evictor("made up", evict, lambda: None, sum(LONG))
+    return evict_first(step(device, (5e-5, 2e-4)), made), evictions
+
+
+def test_a_block_has_fewer_calls_if_their_evictions_are_long() -> None:
+    """A block of 1 ms would have four calls, one of 300 ms 1200."""
+    device: Any = SimulatedDevice(read_cost_s=1e-8)
+    call, evictions = counted(device)
+    warm_up([call], device, BUDGET)
+    assert len(evictions) <= FIRST_CALLS + BUDGET.warmup_max_s / LONG[1] + 1
+    clocks = clock_rounds._case_clocks(call, device, BUDGET, 2.5e-4, lambda: None)
+    assert [clock.sides[0].calls for clock in clocks] == [1, 1, 1]
+    evictions.clear()
+    alone.read(call, device, BUDGET, 2.5e-4, None, lambda: None)
+    assert len(evictions) <= 2 * 3 + FIRST_CALLS + 40
+
+
+def test_the_queue_is_held_for_as_long_as_evictions_are_issued() -> None:
+    device = SimulatedDevice()
+    made = evictor(device, (0.5, 0.1))
+    call = evict_first(step(device, (0.25, 2.0)), made)
+    assert timers.device_time(call, device, 4).samples_s == pytest.approx([2.0])
+    assert device.holds_s == pytest.approx([timers.HOLD_FACTOR * (0.25 + 0.6) * 4 + 1e-4])
 
 
 def test_clocks_of_cold_calls() -> None:
