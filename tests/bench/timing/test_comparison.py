@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from modescope.bench.devices.devices import Step
+from modescope.bench.records.columns.timing import Contention, DeviceState
 from modescope.bench.timing import comparison
 from modescope.bench.timing.comparison import warm_up
 from tests.helpers import made_up_records
@@ -57,6 +58,15 @@ def test_the_device_is_looked_at_before_warm_up_and_after_timing() -> None:
     assert found.device_state.device_clock_hz == (clock_hz, clock_hz / 2)
     assert found.contention.watched_s > 0
     assert found.comparison.compilations == 0  # where nobody counts them
+
+
+def test_flags_are_of_the_device_too_where_it_was_looked_at() -> None:
+    device: Any = SimulatedDevice()
+    measured = comparison.measure(*pair(device), device, BUDGET, 0, stay)
+    compared, idle = measured.comparison, Contention()
+    seen = DeviceState(throttle_reasons=("sw_power_cap",), gpu_processes=1)
+    assert {"throttled", "contended"} & {*comparison.flags(compared, idle)} == set()
+    assert {"throttled", "contended"} <= {*comparison.flags(compared, idle, seen)}
 
 
 def test_the_speedup_is_without_an_effect_of_the_order() -> None:
