@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from operator import truediv
 from statistics import median
 
 import torch
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
-from modescope.bench.devices.devices import Evictor, Hardware, Step, evict_first, prepare_call
+from modescope.bench.devices.devices import Evictor, Hardware, evict_first, prepare_call
 from modescope.bench.model import trees
 from modescope.bench.model.subject import Built
 from modescope.bench.records.cases import COLD_WEIGHTS, WARM
@@ -49,6 +50,8 @@ MOST_MOVED = 0.1
 """A call may replace as large a part of the evicted bytes, such as a counter in a buffer."""
 
 MOVED = "a call replaces its weights or buffers, so that the next one finds new ones in a cache"
+
+UNTIMED = "whether they were evicted is unknown: the device could not be held while they are read"
 
 NOTHING = "nothing was evicted: reading these data takes as long as before"
 
@@ -98,19 +101,15 @@ def set_up(built: Sequence[Built], data: str, device: Hardware) -> Cold:
         with_its_time(device.evictor(tensors, _kept(step, data)), device)
         for step, tensors in zip(built, evicted, strict=True)
     ]
-    read_s = [
-        (_reading_s(evict_first(each.read, each), device), _reading_s(each.read, device))
-        for each in evictors
-    ]
-    columns = replace(
-        columns,
-        evicted_with=evictors[0].means,
-        eviction_s=evictors[0].seconds,
-        cold_read_s=read_s[0][0],
-        warm_read_s=read_s[0][1],
-    )
+    cold_s, warm_s = zip(*(_read_s(evictor, device) for evictor in evictors), strict=True)
+    columns = replace(columns, evicted_with=evictors[0].means, eviction_s=evictors[0].seconds)
     cold = tuple(replace(step, evictor=e) for step, e in zip(built, evictors, strict=True))
-    slower = all(cold_s >= LEAST_SLOWDOWN * warm_s for cold_s, warm_s in read_s)
+    if not all(cold_s):
+        return Cold(cold, columns, UNTIMED)
+    columns = replace(columns, cold_read_s=median(cold_s[0]), warm_read_s=median(warm_s[0]))
+    slower = all(
+        median(map(truediv, *sides)) >= LEAST_SLOWDOWN for sides in zip(cold_s, warm_s, strict=True)
+    )
     return Cold(cold, columns, None if slower else NOTHING)
 
 
@@ -181,9 +180,14 @@ def with_its_time(evictor: Evictor, device: Hardware) -> Evictor:
     return replace(evictor, seconds=median(evicting.samples_s))
 
 
-def _reading_s(read: Step, device: Hardware) -> float:
-    """Returns a median in seconds, of the device's work where it has a queue."""
-    if not device.queues:
-        return median(timers.latency(read, device, READINGS).samples_s)
-    samples = (timers.device_time(read, device, 1).median_s for _ in range(READINGS))
-    return median(s for s in samples if s is not None)
+def _read_s(evictor: Evictor, device: Hardware) -> tuple[list[float], list[float]]:
+    """Returns seconds of reading the data once after an eviction, and at once again.
+
+    They are taken in turns, because a machine's speed changes; of the device's work where it has a
+    queue.
+    """
+    timer = timers.device_time if device.queues else timers.latency
+    steps = evict_first(evictor.read, evictor), evictor.read
+    taken = [[timer(step, device, 1).median_s for step in steps] for _ in range(READINGS)]
+    known = [(cold_s, warm_s) for cold_s, warm_s in taken if cold_s and warm_s]
+    return [cold_s for cold_s, _ in known], [warm_s for _, warm_s in known]

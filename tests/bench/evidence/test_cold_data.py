@@ -17,6 +17,7 @@ from modescope.bench.modes import modes
 from modescope.bench.modes.phases import ONE_CALL
 from modescope.bench.records.cases import COLD, COLD_WEIGHTS, WARM, Mode, Variant
 from modescope.bench.records.columns.checks import Checks
+from modescope.bench.timing import timers
 
 KIB = 2**10
 EAGER = Variant(Mode("eager", "no_grad"), "fp32")
@@ -97,6 +98,20 @@ def test_data_that_are_read_as_fast_as_before_were_not_evicted(
     checks = found.add_to(Checks(in_effect=True, in_effect_note="compiled in pieces"))
     assert checks.in_effect is sees
     assert str(checks.in_effect_note).endswith("compiled in pieces")
+
+
+def test_what_cannot_be_timed_is_not_believed(
+    linear: Built, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a queue that opens early has no device time."""
+    device, real = Slow(), timers.latency
+
+    def latency(step: Any, *given: Any) -> timers.Timing:
+        return real(step, *given) if given[-1] > 1 else timers.Timing(())  # a reading is one call
+
+    monkeypatch.setattr(timers, "latency", latency)
+    found = cold_data.set_up([linear], COLD, device)
+    assert (found.doubt, found.columns.cold_read_s) == (cold_data.UNTIMED, None)
 
 
 @pytest.mark.parametrize("side", [0, 1])
