@@ -33,19 +33,18 @@ def pairs(rows: pd.DataFrame) -> list[Pair]:
 
 
 def _draw(rows: pd.DataFrame) -> Figure | None:
-    known = {cold["run_id"]: warm for warm, cold in pairs(rows)}
-    if not known:
+    both_of = {cold["run_id"]: (warm, cold) for warm, cold in pairs(rows)}
+    if not both_of:
         return None
-    cold = [row for _, row in pairs(rows)]
+    warm, cold = zip(*both_of.values(), strict=True)
     panels = [
         panel
         for data, members in grouped((phrases.data(row), row) for row in cold).items()
         for panel in theme.panels(data.capitalize(), members, cells.speedup)
     ]
-    work = phrases.work(known[cold[0]["run_id"]])
-    figure, grid = theme.sheet(panels, work, len(cold), 2)
+    figure, grid = theme.sheet(panels, phrases.work(warm[0]), len(cold), 2)
     for (latency, speedup), panel in zip(grid, panels, strict=True):
-        members = [(known[row["run_id"]], row) for row in panel.rows]
+        members = [both_of[row["run_id"]] for row in panel.rows]
         seconds = [
             tuple(required(row["latency_paired_s"]).value for row in both) for both in members
         ]

@@ -120,14 +120,15 @@ class Cuda:
 
     def cache_bytes(self) -> tuple[int | None, int | None]:
         """The L2 cache, which is its last level."""
-        size_bytes = torch.cuda.get_device_properties(self.torch_device).L2_cache_size
-        return size_bytes, size_bytes
+        return self._l2_bytes, self._l2_bytes
 
     def evictor(self, data: Sequence[torch.Tensor], kept: Sequence[torch.Tensor]) -> Evictor:
         """Returns a write of twice the L2 cache on the current stream."""
-        return sweeper(
-            data, kept, 2 * torch.cuda.get_device_properties(self.torch_device).L2_cache_size
-        )
+        return sweeper(data, kept, 2 * self._l2_bytes)
+
+    @property
+    def _l2_bytes(self) -> int:
+        return int(torch.cuda.get_device_properties(self.torch_device).L2_cache_size)
 
     def slowdowns(self) -> Mapping[str, int] | None:
         """See `Hardware`. A count is the number of calls of this method that saw the reason."""

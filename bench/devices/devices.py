@@ -104,8 +104,8 @@ class Evictor:
 
 def evict_first(step: Step, evictor: Evictor) -> Prepared:
     """Returns `step` with an eviction before each call, untimed, after any other preparation."""
-    prepared = replace(prepare_first(step, evictor.evict), in_a_row=False)
-    return replace(prepared, evicts_s=evictor.seconds)
+    prepared = prepare_first(step, evictor.evict)
+    return replace(prepared, in_a_row=False, evicts_s=evictor.seconds)
 
 
 def untimed_s(step: Step) -> float:
@@ -131,12 +131,14 @@ def sweeper(
 
 @torch.no_grad()
 def _read(tensors: Sequence[torch.Tensor]) -> None:
-    by_norm = [t for t in tensors if t.is_floating_point() and t.itemsize > 1]  # float8 has none
-    others = [t for t in tensors if not (t.is_floating_point() and t.itemsize > 1)]
+    by_norm = list[torch.Tensor]()
+    for tensor in tensors:
+        if tensor.is_floating_point() and tensor.itemsize > 1:  # float8 has no norm
+            by_norm.append(tensor)
+        else:
+            tensor.clone()
     if by_norm:
         torch.nn.utils.get_total_norm(by_norm)
-    for tensor in others:
-        tensor.clone()
 
 
 class Mark(Protocol):
