@@ -217,6 +217,7 @@ class Settings:
     compile_cache: str = setting(*CACHES)
     profile: bool = MISSING
     memory: bool = MISSING
+    explain: bool = MISSING
     trace_max_mb: float = setting(least=0)
     traces_max_mb: float = setting(least=0)
     replicates: int = setting(least=1)

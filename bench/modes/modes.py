@@ -61,13 +61,15 @@ def build(
     device: Hardware,
     phase: Phase,
     start: Any = None,
+    made: Callable[..., Any] | None = None,
 ) -> Built:
     """Builds the step of `variant` in `phase` on `subject`, a result of `prepare`.
 
     Steps start from `start`, or from the present weights if `start` is None. `fullgraph`: whether
     graph breaks are errors. A manual capture happens here and runs the step; the caller restores
     what that changed. Its graph has inputs of its own, into which each step copies first.
-    Compilation happens in the first call.
+    Compilation happens in the first call. `made` is called instead of what the mode's backend makes
+    of the module.
     """
     if subject.switches:  # what is captured here runs without its preparation
         axes.switch(subject.switches, variant)
@@ -75,7 +77,8 @@ def build(
         torch.compiler.config.cache_key_tag = axes.describe(subject.switches, variant)
     first = next(iter(subject.parts.values()), subject)
     context = BuildContext(device.type, fullgraph, files.make_folder)
-    made = backends.find(variant.mode).build(subject.module, first.given, variant.mode, context)
+    if made is None:
+        made = backends.find(variant.mode).build(subject.module, first.given, variant.mode, context)
     target = made if isinstance(made, torch.nn.Module) else _Calling(made)
     facts = getattr(made, "made", Made())
     graphed = phase.graphs_parts(variant.mode)
@@ -93,7 +96,7 @@ def build(
         call = arguments.call_of(own, target)
         inputs = own.given if own.graphs_on else own.inputs
         called = phase.forward(bare_call(call), inputs)
-        forward = prepare_like(_enter_contexts(called, variant, device.type), call)
+        forward = prepare_like(enter_contexts(called, variant, device.type), call)
         if own.alternates:
             forward = fp32_products.switched(forward, variant.dtype)
         if own.switches:
@@ -137,10 +140,10 @@ class _Around(torch.nn.Module):
         self.model, self.variant, self.device_type = model, variant, device_type
 
     def forward(self, *args: torch.Tensor) -> Any:
-        return _enter_contexts(lambda: self.model(*args), self.variant, self.device_type)()
+        return enter_contexts(lambda: self.model(*args), self.variant, self.device_type)()
 
 
-def _enter_contexts(step: Step, variant: Variant, device_type: str) -> Step:
+def enter_contexts(step: Step, variant: Variant, device_type: str) -> Step:
     """Returns a step that enters the contexts of the mode's axes in each call, as users do."""
     for context in axes.contexts(variant, device_type):
         step = _under(context, step)

@@ -20,7 +20,7 @@ from modescope.bench.evidence.first_call import Contender
 from modescope.bench.model.subject import Built, StepPart
 from modescope.bench.modes import backends, modes
 from modescope.bench.modes.phases import phase_of
-from modescope.bench.passes import ceilings, counting, memory
+from modescope.bench.passes import ceilings, counting, gap_steps, memory
 from modescope.bench.passes.profiler import capture, profile
 from modescope.bench.records import files
 from modescope.bench.records.cases import Case, Mode
@@ -234,6 +234,13 @@ def _work(scene: Scene, findings: Findings) -> Findings:
     return replace(findings, work=counting.count(_rebuilt(scene, plain)))
 
 
+def _steps(scene: Scene, findings: Findings) -> Findings:
+    plan = scene.plan
+    seed, built = plan.seed + plan.replicate, scene.candidate.built
+    read = gap_steps.read(built, scene.case, scene.device, plan.budget, seed)
+    return replace(findings, gap_steps=read)
+
+
 def _ceilings(scene: Scene, findings: Findings) -> Findings:
     file = Path(scene.plan.results_dir) / CEILINGS
     rates, note = ceilings.ceilings(scene.device, scene.case.variant.dtype, file)
@@ -297,6 +304,12 @@ PASSES = (
         _snapshot,
     ),
     Pass("work", "work_note", lambda scene: scene.plan.profile, _work),
+    Pass(
+        "steps",
+        "steps_note",
+        lambda scene: scene.plan.explain and backends.compiles_here(scene.case.variant.mode),
+        _steps,
+    ),
     Pass("ceilings", "work_note", lambda scene: scene.plan.profile, _ceilings),
     Pass("profile", "profile_note", lambda scene: scene.plan.profile, _profile),
 )

@@ -28,6 +28,7 @@ from modescope.bench.records.columns.compiling import (
 )
 from modescope.bench.records.columns.passes import (
     CeilingRates,
+    GapSteps,
     Memory,
     Profiled,
     Setup,
@@ -204,6 +205,7 @@ class Findings:
     memory: Memory = field(default_factory=Memory)
     snapshot: Snapshot = field(default_factory=Snapshot)
     work: WorkCounts = field(default_factory=WorkCounts)
+    gap_steps: GapSteps = field(default_factory=GapSteps)
     ceilings: CeilingRates = field(default_factory=CeilingRates)
     flags: tuple[str, ...] = column("diagnostics raised while measuring", default=())
 
