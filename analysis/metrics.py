@@ -27,6 +27,7 @@ from modescope.analysis.derive import (
     raised,
     same_code,
     split,
+    steps,
 )
 from modescope.analysis.derive.formulas import Formula
 from modescope.analysis.derive.select import ADDED, are_on_cuda, combine, latest
@@ -251,6 +252,15 @@ METRICS = (
            "what each of these makes doubtful: speedup (or latency), latency, device, split, "
            "roofline or profile",
            raised.flags_touch, holds="list[str]"),
+    *_of_summary(summary_columns.OF_GAP),
+    Metric("measured_cause", "neither",
+           "the largest step that explains the gap between eager and the mode, by its name in "
+           "step_<name>; other_operators if it also made torch run others; null without one that "
+           "is surely larger than steps_control",
+           steps.measured_cause, holds="str | None"),
+    _estimate("measured_share", "neither",
+              "what that step saves as a share of eager's call; negative if it adds",
+              steps.measured_share),
     _hidden("_causes", finding.findings_column),
     Metric("cause", "neither",
            "codes of what explains the result, most important first, joined by ;; null if the "

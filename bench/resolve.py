@@ -188,6 +188,7 @@ def resolve(request: Request, describe: Callable[[str], DeviceFacts]) -> tuple[C
     changed = {
         "budget": Budget(**asdict(settings.budget)),
         "replicate": 0,
+        "explain": _text(settings.explain),
         "results_dir": results_dir,
         "trace_max_bytes": round(settings.trace_max_mb * 1e6),
         "traces_max_bytes": round(settings.traces_max_mb * 1e6),

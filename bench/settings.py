@@ -64,7 +64,7 @@ PHASE_SETTINGS = {
 }
 
 
-def setting(*choices: str | None, least: float | None = None, most: float = MOST,
+def setting(*choices: str | bool | None, least: float | None = None, most: float = MOST,
             default: Any = MISSING) -> Any:  # fmt: skip
     """Returns a field whose value must be one of `choices`, if any, or from `least` to `most`."""
     return field(default=default, metadata={"choices": choices, "least": least, "most": most})
@@ -217,7 +217,7 @@ class Settings:
     compile_cache: str = setting(*CACHES)
     profile: bool = MISSING
     memory: bool = MISSING
-    explain: bool = MISSING
+    explain: bool | str = setting(False, True, "fusion")
     trace_max_mb: float = setting(least=0)
     traces_max_mb: float = setting(least=0)
     replicates: int = setting(least=1)
@@ -294,7 +294,9 @@ def check(config: DictConfig) -> Settings:
         value, choices = OmegaConf.select(config, key), limits["choices"]
         if choices and value not in choices:
             raise usage_error(
-                f"{key}={value}", "no such value", [choice for choice in choices if choice]
+                f"{key}={value}",
+                "no such value",
+                [str(choice).lower() for choice in choices if choice is not None],
             )
         if None not in (limits["least"], value) and not limits["least"] <= value <= limits["most"]:
             raise usage_error(

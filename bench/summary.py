@@ -17,8 +17,8 @@ from modescope.bench.records.columns.passes import WorkCounts
 from modescope.bench.records.columns.timing import Contention
 from modescope.bench.records.outcomes import Status
 from modescope.bench.records.results import StoredRow
-from modescope.bench.records.summary_columns import ESTIMATES, NUMBERS, SUMMARY, VALUES
-from modescope.bench.stats import diagnostics, estimates
+from modescope.bench.records.summary_columns import ESTIMATES, NUMBERS, OF_GAP, SUMMARY, VALUES
+from modescope.bench.stats import diagnostics, estimates, gap
 from modescope.bench.stats.estimates import (
     ONE,
     Estimate,
@@ -125,6 +125,8 @@ def all_estimates(row: StoredRow) -> Found:
         row["profiled_kernels_rounds_s"], row["profiled_latency_rounds_s"]
     )
     found["parts_ratio"] = _sum_of_parts(row)
+    steps = gap.split(gap.by_variant(row["steps"], row["steps_rounds_s"]))
+    found |= {number.name: steps.get(number.name) for number in OF_GAP}
     found |= _paces(row, ends_s)
     calls = row["latency_calls_s"]
     enough = calls is not None and len(calls) >= MIN_CALLS_P95

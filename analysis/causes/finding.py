@@ -15,6 +15,7 @@ from modescope.analysis.causes import (
     precision,
     prepared,
     reads,
+    steps,
 )
 from modescope.analysis.causes.outcome import (
     LEAST_OF_A_LOSS,
@@ -36,6 +37,7 @@ from modescope.analysis.rows.values import as_rows, grouped, required
 from modescope.bench.records.outcomes import Status
 
 CAUSES = (
+    *steps.CAUSES,
     *graphs.CAUSES,
     *compiler.CAUSES,
     *overhead.CAUSES,
@@ -131,7 +133,9 @@ def find_causes(context: Context, causes: Sequence[Cause] = CAUSES) -> tuple[Fin
     If the row's mode was not in effect, only causes of the kinds DECISIVE and HINT are returned,
     because others would describe a mode that did not run.
     """
-    evidence = [(entry, entry.rule(context)) for entry in causes]
+    are_measured = steps.are_used(context.row)
+    asked = (entry for entry in causes if not (are_measured and entry.inferred))
+    evidence = [(entry, entry.rule(context)) for entry in asked]
     held = [(entry, proof) for entry, proof in evidence if proof is not None]
     shares = [
         (entry.code, proof.share) for entry, proof in held if entry.kind in (Kind.LOSS, Kind.PART)

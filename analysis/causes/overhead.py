@@ -296,24 +296,29 @@ CAUSES = (
     Cause(
         Kind.GAIN, no_autograd,
         "leaving out autograd saves {share} of the baseline's call{alone}.",
+        inferred=True,
     ),
     Cause(
         Kind.GAIN, less_overhead,
         "it spends less beside the kernels, which saves {share} of the baseline's call{operators}.",
+        inferred=True,
     ),
     Cause(
         Kind.GAIN, compiled_code,
         "compiled code saves {share} of the baseline's call beyond what {mode} saves{how}.",
+        inferred=True,
     ),
     Cause(
         Kind.LOSS, more_overhead,
         "{what} add {added} to a call, beyond eager's own overhead{profiled}{unwaited}.",
         "{remedy}",
+        inferred=True,
     ),
     Cause(
         Kind.LIMIT, bound_by_overhead,
         "{bound}, which this mode does not shorten enough.",
         "{remedy}",
+        inferred=True,
     ),
     Cause(
         Kind.PART, guards,
@@ -321,6 +326,7 @@ CAUSES = (
         "profiled call of {span}, together {share}.",
         "Compile fewer, larger regions, or drop guards that cannot fail "
         "(options={{'guard_filter_fn': torch.compiler.skip_guard_on_inbuilt_nn_modules_unsafe}}).",
+        inferred=True,
     ),
     Cause(
         Kind.PART, regional_guards,

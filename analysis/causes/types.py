@@ -72,6 +72,7 @@ class Cause:
     rule: Callable[[Context], Evidence | None]
     sentence: str  # a template for `str.format` with the evidence's texts
     remedy: str = ""  # what to do, as a template with the same texts
+    inferred: bool = False  # not used where the steps between eager and the mode were measured
 
     @property
     def code(self) -> str:

@@ -37,6 +37,7 @@ class Row(TypedDict):
     confirms: str | None
     profile: bool | None
     memory: bool | None
+    explain: str | None
     max_error: float | None
     model: str
     model_args: str
@@ -247,6 +248,10 @@ class Row(TypedDict):
     eager_bytes: float | None
     subnormal: str | None
     work_note: str | None
+    steps: Sequence[str] | None
+    steps_unlike: str | None
+    steps_s: float | None
+    steps_note: str | None
     ceiling_flops_per_s: float | None
     ceiling_bytes_per_s: float | None
     flags: list[str]
@@ -322,6 +327,26 @@ class Row(TypedDict):
     floor_bound: str | None
     roofline_fraction: float | None
     flags_touch: list[str]
+    step_autograd: Estimate | None
+    step_autocast: Estimate | None
+    step_python: Estimate | None
+    step_code: Estimate | None
+    step_entry: Estimate | None
+    step_guards: Estimate | None
+    step_capture: Estimate | None
+    step_fusion: Estimate | None
+    steps_gap: Estimate | None
+    steps_control: Estimate | None
+    steps_rest: float | None
+    with_skip_guard_on_inbuilt_nn_modules: Estimate | None
+    with_skip_guard_on_all_nn_modules: Estimate | None
+    with_keep_tensor_guards: Estimate | None
+    with_skip_all_guards: Estimate | None
+    with_flush_denormal: Estimate | None
+    with_contiguous: Estimate | None
+    with_static: Estimate | None
+    measured_cause: str | None
+    measured_share: Estimate | None
     cause: str | None
     cause_text: str | None
 

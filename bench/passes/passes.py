@@ -237,7 +237,8 @@ def _work(scene: Scene, findings: Findings) -> Findings:
 def _steps(scene: Scene, findings: Findings) -> Findings:
     plan = scene.plan
     seed, built = plan.seed + plan.replicate, scene.candidate.built
-    read = gap_steps.read(built, scene.case, scene.device, plan.budget, seed)
+    fusion = plan.explain == "fusion"
+    read = gap_steps.read(built, scene.case, scene.device, plan.budget, seed, fusion)
     return replace(findings, gap_steps=read)
 
 
@@ -307,7 +308,9 @@ PASSES = (
     Pass(
         "steps",
         "steps_note",
-        lambda scene: scene.plan.explain and backends.compiles_here(scene.case.variant.mode),
+        lambda scene: (
+            scene.plan.explain != "false" and backends.compiles_here(scene.case.variant.mode)
+        ),
         _steps,
     ),
     Pass("ceilings", "work_note", lambda scene: scene.plan.profile, _ceilings),

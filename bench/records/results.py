@@ -88,6 +88,7 @@ class Attempt:
     confirms: str | None = nullable("run_id that this row of a study's confirmations repeats")
     profile: bool | None = nullable("whether the profiler pass was asked for")
     memory: bool | None = nullable("whether the memory pass was asked for")
+    explain: str | None = nullable("whether the steps between eager and the mode were asked for")
     max_error: float | None = nullable("error that the user accepts (max_error=…)")
 
 

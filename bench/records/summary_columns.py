@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from modescope.bench.records.columns.column import estimate_columns
+from modescope.bench.records.gap_steps import STEPS, TRIALS
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,27 @@ OF_PROFILES = (
            in_files=1, in_csv=0),
 )  # fmt: skip
 
-NUMBERS = (*OF_CALLS, *OF_CLOCKS, *OF_PACE, *OF_STEPS, *OF_PROFILES)
+OF_GAP = (
+    *(
+        Number(f"step_{step.name}", "higher",
+               f"share of eager's call that this step saves (negative: adds): {step.doc}",
+               in_csv=1)
+        for step in STEPS
+    ),
+    Number("steps_gap", "higher", "1 - mode ÷ eager in the rounds of the steps"),
+    Number("steps_control", "neither",
+           "share of eager's call by which the same mode, compiled once more, differs from itself; "
+           "a step that is no larger says nothing"),
+    Number("steps_rest", "neither", "steps_gap less the sum of the steps, as medians do not add up",
+           in_files=1, in_csv=1),
+    *(
+        Number(f"with_{trial.name}", "higher",
+               f"how many times as fast the mode is if {trial.doc}, in the same rounds", in_csv=1)
+        for trial in TRIALS
+    ),
+)  # fmt: skip
+
+NUMBERS = (*OF_CALLS, *OF_CLOCKS, *OF_PACE, *OF_STEPS, *OF_PROFILES, *OF_GAP)
 
 ESTIMATES = {
     number.name: estimate_columns(number.column) for number in NUMBERS if number.in_files == 3

@@ -93,6 +93,7 @@ def attempt(
             **asdict(place),
             profile=plan.profile,
             memory=plan.memory,
+            explain=plan.explain,
             max_error=plan.max_error,
         ),
         results.work_of(job.case, plan),

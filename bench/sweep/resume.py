@@ -31,7 +31,7 @@ the same budget."""
 COLUMNS = (
     *("schema_version", "run_id", "case_id", "status", "replicate", "seed", "environment_id"),
     *("budget", "budget_rank", "budget_settings", "compile_cache", "stopped_early"),
-    *("profile", "memory", "max_error", "flags", *COMPARED),
+    *("profile", "memory", "explain", "max_error", "flags", *COMPARED),
 )
 
 
@@ -112,6 +112,8 @@ def _difference(row: dict[str, Any], plan: Plan, environment: Environment) -> st
     for name in ("profile", "memory"):
         if getattr(plan, name) and not row[name]:
             return f"measured with {name}=false"
+    if plan.explain not in ("false", row["explain"]):
+        return f"measured with explain={row['explain'] or 'false'}"
     return None
 
 

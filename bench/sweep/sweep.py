@@ -206,6 +206,7 @@ def confirm(run_ids: Sequence[str], jobs: Mapping[str, Job]) -> None:
                 compile_cache="warm",
                 profile=False,
                 memory=False,
+                explain="false",
                 latency_alone=True,
             )
             row = attempt(

@@ -388,6 +388,7 @@ def smoke(seed: int = 0) -> Plan:
         results_dir="results",
         profile=False,
         memory=False,
+        explain="false",
         trace_max_bytes=5_000_000,
         traces_max_bytes=200_000_000,
     )

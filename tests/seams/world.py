@@ -147,7 +147,7 @@ def job(run: Run, results_dir: Path) -> Job:
     plan = Plan(
         run.budget, seed=11, replicate=run.replicate, compile_cache="cold", timeout_s=60.0,
         study=STUDY, results_dir=str(results_dir), profile=True, memory=True,
-        trace_max_bytes=1_000_000, traces_max_bytes=9_000_000, max_error=0.25,
+        explain="true", trace_max_bytes=1_000_000, traces_max_bytes=9_000_000, max_error=0.25,
     )  # fmt: skip
     plan = replace(plan, max_error=None) if run.variant.dtype == "fp32" else plan
     return Job(case, plan, ENVIRONMENT, None, f"python run.py mode={run.variant.mode.name}")

@@ -96,25 +96,16 @@ class Memory:
 
 @dataclass(frozen=True)
 class GapSteps:
-    """Latencies between eager and a compiled mode: neighbours differ by one thing; same rounds."""
+    """Variants between eager and a compiled mode, of which neighbours differ by one thing."""
 
-    steps_eager_rounds_s: tuple[float, ...] | None = nullable("plain eager, gradients recorded")
-    steps_grad_rounds_s: tuple[float, ...] | None = nullable("eager under the mode's grad axis")
-    steps_autocast_rounds_s: tuple[float, ...] | None = nullable("and under its autocast")
-    steps_graph_rounds_s: tuple[float, ...] | None = nullable(
-        "the graphs that Dynamo captured, called one after another without it"
+    steps: tuple[str, ...] | None = nullable(
+        "names of the variants of `bench.records.gap_steps` that were timed in the same rounds"
     )
-    steps_code_rounds_s: tuple[float, ...] | None = nullable(
-        "the compiler's code of these graphs, called in the same way"
+    steps_rounds_s: tuple[float, ...] | None = nullable(
+        "their latencies: all rounds of the first variant, then all of the second, and so on"
     )
-    steps_unguarded_rounds_s: tuple[float, ...] | None = nullable("the mode without guards")
-    steps_mode_rounds_s: tuple[float, ...] | None = nullable("the mode")
-    steps_again_rounds_s: tuple[float, ...] | None = nullable(
-        "the mode compiled once more: the control, by which nothing differs"
-    )
-    steps_other_operators: str | None = nullable(
-        "JSON: those of these columns whose call runs other operators than the one before; their "
-        "step is no single thing"
+    steps_unlike: str | None = nullable(
+        "JSON: step -> what else it changes than its name says, such as other operators"
     )
     steps_s: float | None = nullable("time of this pass")
     steps_note: str | None = nullable("why these are null")

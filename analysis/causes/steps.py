@@ -1,0 +1,114 @@
+"""Rules on the measured steps between eager and a compiled mode.
+
+Where a row has them, rules that infer the same (`Cause.inferred`) are not used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from modescope.analysis.causes.outcome import is_compared, is_faster, is_slower
+from modescope.analysis.causes.types import Cause, Context, Evidence, Kind
+from modescope.analysis.derive import steps
+from modescope.analysis.derive.steps import Step
+from modescope.analysis.format import numbers, phrases
+from modescope.analysis.rows.type import Row
+from modescope.analysis.rows.values import required, value_of
+from modescope.bench.stats.estimates import Estimate, ends, is_wide
+
+
+def are_used(row: Row) -> bool:
+    """Whether a row is explained by measured steps: it has some, and its speedup agrees with them.
+
+    A row of another precision than its baseline need not agree, as its steps are of one precision.
+    """
+    gap = value_of(row, "steps_gap")
+    if gap is None or not is_compared(row) or not steps.named(row):
+        return False
+    same = row["dtype"] == row["baseline_dtype"] or row["autocast"]
+    if not same or row["baseline_mode"] != "eager":
+        return True
+    low, high = ends(gap)
+    return not (is_faster(row) and high <= 0) and not (is_slower(row) and low >= 0)
+
+
+def measured_gain(context: Context) -> Evidence | None:
+    """The mode is faster than its baseline, and what it saves was measured step by step."""
+    row = context.row
+    if not is_faster(row) or not are_used(row):
+        return None
+    saving = [step.share.value for step in steps.named(row) if step.share.value > 0]
+    return Evidence(max(saving, default=None), _texts(row))
+
+
+def measured_loss(context: Context) -> Evidence | None:
+    """The mode is slower than its baseline, and what it adds was measured step by step."""
+    row = context.row
+    return Evidence(None, _texts(row)) if is_slower(row) and are_used(row) else None
+
+
+def measured_parts(context: Context) -> Evidence | None:
+    """The mode is not shown to be faster or slower; what it saves and adds was measured."""
+    row = context.row
+    if is_faster(row) or is_slower(row) or not are_used(row):
+        return None
+    return Evidence(None, _texts(row))
+
+
+def _texts(row: Row) -> dict[str, str]:
+    found, gap = steps.named(row), required(value_of(row, "steps_gap"))
+    saves = _listed(row, "saves", [step for step in found if step.share.value > 0])
+    adds = _listed(row, "adds", [step for step in found if step.share.value < 0])
+    dtype = "" if row["autocast"] or row["dtype"] == "fp32" else f" {row['dtype']}"
+    trial = steps.best_trial(row)
+    return {
+        "unit": f"a call of eager{dtype}",
+        "parts": "; ".join(filter(None, (saves, adds) if gap.value > 0 else (adds, saves))),
+        "whole": _whole(row, gap),
+        "least": numbers.percent(steps.least(row)),
+        "tried": f"{trial[0].sentence} made it {numbers.ratio(trial[1])} as fast." if trial else "",
+    }
+
+
+def _listed(row: Row, verb: str, members: Sequence[Step]) -> str:
+    texts = []
+    for place, step in enumerate(members):
+        subject = step.kind.saves if verb == "saves" else step.kind.adds
+        if step.unlike:
+            subject = f"other operators, which {subject} brings with it ({step.unlike}),"
+        fused = value_of(row, "step_fusion") if step.kind.name == "code" else None
+        part = f" (of it fusion {_amount(fused)})" if fused is not None else ""
+        texts.append(f"{subject}{f' {verb}' if not place else ''} {_amount(step.share)}{part}")
+    return phrases.listed(texts) if texts else ""
+
+
+def _amount(share: Estimate) -> str:
+    """Formats what is saved or added, without its sign; of a wide interval the near end."""
+    if share.low is None or share.high is None:
+        return numbers.whole_percent(abs(share.value))
+    near, far = sorted(map(abs, ends(share)))
+    if is_wide(Estimate(abs(share.value), near, far)):
+        return f"at least {numbers.percent(near)}"
+    return numbers.share_interval(Estimate(abs(share.value), near, far))
+
+
+def _whole(row: Row, gap: Estimate) -> str:
+    """Says what the steps are together, and their sum if that is outside the gap's interval."""
+    low, high = ends(gap)
+    whole = f"saves {_amount(gap)}" if low > 0 else f"adds {_amount(gap)}"
+    if low <= 0 <= high:
+        whole = f"saves {numbers.share_interval(gap)}, which may be nothing"
+    total = gap.value - (value_of(row, "steps_rest") or 0.0)
+    return whole if low <= total <= high else f"{whole} (the steps {numbers.whole_percent(total)})"
+
+
+_SENTENCE = (
+    "switched one at a time, in parts of {unit}, {parts}; together the mode {whole}. Steps up to "
+    "{least} cannot be told from none."
+)
+
+CAUSES = (
+    Cause(Kind.GAIN, measured_gain, _SENTENCE, "{tried}"),
+    Cause(Kind.LOSS, measured_loss, _SENTENCE, "{tried}"),
+    Cause(Kind.PART, measured_parts, _SENTENCE, "{tried}"),
+)

@@ -1,0 +1,99 @@
+"""The measured steps between eager and a compiled mode: which of them count, and which is first."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+import pandas as pd
+
+from modescope.analysis.derive.select import per_row
+from modescope.analysis.rows.type import Row
+from modescope.analysis.rows.values import as_rows, value_of
+from modescope.bench.records.gap_steps import LADDER, TRIALS, GapStep, Trial
+from modescope.bench.stats.estimates import Estimate, ends
+
+OTHER_OPERATORS = "other_operators"
+"""The name of a step whose switch also made torch run other operators."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step of a row: what it saves as a share of eager's call; what it adds is negative."""
+
+    kind: GapStep
+    share: Estimate
+    unlike: str | None  # the other operators that its call runs, if it does
+
+    @property
+    def name(self) -> str:
+        """The name of the step, or OTHER_OPERATORS if it is no single thing."""
+        return OTHER_OPERATORS if self.unlike else self.kind.name
+
+
+def steps(row: Row) -> list[Step]:
+    """Returns all steps of a row in order; empty if they were not measured or have no interval."""
+    unlike = json.loads(value_of(row, "steps_unlike") or "{}")
+    shares = ((kind, value_of(row, f"step_{kind.name}")) for kind in LADDER)
+    return [
+        Step(kind, share, unlike.get(kind.name))
+        for kind, share in shares
+        if share is not None and share.low is not None
+    ]
+
+
+def least(row: Row) -> float:
+    """Returns the share of eager's call up to which the control of a row explains a difference."""
+    control: Estimate | None = value_of(row, "steps_control")
+    return 0.0 if control is None else max(map(abs, ends(control)))
+
+
+def named(row: Row) -> list[Step]:
+    """Returns the steps of a row that are surely larger than its control, the largest first."""
+    beyond = [step for step in steps(row) if _exceeds(step.share, least(row))]
+    return sorted(beyond, key=lambda step: -abs(step.share.value))
+
+
+def first(row: Row) -> Step | None:
+    """Returns the largest step that explains the gap of a row; None if there is none.
+
+    That is one that saves if the mode is faster, and one that adds if it is slower.
+    """
+    gap: Estimate | None = value_of(row, "steps_gap")
+    if gap is None:
+        return None
+    low, high = ends(gap)
+    fitting = (
+        step for step in named(row) if low <= 0 <= high or (step.share.value > 0) == (gap.value > 0)
+    )
+    return next(fitting, None)
+
+
+def best_trial(row: Row) -> tuple[Trial, Estimate] | None:
+    """Returns the change beside the mode that gains most, with its gain; None if none surely gains.
+
+    It has to gain more than the control, which is a share of eager's call, here of the mode's own.
+    """
+    gap: Estimate | None = value_of(row, "steps_gap")
+    if gap is None:
+        return None
+    limit = 1 + least(row) / max(1e-9, 1 - gap.value)
+    gains = ((trial, value_of(row, f"with_{trial.name}")) for trial in TRIALS)
+    known = [(trial, gain) for trial, gain in gains if gain is not None and gain.low is not None]
+    gaining = [(trial, gain) for trial, gain in known if gain.low > limit]
+    return max(gaining, key=lambda pair: pair[1].value, default=None)
+
+
+def measured_cause(rows: pd.DataFrame) -> pd.Series:
+    """Returns the name of the first step of each row, null without one."""
+    return per_row(rows, (step and step.name for step in map(first, as_rows(rows))), "object")
+
+
+def measured_share(rows: pd.DataFrame) -> pd.Series:
+    """Returns the share of the first step of each row as an Estimate, None without one."""
+    return per_row(rows, (step and step.share for step in map(first, as_rows(rows))), "object")
+
+
+def _exceeds(share: Estimate, limit: float) -> bool:
+    low, high = ends(share)
+    return low > limit or high < -limit
