@@ -68,6 +68,20 @@ def paired_rounds(
     return tuple(case.tolist()), tuple(baseline.tolist())
 
 
+def stepped(rounds: int = 40, spread: float = 0.001, **latencies_s: float) -> dict[str, Any]:
+    """The columns of measured steps: the latencies of each variant, which vary by `spread`."""
+    draw = np.random.default_rng(7)
+    blocks = (
+        latency_s * (1 + spread * draw.standard_normal(rounds))
+        for latency_s in latencies_s.values()
+    )
+    return {
+        "steps": tuple(latencies_s),
+        "steps_rounds_s": tuple(float(call_s) for block in blocks for call_s in block),
+        "steps_unlike": "{}",
+    }
+
+
 def record(
     mode: str = "compile",
     latency_s: float = 357e-6,

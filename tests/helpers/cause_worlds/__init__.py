@@ -12,10 +12,12 @@ from tests.helpers.cause_worlds import (
     precision,
     prepared,
     reads,
+    steps,
 )
 from tests.helpers.causes import World
 
 WORLDS: Mapping[str, World] = {
+    **steps.WORLDS,
     **graphs.WORLDS,
     **compiler.WORLDS,
     **overhead.WORLDS,
