@@ -63,7 +63,7 @@ def _texts(row: Row) -> dict[str, str]:
     trial = steps.best_trial(row)
     return {
         "unit": f"a call of eager{dtype}",
-        "parts": "; ".join(filter(None, (saves, adds) if gap.value > 0 else (adds, saves))),
+        "parts": "; ".join(filter(None, (saves, adds) if steps.is_saving(row) else (adds, saves))),
         "whole": _whole(row, gap),
         "least": numbers.percent(steps.least(row)),
         "tried": f"{trial[0].sentence} made it {numbers.ratio(trial[1])} as fast." if trial else "",
@@ -97,7 +97,7 @@ def _whole(row: Row, gap: Estimate) -> str:
     low, high = ends(gap)
     whole = f"saves {_amount(gap)}" if low > 0 else f"adds {_amount(gap)}"
     if low <= 0 <= high:
-        whole = f"saves {numbers.share_interval(gap)}, which may be nothing"
+        whole = f"surely saves or adds nothing, {numbers.share_interval(gap)}"
     total = gap.value - (value_of(row, "steps_rest") or 0.0)
     return whole if low <= total <= high else f"{whole} (the steps {numbers.whole_percent(total)})"
 

@@ -54,18 +54,24 @@ def named(row: Row) -> list[Step]:
     return sorted(beyond, key=lambda step: -abs(step.share.value))
 
 
-def first(row: Row) -> Step | None:
-    """Returns the largest step that explains the gap of a row; None if there is none.
+def is_saving(row: Row) -> bool:
+    """Whether a row is explained by what it saves, not by what it adds.
 
-    That is one that saves if the mode is faster, and one that adds if it is slower.
+    It is if the mode is faster than eager, or may be as fast and its largest step saves.
     """
     gap: Estimate | None = value_of(row, "steps_gap")
     if gap is None:
-        return None
+        return False
     low, high = ends(gap)
-    fitting = (
-        step for step in named(row) if low <= 0 <= high or (step.share.value > 0) == (gap.value > 0)
-    )
+    return low > 0 or (high >= 0 and any(step.share.value > 0 for step in named(row)[:1]))
+
+
+def first(row: Row) -> Step | None:
+    """Returns the largest step that explains the gap of a row; None if there is none.
+
+    That is one that saves if the row `is_saving`, else one that adds.
+    """
+    fitting = (step for step in named(row) if (step.share.value > 0) == is_saving(row))
     return next(fitting, None)
 
 
