@@ -7,7 +7,7 @@ formulas than the current ones gets a new summary as it is read.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path, PurePosixPath
@@ -20,10 +20,11 @@ from pyarrow.fs import FileSystem, LocalFileSystem
 from modescope.analysis.derive.select import per_row
 from modescope.bench.records import rows
 from modescope.bench.records.errors import UsageError
+from modescope.bench.records.gap_steps import ELSEWHERE
 from modescope.bench.records.parquet import SAMPLES, SCHEMA
 from modescope.bench.records.paths import runner
 from modescope.bench.records.results import StoredRow
-from modescope.bench.records.summary_columns import ESTIMATES, SUMMARY, VALUES
+from modescope.bench.records.summary_columns import ESTIMATES, OF_GAP, SUMMARY, VALUES
 from modescope.bench.stats.estimates import Estimate
 from modescope.bench.summary import VERSION, summary
 
@@ -109,26 +110,34 @@ def read(study_folder: str | Folder) -> Runs:
     _warn(folder / rows.ROWS, found.left_out)
     if not found.table.num_rows:
         raise UsageError(f"no row could be read in {folder / rows.ROWS}")
-    confirming: dict[str, Estimate | None] = {}
     again = _rows(folder / rows.CONFIRMATIONS)  # without the unreadable: no row needs them
-    if again is not None:
-        further = _decode(again.table)  # the newest further process of a row counts
-        confirming = dict(zip(further["confirms"], further["speedup"], strict=True))
-    return _runs(found.table, confirming, found.left_out)
+    return _runs(found.table, None if again is None else _decode(again.table), found.left_out)
 
 
 def of_rows(measured: Sequence[StoredRow]) -> Runs:
     """Returns rows in hand, with all columns of SCHEMA, as `read` returns those of their study."""
     table = pa.Table.from_pylist(list(measured), schema=SCHEMA)
-    return _runs(table.select(COLUMNS), {}, {})
+    return _runs(table.select(COLUMNS), None, {})
 
 
-def _runs(
-    stored: pa.Table, confirming: Mapping[str, Estimate | None], left_out: dict[str, str]
-) -> Runs:
+def _runs(stored: pa.Table, further: pd.DataFrame | None, left_out: dict[str, str]) -> Runs:
+    """Adds to the rows what `further` processes measured; of a row the newest counts."""
     table = _decode(stored)
-    speedups = per_row(table, map(confirming.get, table["run_id"]), "object")
-    return Runs(table.assign(confirming_speedup=speedups), left_out)
+    if further is None:
+        return Runs(table.assign(confirming_speedup=None), left_out)
+
+    def added(column: str, further: pd.DataFrame) -> pd.Series:
+        known = dict(zip(further["confirms"], further[column], strict=True))
+        return per_row(table, map(known.get, table["run_id"]), "object")
+
+    explained = further[further["steps_gap"].notna()]
+    lacks = table["steps_gap"].isna() & table["run_id"].isin(explained["confirms"])
+    steps = {
+        name: table[name].mask(lacks, added(name, explained))
+        for name in ("steps_unlike", *(number.column for number in OF_GAP))
+    }
+    steps["steps_note"] = table["steps_note"].mask(lacks, ELSEWHERE)
+    return Runs(table.assign(confirming_speedup=added("speedup", further), **steps), left_out)
 
 
 def _near(folder: Folder) -> str:

@@ -92,14 +92,17 @@ def measure(requests: Sequence[Request]) -> int:
 def confirm(submission: Submission, run_ids: Sequence[str]) -> Snapshot | None:
     """Measures once more the runs on which a recommendation of a sweep rests.
 
-    Returns the study as it was read for that; None if it was not read, or has new rows since.
+    With explain=best also those that are to be explained. Returns the study as it was read for
+    that; None if it was not read, or has new rows since.
     """
     from modescope.analysis.recommend import decide
 
     if submission.confirm is None:
         return None
     snapshot = read(submission, run_ids)
-    again = decide.unconfirmed(snapshot.answers, run_ids)
+    again = dict.fromkeys(decide.unconfirmed(snapshot.answers, run_ids), False)
+    if submission.explains:
+        again |= dict.fromkeys(decide.to_explain(snapshot.rows, run_ids), True)
     if not again:
         return snapshot
     submission.confirm(again)

@@ -217,7 +217,7 @@ class Settings:
     compile_cache: str = setting(*CACHES)
     profile: bool = MISSING
     memory: bool = MISSING
-    explain: bool | str = setting(False, True, "fusion")
+    explain: bool | str = setting(False, True, "best", "fusion")
     trace_max_mb: float = setting(least=0)
     traces_max_mb: float = setting(least=0)
     replicates: int = setting(least=1)

@@ -324,8 +324,7 @@ CAUSES = (
         Kind.PART, guards,
         "cache lookup (guards) takes {lookup} and Python around the compiled code {wrapper} of a "
         "profiled call of {span}, together {share}.",
-        "Compile fewer, larger regions, or drop guards that cannot fail "
-        "(options={{'guard_filter_fn': torch.compiler.skip_guard_on_inbuilt_nn_modules_unsafe}}).",
+        "Compile fewer, larger regions; explain=true also tries torch's filters of guards.",
         inferred=True,
     ),
     Cause(

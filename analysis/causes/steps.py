@@ -14,6 +14,7 @@ from modescope.analysis.derive.steps import Step
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.rows.type import Row
 from modescope.analysis.rows.values import required, value_of
+from modescope.bench.records.gap_steps import ELSEWHERE
 from modescope.bench.stats.estimates import Estimate, ends, is_wide
 
 
@@ -62,6 +63,7 @@ def _texts(row: Row) -> dict[str, str]:
     dtype = "" if row["autocast"] or row["dtype"] == "fp32" else f" {row['dtype']}"
     trial = steps.best_trial(row)
     return {
+        "where": f" {ELSEWHERE}" if value_of(row, "steps_note") == ELSEWHERE else "",
         "unit": f"a call of eager{dtype}",
         "parts": "; ".join(filter(None, (saves, adds) if steps.is_saving(row) else (adds, saves))),
         "whole": _whole(row, gap),
@@ -103,8 +105,8 @@ def _whole(row: Row, gap: Estimate) -> str:
 
 
 _SENTENCE = (
-    "switched one at a time, in parts of {unit}, {parts}; together the mode {whole}. Steps up to "
-    "{least} cannot be told from none."
+    "switched one at a time{where}, in parts of {unit}, {parts}; together the mode {whole}. Steps "
+    "up to {least} cannot be told from none."
 )
 
 CAUSES = (

@@ -9,7 +9,7 @@ from dataclasses import fields, replace
 import pandas as pd
 
 from modescope.analysis.derive import formulas
-from modescope.analysis.derive.select import GROUP, SECTION, split_rows
+from modescope.analysis.derive.select import GROUP, SECTION, split_rows, trusted
 from modescope.analysis.estimates import high, low, point
 from modescope.analysis.format import phrases
 from modescope.analysis.recommend.constraints import ANYTHING, Wishes
@@ -27,6 +27,7 @@ from modescope.analysis.recommend.types import (
 from modescope.analysis.rows import predicates
 from modescope.analysis.rows.type import Row
 from modescope.analysis.rows.values import as_rows, required, value_of
+from modescope.bench.modes.backends import BACKENDS
 from modescope.bench.records.outcomes import Status
 from modescope.bench.stats import estimates
 from modescope.bench.stats.estimates import MARGIN, Estimate
@@ -68,6 +69,9 @@ RULES: tuple[tuple[RefusalKind, Callable[[Row], object]], ...] = (
 
 Timing flags exclude nothing else: each is reported with the ratio.
 """
+
+COMPILED = BACKENDS["inductor"].modes
+"""The values of `mode.compile` whose rows have steps from eager to the mode."""
 
 
 def recommend(table: pd.DataFrame, wishes: Wishes = ANYTHING) -> tuple[Recommendation, ...]:
@@ -130,6 +134,21 @@ def unconfirmed(answers: Iterable[Recommendation], run_ids: Collection[str]) -> 
         for choice in _pair(answer)
         if choice.again is None and choice.row["replicates"] == 1 and choice.run_id in run_ids
     ]
+
+
+def to_explain(table: pd.DataFrame, run_ids: Collection[str]) -> list[str]:
+    """Returns those of `run_ids` whose steps are to be measured: the best compiled mode of a work.
+
+    Of a work that has a row with steps already there is none. `table` has all derived columns.
+    """
+    found = []
+    for section in split_rows(as_rows(trusted(table)), SECTION):
+        compiled = [row for row in section if row["compile_mode"] in COMPILED]
+        best = max(compiled, key=lambda row: low(row["speedup"]), default=None)
+        if best is None or any(row["steps_gap"] is not None for row in section):
+            continue
+        found += [best["run_id"]] if best["run_id"] in run_ids else []
+    return found
 
 
 def _confirmed(answer: Recommendation) -> Recommendation:

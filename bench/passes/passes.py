@@ -62,6 +62,9 @@ UNSEEN_KERNELS = (
 
 NO_ROOM = "no {} is kept: the study's files take traces_max_mb already; delete some, or increase it"
 
+EXPLAINED = ("true", "fusion")
+"""The values of `explain` with which a case's own process measures its steps."""
+
 CEILINGS = "ceilings.json"
 """A file in results_dir: the highest rates of each device and dtype, measured when first needed."""
 
@@ -309,7 +312,7 @@ PASSES = (
         "steps",
         "steps_note",
         lambda scene: (
-            scene.plan.explain != "false" and backends.compiles_here(scene.case.variant.mode)
+            scene.plan.explain in EXPLAINED and backends.compiles_here(scene.case.variant.mode)
         ),
         _steps,
     ),

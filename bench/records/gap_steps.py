@@ -17,6 +17,9 @@ AGAIN = "again"
 UNFUSED = "unfused"
 """The compiler's code without fusion, between the captured graphs and the code itself."""
 
+ELSEWHERE = "in a second process"
+"""The note on steps that a confirming process measured."""
+
 
 @dataclass(frozen=True)
 class GapStep:

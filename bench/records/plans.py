@@ -47,7 +47,7 @@ class Plan:
     results_dir: str
     profile: bool  # run the passes that profile the case and count its work
     memory: bool  # run the memory passes
-    explain: str  # true: measure the steps between eager and the mode; fusion: that of it, too
+    explain: str  # of the steps from eager to the mode: false, true, fusion, or best of a sweep
     trace_max_bytes: int  # of one profiler trace or memory snapshot; 0: none is kept
     traces_max_bytes: int  # of all traces and snapshots of the study
     max_error: float | None = None  # relative error that the user accepts; None: the usual limit

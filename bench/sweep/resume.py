@@ -112,7 +112,7 @@ def _difference(row: dict[str, Any], plan: Plan, environment: Environment) -> st
     for name in ("profile", "memory"):
         if getattr(plan, name) and not row[name]:
             return f"measured with {name}=false"
-    if plan.explain not in ("false", row["explain"]):
+    if plan.explain not in ("false", "best", row["explain"]):
         return f"measured with explain={row['explain'] or 'false'}"
     return None
 

@@ -50,7 +50,9 @@ class Submission:
     runs: int  # how many run ids `finished` yields
     finished: Iterator[str]  # run ids, each once its row is on disk, in any order
     detaches: bool = False  # whether measuring goes on elsewhere after an interruption
-    confirm: Callable[[Sequence[str]], None] | None = None  # measures these runs' cases once more
+    confirm: Callable[[Mapping[str, bool]], None] | None = None
+    """Measures the cases of these runs once more; true: with the steps from eager to the mode."""
+    explains: bool = False  # whether `confirm` is to explain the best compiled mode of each work
     in_hand: Mapping[str, StoredRow] = field(
         default_factory=dict
     )  # a single case's row, by its run id
@@ -126,6 +128,7 @@ def submit_here(requests: Sequence[Request]) -> Submission | None:
         len(jobs),
         _measure(jobs, requests[0], by_run, in_hand),
         confirm=partial(confirm, jobs=by_run) if requests[0].sweep else None,
+        explains=first.plan.explain == "best",
         in_hand=in_hand,
     )
 
@@ -178,19 +181,19 @@ def join_rows(folder: Path) -> None:
         print(f"warning: the rows stay in single files: {error}", file=sys.stderr)
 
 
-def confirm(run_ids: Sequence[str], jobs: Mapping[str, Job]) -> None:
-    """Measures the cases of the runs `run_ids` once more, each in a fresh process.
+def confirm(explained: Mapping[str, bool], jobs: Mapping[str, Job]) -> None:
+    """Measures the cases of the runs in `explained` once more, each in a fresh process.
 
     `jobs` maps run ids to jobs; a run without a job is left out. Only the paired rounds of case and
-    baseline are timed. The new rows go to `<study>/confirmations/`, which no table, resume,
-    comparison or compaction reads; `analysis.load` adds their speedups to the rows that they
-    confirm.
+    baseline are timed, and where `explained` is true the steps from eager to the mode. The new rows
+    go to `<study>/confirmations/`, which no table, resume, comparison or compaction reads;
+    `analysis.load` adds their speedups and steps to the rows that they confirm.
 
     A confidence interval describes one process, and the speedup in another process may lie outside
     it: in five studies of the same chain of operators, one found compile 1.13 times as fast as
     eager, and four found 0.9.
     """
-    todo = {run_id: jobs[run_id] for run_id in run_ids if run_id in jobs}
+    todo = {run_id: jobs[run_id] for run_id in explained if run_id in jobs}
     if not todo:
         return
     study_folder = next(iter(todo.values())).plan.study_folder
@@ -206,7 +209,7 @@ def confirm(run_ids: Sequence[str], jobs: Mapping[str, Job]) -> None:
                 compile_cache="warm",
                 profile=False,
                 memory=False,
-                explain="false",
+                explain="true" if explained[run_id] else "false",
                 latency_alone=True,
             )
             row = attempt(
