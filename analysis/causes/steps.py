@@ -78,10 +78,20 @@ def _listed(row: Row, verb: str, members: Sequence[Step]) -> str:
         subject = step.kind.saves if verb == "saves" else step.kind.adds
         if step.unlike:
             subject = f"other operators, which {subject} brings with it ({step.unlike}),"
-        fused = value_of(row, "step_fusion") if step.kind.name == "code" else None
-        part = f" (of it fusion {_amount(fused)})" if fused is not None else ""
+        part = _parts_of_code(row) if step.kind.name == "code" else ""
         texts.append(f"{subject}{f' {verb}' if not place else ''} {_amount(step.share)}{part}")
     return phrases.listed(texts) if texts else ""
+
+
+def _parts_of_code(row: Row) -> str:
+    """Says what fusion saves of what the compiler's code saves, and what dispatch of operators."""
+    fused, dispatch = value_of(row, "step_fusion"), steps.saved_dispatch(row)
+    parts = []
+    if dispatch is not None and dispatch > steps.least(row):
+        parts.append(f"at least {numbers.whole_percent(dispatch)} is dispatch of operators")
+    if fused is not None:
+        parts.append(f"{_amount(fused)} is fusion")
+    return f" (of which {phrases.listed(parts)})" if parts else ""
 
 
 def _amount(share: Estimate) -> str:

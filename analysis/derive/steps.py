@@ -8,10 +8,11 @@ from dataclasses import dataclass
 import pandas as pd
 
 from modescope.analysis.derive.select import per_row
+from modescope.analysis.rows import predicates
 from modescope.analysis.rows.type import Row
 from modescope.analysis.rows.values import as_rows, value_of
 from modescope.bench.records.gap_steps import LADDER, TRIALS, GapStep, Trial
-from modescope.bench.stats.estimates import Estimate, ends
+from modescope.bench.stats.estimates import Estimate, ends, product, quotient
 
 OTHER_OPERATORS = "other_operators"
 """The name of a step whose switch also made torch run other operators."""
@@ -73,6 +74,26 @@ def first(row: Row) -> Step | None:
     """
     fitting = (step for step in named(row) if (step.share.value > 0) == is_saving(row))
     return next(fitting, None)
+
+
+def saved_dispatch(row: Row) -> float | None:
+    """Returns what the step `code` saves at least by calling fewer operators; None if unknown.
+
+    Beside dispatch (its call on an empty batch) eager has work to save, so the rest of what the
+    compiler's code saves is dispatch. A share of eager's call. Only where the row's baseline is the
+    eager that its steps begin with, and on a CPU, where nothing runs beside dispatch.
+    """
+    code, dispatch = value_of(row, "step_code"), row["dispatch_share"]
+    ratio, speedup = row["dispatch_ratio"], row["speedup"]
+    begins = row["baseline_mode"] == "eager" and (
+        row["dtype"] == row["baseline_dtype"] or row["autocast"]
+    )
+    if predicates.on_cuda(row) or not begins or None in (code, dispatch, ratio, speedup):
+        return None
+    share = quotient(product(dispatch, ratio), speedup)  # of the baseline's dispatch in its call
+    if share is None or code.low is None:
+        return None
+    return float(code.low - (1 - ends(share)[0]))
 
 
 def best_trial(row: Row) -> tuple[Trial, Estimate] | None:

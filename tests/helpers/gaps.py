@@ -30,7 +30,9 @@ def enter(
 ) -> Entered:
     """Builds and calls the mode of this name for the model that `build` makes."""
     model = probe_models.model(build, fullgraph, **arguments)
-    case = probe_models.case(model, Variant(probe_models.preset(mode), "fp32"))
+    asked = probe_models.preset(mode)
+    dtype = "bf16" if asked.autocast else "fp32"
+    case = probe_models.case(model, Variant(asked, dtype))
     plan, device = probe_models.smoke(), find("cpu")
     set_up_torch(case, plan)
     subject = examine(probe_models.silent, case, device, plan).subject

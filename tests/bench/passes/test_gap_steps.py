@@ -1,0 +1,238 @@
+"""The steps between eager and a compiled mode, on real models that compile without C++."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import time
+from dataclasses import replace
+from statistics import median
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from modescope.bench.evidence import compiler_counts
+from modescope.bench.passes import gap_steps
+from modescope.bench.passes.gap_steps import REASONS, Scene
+from modescope.bench.records.cases import Training, Variant
+from modescope.bench.records.columns.passes import GapSteps
+from modescope.bench.stats import gap
+from tests.helpers import gaps, probe_models
+from tests.helpers.gaps import Entered
+
+BUDGET = probe_models.smoke().budget
+SPIN_S = 3e-3
+
+
+class Scaled(nn.Module):
+    """A product times a number that guards watch."""
+
+    def __init__(self, width: int = 8) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.rand(width, width))
+        self.copies = 1
+
+    def forward(self, x: Tensor) -> Tensor:
+        for _ in range(self.copies):
+            x = x @ self.weight
+        return x
+
+
+def scaled() -> Any:
+    return Scaled(), (torch.rand(4, 8),)
+
+
+def transposed() -> Any:
+    return Scaled(), (torch.rand(8, 4).t(),)
+
+
+def encoder() -> Any:
+    return nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).eval(), (torch.rand(2, 3, 8),)
+
+
+@torch.compiler.disable
+def _spin() -> None:
+    until_s = time.perf_counter() + SPIN_S
+    while time.perf_counter() < until_s:
+        pass
+
+
+class Broken(nn.Module):
+    """Two products with Python between them that Dynamo leaves out."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(8, 8, bias=False), nn.Linear(8, 8, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.first(x)
+        _spin()
+        return self.second(x)
+
+
+def broken() -> Any:
+    return Broken(), (torch.rand(4, 8),)
+
+
+def _read(entered: Entered, **options: Any) -> GapSteps:
+    return gap_steps.read(entered.built, entered.case, entered.device, BUDGET, 0, **options)
+
+
+def _scene(entered: Entered) -> Scene:
+    return Scene(entered.built, entered.case, entered.device)
+
+
+def _inputs(entered: Entered) -> tuple[Tensor, ...]:
+    return entered.built.subject.inputs.args
+
+
+def test_every_variant_is_timed_in_every_round() -> None:
+    found = _read(gaps.enter(scaled))
+    variants = gap.by_variant(found.steps, found.steps_rounds_s)
+    assert gap.rungs(variants) == ["eager", "autograd", "python", "code", "entry", "guards"]
+    assert {"again", "keep_tensor_guards", "skip_all_guards", "flush_denormal"} <= set(variants)
+    assert "skip_guard_on_inbuilt_nn_modules" not in variants  # the model has none
+    assert len({len(rounds) for rounds in variants.values()} - {0}) == 1
+    assert (found.steps_note, found.steps_unlike) == (None, "{}")
+
+
+@pytest.mark.parametrize(
+    ("mode", "has", "lacks"),
+    [
+        ("compile-dynamic", "static", "autocast"),
+        ("amp-compile", "autocast", "static"),
+    ],
+)
+def test_variants_follow_from_the_mode(mode: str, has: str, lacks: str) -> None:
+    steps = _read(gaps.enter(scaled, mode)).steps or ()
+    assert (has in steps, lacks in steps) == (True, False)
+
+
+def test_contiguous_inputs_are_tried_where_they_are_not() -> None:
+    assert "contiguous" in (_read(gaps.enter(transposed)).steps or ())
+    assert "contiguous" not in (_read(gaps.enter(scaled)).steps or ())
+
+
+def test_code_without_guards_serves_nothing_else() -> None:
+    """Torch does not compare filters of guards, so other code would run without its guards."""
+    entered = gaps.enter(scaled)
+    scene, module = _scene(entered), entered.built.subject.module
+    (x,) = _inputs(entered)
+    unguarded = scene._compile(captures=False, guard_filter_fn=lambda guards: [False] * len(guards))
+    guarded = scene._compile(captures=False)
+    with torch.inference_mode():
+        once = unguarded(x)
+        module.copies = 2
+        twice = once @ module.weight
+        assert torch.equal(unguarded(x), once)  # else nothing was left out
+        torch.testing.assert_close(guarded(x), twice)
+        torch.testing.assert_close(entered.built.target(x), twice)
+
+
+def test_variants_are_compiled_though_the_mode_has_the_same_options() -> None:
+    entered = gaps.enter(scaled)
+    scene, compilations = _scene(entered), compiler_counts.count_compilations()
+    for count in (1, 2):
+        scene.compiled(captures=True)
+        assert compilations() == count
+
+
+def test_sizes_stay_constant_after_a_call_on_an_empty_batch() -> None:
+    entered = gaps.enter(scaled)
+    with torch.inference_mode():
+        entered.built.target(torch.rand(0, 8))
+    graphs = list[torch.fx.GraphModule]()
+
+    def keep(graph: torch.fx.GraphModule, inputs: Any) -> Any:
+        graphs.append(graph)
+        return graph.forward
+
+    with gap_steps._own_frames():
+        _scene(entered).recorded(keep)
+    (graph,) = graphs
+    shapes = [
+        node.meta["example_value"].shape for node in graph.graph.nodes if node.op == "placeholder"
+    ]
+    assert torch.Size([4, 8]) in shapes
+
+
+def test_a_switch_that_changes_the_algorithm_is_told() -> None:
+    """Without gradients torch takes a fast path through the layer."""
+    unlike = json.loads(_read(gaps.enter(encoder)).steps_unlike or "{}")
+    assert "_transformer_encoder_layer_fwd" in unlike["autograd"]
+
+
+def test_python_behind_a_break_is_saved_and_paid_again() -> None:
+    found = _read(gaps.enter(broken))
+    rounds_s = gap.by_variant(found.steps, found.steps_rounds_s)
+    shares = gap.split(rounds_s)
+    python, entry, eager_s = shares["step_python"], shares["step_entry"], median(rounds_s["eager"])
+    assert python is not None
+    assert entry is not None
+    assert python.value * eager_s > 0.8 * SPIN_S
+    assert entry.value * eager_s < -0.8 * SPIN_S
+
+
+def test_code_without_fusion_is_timed_if_asked() -> None:
+    entered = gaps.enter(scaled)
+    assert "unfused" in (_read(entered, fusion=True).steps or ())
+    assert "unfused" not in (_read(entered).steps or ())
+
+
+def test_all_is_restored() -> None:
+    import torch._dynamo.config as dynamo
+
+    entered = gaps.enter(scaled)
+    before = dynamo.recompile_limit, dynamo.automatic_dynamic_shapes
+    (x,) = _inputs(entered)
+    values = x.clone()
+    _read(entered)
+    assert (dynamo.recompile_limit, dynamo.automatic_dynamic_shapes) == before
+    assert (torch.tensor(1e-40) * 1).item() > 0  # subnormal numbers are not flushed
+    assert torch.equal(x, values)
+
+
+def test_code_compiled_during_the_rounds_gives_no_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    entered, race = gaps.enter(scaled), gap_steps.race
+
+    def compiling(*given: Any) -> Any:
+        torch.compile(lambda x: x + x, backend="eager")(torch.rand(2))
+        return race(*given)
+
+    monkeypatch.setattr(gap_steps, "race", compiling)
+    found = _read(entered)
+    assert (found.steps, found.steps_note) == (None, gap_steps.COMPILED_AGAIN)
+
+
+def test_older_versions_of_torch_have_no_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    entered = gaps.enter(scaled)
+
+    def compile(model: Any, *, fullgraph: bool = False) -> None: ...
+
+    monkeypatch.setattr(torch, "compile", compile)
+    assert "isolate_recompiles" not in inspect.signature(torch.compile).parameters
+    assert "2.13" in (_read(entered).steps_note or "")
+
+
+def test_each_mode_without_steps_has_its_reason() -> None:
+    entered = gaps.enter(scaled)
+    built, case, mode = entered.built, entered.case, entered.case.variant.mode
+
+    def reasons(**changed: Any) -> list[int]:
+        of, at = replace(built, **changed.pop("built", {})), replace(case, **changed)
+        return [place for place, (holds, _) in enumerate(REASONS) if holds(at, of)]
+
+    def of(**changed: Any) -> dict[str, Any]:
+        return {"variant": Variant(replace(mode, **changed), "fp32")}
+
+    assert reasons() == []
+    assert reasons(options=Training()) == [0]
+    assert reasons(built={"parts": {"1": built}}) == [1]
+    assert reasons(built={"evictor": object()}) == [2]
+    assert reasons(built={"subject": replace(built.subject, changes=("[0]",))}) == [3]
+    assert reasons(built={"subject": replace(built.subject, state=("count",))}) == [3]
+    assert reasons(built={"subject": replace(built.subject, switches=("attention",))}) == [4]
+    assert reasons(**of(backend="eager")) == [5]
+    assert reasons(**of(axes=(("regions", "blocks"),))) == [5]
