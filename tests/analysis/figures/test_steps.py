@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.colors import same_color
+from matplotlib.patches import Rectangle
 
 from modescope.analysis.figures import steps
 from modescope.analysis.figures.steps import STEPS
@@ -33,10 +34,15 @@ def drawn(folder: Path, *records: Record) -> dict[str, Axes]:
     return panels(STEPS.draw(rows_of(folder, *records)))
 
 
+def rectangles(axes: Axes) -> list[Rectangle]:
+    """All bars and bands of a panel."""
+    return [patch for patch in axes.patches if isinstance(patch, Rectangle)]
+
+
 def steps_of(axes: Axes) -> list[tuple[str, float, float, Any]]:
     """Name, begin, end and colour of each bar from the top, in % of eager's call; no bands."""
     labels = names(axes)
-    found = [bar for bar in axes.patches if bar.get_alpha() is None]
+    found = [bar for bar in rectangles(axes) if bar.get_alpha() is None]
     return sorted(
         (
             (labels[round(bar.get_y() + bar.get_height() / 2)], round(bar.get_x(), 0),
@@ -70,7 +76,7 @@ def test_a_step_is_grey_up_to_the_control(tmp_path: Path) -> None:
     (axes,) = drawn(tmp_path, of({**FAST, "again": 70e-6})).values()
     grey = [name for name, *_, colour in steps_of(axes) if same_color(colour, style.FADED)]
     assert grey == [names(axes)[2], names(axes)[5]]
-    bands = [bar for bar in axes.patches if bar.get_alpha() is not None]
+    bands = [bar for bar in rectangles(axes) if bar.get_alpha() is not None]
     assert [round(band.get_width(), 0) for band in bands] == [20] * 5
     assert [round(band.get_x() + 10, 0) for band in bands] == [100, 80, 75, 30, 60]
 
