@@ -49,9 +49,15 @@ def least(row: Row) -> float:
     return 0.0 if control is None else max(map(abs, ends(control)))
 
 
+def exceeds(share: Estimate, limit: float) -> bool:
+    """Whether a share is surely further from 0 than `limit`."""
+    low, high = ends(share)
+    return low > limit or high < -limit
+
+
 def named(row: Row) -> list[Step]:
     """Returns the steps of a row that are surely larger than its control, the largest first."""
-    beyond = [step for step in steps(row) if _exceeds(step.share, least(row))]
+    beyond = [step for step in steps(row) if exceeds(step.share, least(row))]
     return sorted(beyond, key=lambda step: -abs(step.share.value))
 
 
@@ -119,8 +125,3 @@ def measured_cause(rows: pd.DataFrame) -> pd.Series:
 def measured_share(rows: pd.DataFrame) -> pd.Series:
     """Returns the share of the first step of each row as an Estimate, None without one."""
     return per_row(rows, (step and step.share for step in map(first, as_rows(rows))), "object")
-
-
-def _exceeds(share: Estimate, limit: float) -> bool:
-    low, high = ends(share)
-    return low > limit or high < -limit

@@ -14,12 +14,17 @@ from modescope.analysis.derive.against import against
 from modescope.analysis.metrics import DERIVED
 from modescope.analysis.rows.type import Row
 from modescope.analysis.rows.values import as_rows
+from modescope.bench.records.gap_steps import STEPS, TRIALS
 from modescope.bench.records.outcomes import Checked, Status
 from modescope.bench.records.parquet import SCHEMA
 from tests.helpers.derivations import table_of
 from tests.helpers.paths import REFERENCE, ROOT
 
-SUMMARY_ONLY = {"baseline_latency_s", "paced_latency"}  # estimates whose intervals nothing derives
+SUMMARY_ONLY = {
+    "baseline_latency_s", "paced_latency", *(f"step_{step.name}" for step in STEPS),
+    *(f"with_{trial.name}" for trial in TRIALS),
+}  # fmt: skip
+"""Estimates whose intervals nothing derives."""
 
 
 def test_both_files_match_records_and_metrics() -> None:

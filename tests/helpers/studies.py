@@ -68,12 +68,11 @@ def paired_rounds(
     return tuple(case.tolist()), tuple(baseline.tolist())
 
 
-def stepped(rounds: int = 40, spread: float = 0.001, **latencies_s: float) -> dict[str, Any]:
-    """The columns of measured steps: the latencies of each variant, which vary by `spread`."""
+def stepped(spread: float = 0.001, **latencies_s: float) -> dict[str, Any]:
+    """The columns of measured steps: 40 latencies of each variant, which vary by `spread`."""
     draw = np.random.default_rng(7)
     blocks = (
-        latency_s * (1 + spread * draw.standard_normal(rounds))
-        for latency_s in latencies_s.values()
+        latency_s * (1 + spread * draw.standard_normal(40)) for latency_s in latencies_s.values()
     )
     return {
         "steps": tuple(latencies_s),

@@ -77,7 +77,27 @@ COMPILED: dict[str, Any] = {
     "eager_bytes": 3_500,
 }
 
-NOTES = ("in_effect", "snapshot", "parts", "memory", "work", "profile", "setup_peak")
+VARIANTS = {
+    "eager": (100, 0.0), "autograd": (80, 0.1), "autocast": (90, 0.3), "python": (75, 0.2),
+    "code": (30, 0.6), "entry": (60, 1.0), "guards": (64, 1.5), "capture": (16, 2.1),
+    "again": (17, 2.8), "unfused": (50, 3.6), "skip_guard_on_inbuilt_nn_modules": (15, 0.0),
+    "skip_guard_on_all_nn_modules": (14, 0.0), "keep_tensor_guards": (12, 0.0),
+    "skip_all_guards": (10, 0.0), "flush_denormal": (8, 0.0), "contiguous": (6, 0.0),
+    "static": (5, 0.0),
+}  # fmt: skip
+"""Variants between eager and a mode: latency of the first round, and rise per round, in µs."""
+
+STEPS: dict[str, Any] = {
+    "explain": "fusion",
+    "steps": tuple(VARIANTS),
+    "steps_rounds_s": tuple(
+        call_s for first, step in VARIANTS.values() for call_s in rounds(first * US, step * US)
+    ),
+    "steps_unlike": '{"autograd":"with aten.mul"}',
+    "steps_s": 6.5,
+}
+
+NOTES = ("in_effect", "snapshot", "parts", "memory", "work", "profile", "setup_peak", "steps")
 
 TF32: dict[str, Any] = {
     **MACHINE,
@@ -128,7 +148,7 @@ ROWS: dict[str, Record] = {
         **(MACHINE | COMPILED | paired(170, 1.2) | _on_a_cpu(175.5, 22)
            | {"threads": 1, "pace_rounds_s": rounds(80 * US, 4 * US)}
            | {"flops": 2_000_000, "ceiling_flops_per_s": 1e11,
-              "least_bytes": 1000, "ceiling_bytes_per_s": 1e9}),
+              "least_bytes": 1000, "ceiling_bytes_per_s": 1e9} | STEPS),
     ),
     "trained": training(
         "amp",

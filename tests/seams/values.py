@@ -10,6 +10,7 @@ import json
 import math
 import re
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from statistics import median
 from typing import Any
 
@@ -130,7 +131,7 @@ GRAPH: Columns = {
     "started_at": Text(r"^\d{4}-\d\d-\d\dT.*\+00:00$"), "duration_s": Lasted("whole run"),
     "budget": "quick", "budget_rank": 1, "budget_settings": BUDGET.settings, "seed": 11,
     "replicate": 0, "status": "ok", "command": "python run.py mode=cuda-graph", "profile": True,
-    "memory": True, "max_error": 0.25, **asdict(PLACE),
+    "memory": True, "explain": "true", "max_error": 0.25, **asdict(PLACE),
     # The work
     "model": "seams", "model_args": "{}", "fullgraph": True, "shape": '{"batch":6}', "batch": 6,
     "phase": "inference", "dtype": "bf16", "mode": "cuda-graph", "grad": "no_grad",
@@ -252,6 +253,12 @@ STORED: Rows = {
         "profiled_kernels_rounds_s": rounds(12, 84e-6),
         "profiled_latency_rounds_s": rounds(12, 105e-6),
     },
+    "one_thread": {
+        "explain": "fusion", "steps": [*given.VARIANTS], "steps_s": 6.5,
+        "steps_unlike": '{"autograd":"with aten.mul"}',
+        "steps_rounds_s": [call_s for first, step in given.VARIANTS.values()
+                           for call_s in given.rounds(first * 1e-6, step * 1e-6)],
+    },
     "trained": {
         "seq": 64, "phase": "train", "optimizer": "sgd", "training": '{"scaler":true}',
         "autocast": True, "model_inputs": '{"x":[4]}', "seen_autocast": "float16",
@@ -307,6 +314,16 @@ def gained(first: float) -> Triple:
 
 
 PROCESSES = 1.03
+
+
+def saved(before: str, after: str) -> Triple:
+    """What a variant saves beyond another, as a share of eager's steady 100 µs."""
+    (slow, rise), (fast, other_rise) = given.VARIANTS[before], given.VARIANTS[after]
+    return rising((slow - fast) / 100, (rise - other_rise) / 100)
+
+
+MODE_US, MODE_RISE_US = given.VARIANTS["capture"]  # the last rung; those of trials are steady
+LADDER = ("eager", "autograd", "autocast", "python", "code", "entry", "guards", "capture")
 
 GRAPH_GAIN, PLAIN_GAIN = sure(GRAPH_BASELINE_S / GRAPH_S), sure(PLAIN_BASELINE_S / PLAIN_S)
 PLAIN_FP32_S = waited_s(NO_GRAD_FP32)
@@ -493,7 +510,13 @@ DERIVED: Rows = {
         "latency_at_full_pace_s": in_us(ONE_THREAD_AT_FULL_PACE), "threads_gain": NONE,
         "floor_s": 20e-6, "floor_bound": "compute",
         "roofline_fraction": 20e-6 / (ONE_THREAD_S * (1 - 22.55 / 175.5)),
-        "cause": "threads;first_call;recompiles;graph_breaks",
+        **{f"step_{after}": saved(before, after)[0] for before, after in pairwise(LADDER)},
+        "step_fusion": saved("unfused", "code")[0], "steps_gap": saved("eager", "capture"),
+        "steps_control": saved("capture", "again"), "steps_rest": 0.0,  # straight lines add up
+        **{f"with_{name}": rising(MODE_US / us, MODE_RISE_US / us)[0]
+           for name, (us, rise) in given.VARIANTS.items() if not rise and name != "eager"},
+        "measured_cause": "capture", "measured_share": saved("guards", "capture"),
+        "cause": "measured_gain;threads;first_call;recompiles;graph_breaks",
     },
     CPU: {
         "speedup": CPU_GAIN, "dispatch_s": in_us(rising(40, 0.1)), "dispatch_share": CPU_DISPATCH,
