@@ -26,13 +26,16 @@ from modescope.bench.devices.devices import Hardware
 from modescope.bench.model import witness
 from modescope.bench.model.building import build
 from modescope.bench.model.plain_call import try_call
-from modescope.bench.modes import axes
+from modescope.bench.modes import axes, kernels
 from modescope.bench.modes.phases import phase_of
 from modescope.bench.records.cases import Model, PhaseOptions, short_hash
 from modescope.bench.records.environment import Environment, Host
 from modescope.bench.records.errors import Progress, UsageError
 from modescope.bench.records.paths import ROOT, is_installed
 from modescope.bench.sweep.fingerprint import source_id
+
+COMPILED = (".cc", ".cpp", ".cu", ".cuh", ".h", ".hpp")
+"""Suffixes of sources that lie beside a module which compiles them."""
 
 
 def read(progress: Progress, device_name: str) -> Host:
@@ -79,8 +82,10 @@ def try_model(
     """
     before = set(sys.modules)
     hardware = find(device)  # first, as a saved model may hold tensors on the GPU in use
-    if model.pickled and (loss := witness.find_loss(model)):
-        raise UsageError(loss)
+    implementations = [model, *(model.implementation(other.name) for other in model.kernels)]
+    for made in implementations:
+        if made.pickled and (loss := witness.find_loss(made)):
+            raise UsageError(loss)
     source: str | None = None
     unfit: dict[str, str] = {}
     for shape_json, options in tried:
@@ -92,7 +97,8 @@ def try_model(
         except Exception:
             traceback.print_exc()
         else:
-            source = source or model_id(model.target, before)
+            targets = [made.target for made in implementations]
+            source = source or model_id(targets, before)
     return source, unfit
 
 
@@ -113,27 +119,34 @@ def _build(
         if phase.trains:
             subject.module.train()
         try_call(subject, hardware, model, shape)
+    for other in model.kernels:
+        made = build(model.implementation(other.name), shape)
+        kernels.check(other.name, subject.module, made.module)
     return axes.unfit(subject.module)
 
 
-def model_id(target: str, modules_before: Collection[str]) -> str:
-    """Returns a hash of the source code of `target` ("module:function").
+def model_id(targets: Sequence[str], modules_before: Collection[str]) -> str:
+    """Returns a hash of the source code of `targets` ("module:function"), the first the model's.
 
-    The hash covers the target's file and the modules imported since `modules_before`, except
-    installed packages. If the target's own package is installed, the hash covers its version, too.
+    It covers their files, the modules imported since `modules_before`, except installed packages,
+    and sources beside these that they may compile (`COMPILED`). If the package of the first target
+    is installed, it covers its version, too.
     """
-    own = target.partition(":")[0]
-    names = {own, *(set(sys.modules) - set(modules_before))}
-    files = {str(getattr(sys.modules.get(name), "__file__", None)) for name in names}
-    theirs = [
-        file
-        for file in files
-        if file.endswith(".py") and (file == sys.modules[own].__file__ or not is_installed(file))
-    ]
-    hashes = sorted(hashlib.sha256(Path(file).read_bytes()).hexdigest() for file in theirs)
-    installed = is_installed(str(getattr(sys.modules[own], "__file__", None)))
-    version = getattr(sys.modules[own.partition(".")[0]], "__version__", None)
-    return short_hash([*hashes, str(version)] if installed and version else hashes)
+    names = [target.partition(":")[0] for target in targets]
+    new = map(_file, set(sys.modules) - set(modules_before))
+    files = {*map(_file, names), *(file for file in new if not is_installed(file))}
+    theirs = [Path(file) for file in files if file.endswith(".py")]
+    beside = {path for folder in {file.parent for file in theirs} for path in folder.iterdir()}
+    sources = [*theirs, *(path for path in beside if path.suffix in COMPILED)]
+    hashes = sorted(hashlib.sha256(path.read_bytes()).hexdigest() for path in sources)
+    version = getattr(sys.modules[names[0].partition(".")[0]], "__version__", None)
+    return short_hash(
+        [*hashes, str(version)] if is_installed(_file(names[0])) and version else hashes
+    )
+
+
+def _file(module: str) -> str:
+    return str(getattr(sys.modules.get(module), "__file__", None))
 
 
 def _nvidia(nvidia_id: str) -> tuple[str | None, float | None]:

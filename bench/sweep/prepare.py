@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from modescope.bench.modes import backends
+from modescope.bench.modes import backends, kernels
 from modescope.bench.records.cases import Case, Model, PhaseOptions
 from modescope.bench.records.environment import Environment, Host
 from modescope.bench.records.errors import UsageError
@@ -83,6 +83,8 @@ def prepare_each(requests: Sequence[Request], chosen: Collection[int]) -> list[l
     first mistake in them raises UsageError. The other requests are needed because modes are skipped
     beside others of the sweep; one that this machine cannot measure gets an empty list.
     """
+    if interpreted := kernels.interpreted():
+        raise UsageError(interpreted)
     start_torch(requests)
     cases: dict[int, tuple[Case, Plan]] = {}
     for position, request in enumerate(requests):
