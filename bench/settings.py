@@ -76,9 +76,9 @@ class ModelSettings:
 
     `target` is the function ("module:name") that builds the model, and `kwargs` are its arguments
     besides sizes. `kernels` are further implementations, which `mode.kernels` chooses: functions
-    that take the same arguments. `fullgraph`: whether graph breaks are errors. `batch_dim` is the dimension of the
-    inputs that is the batch; None if none is. `sizes` maps each value of shape.size to device
-    types, and these to the model's sizes.
+    that take the same arguments. `fullgraph`: whether graph breaks are errors. `batch_dim` is the
+    dimension of the inputs that is the batch; None if none is. `sizes` maps each value of
+    shape.size to device types, and these to the model's sizes.
     """
 
     name: str = MISSING

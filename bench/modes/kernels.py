@@ -36,8 +36,8 @@ OTHER_STATE = (
 )
 
 ABSENT = (
-    "a call runs no operator or kernel that only kernels={f.mode.kernels} has{f.kernels.lost}: what "
-    "ran is torch's own code"
+    "a call runs no operator or kernel that only kernels={f.mode.kernels} has{f.kernels.lost}: it "
+    "ran torch's own code"
 )
 
 UNSEEN = (
@@ -76,9 +76,7 @@ def prepare(subject: Subject, variant: Variant) -> Subject:
 
 
 def check(name: str, module: torch.nn.Module, other: torch.nn.Module) -> None:
-    """Raises UsageError unless `other`, of the implementation `name`, can have the weights of
-    `module`.
-    """
+    """Raises UsageError unless `other`, of implementation `name`, can have `module`'s weights."""
     from modescope.bench.model import copies
 
     if unlike := copies.state_differences(module, other):

@@ -32,8 +32,9 @@ class Checks:
         "values of the mode's further axes at that call that are not their defaults, JSON"
     )
     kernel_use: str | None = nullable(
-        "where mode.kernels is set: called (as they are), inlined (in compiled code), broke (called "
-        "between pieces of a broken graph) or absent (torch's own code ran); null where unknown"
+        "where mode.kernels is set: called (as they are), inlined (in compiled code), broke "
+        "(called between pieces of a broken graph) or absent (torch's own code ran); null where "
+        "unknown"
     )
     kernel_names: str | None = nullable(
         "operators and kernels of that implementation alone that ran, JSON"
