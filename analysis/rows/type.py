@@ -61,6 +61,7 @@ class Row(TypedDict):
     batch_dim: float | None
     compile_options: str | None
     axes: str | None
+    model_kernels: str | None
     model_inputs: str | None
     calls: str | None
     calls_pad: str | None
@@ -106,6 +107,8 @@ class Row(TypedDict):
     seen_weight_dtype: str | None
     seen_attention: str | None
     seen_axes: str | None
+    kernel_use: str | None
+    kernel_names: str | None
     layout_kept: bool | None
     named_inputs: bool | None
     changed_arguments: str | None
@@ -190,6 +193,8 @@ class Row(TypedDict):
     generated_kernels: float | None
     extern_calls: float | None
     fallback_kernels: str | None
+    own_kernels: float | None
+    own_kernel_names: str | None
     bytes_accessed: float | None
     code_hash: str | None
     frozen_weights: float | None
@@ -247,6 +252,9 @@ class Row(TypedDict):
     eager_bytes: float | None
     subnormal: str | None
     work_note: str | None
+    steps_other_operators: str | None
+    steps_s: float | None
+    steps_note: str | None
     ceiling_flops_per_s: float | None
     ceiling_bytes_per_s: float | None
     flags: list[str]
