@@ -79,7 +79,7 @@ def _savings(context: Context) -> Estimate | None:
     if row["kernel_use"] != CALLED or is_compiled(row):
         return None
     found = savings(row, context.plain)
-    return found and found.work
+    return found.work if found else None
 
 
 def _more_bytes(row: Row, without: Row | None) -> str:

@@ -21,7 +21,7 @@ from typing import Any
 
 import cloudpickle
 import torch
-from torch.library import CustomOpDef
+from torch._library.custom_ops import CustomOpDef
 
 from modescope.bench.model import geometry, trees, witness
 from modescope.bench.model.pickled_model import names_of_main, operator_of

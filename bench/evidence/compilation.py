@@ -27,11 +27,11 @@ FALLBACK = re.compile(r"^\s+(?:\w+ = )?torch\.ops\.([\w.]+)\(", re.MULTILINE)
 calls of libraries."""
 
 OWN_KERNEL = re.compile(
-    r"^(\w+) = async_compile\.triton\('(\w+)', '{3}(?:(?!^'{3}).)*?user_autotune\(",
+    r"^\s*((\w+)_\d+) = async_compile\.triton\('\w+', '{3}(?:(?!^'{3}).)*?user_autotune\(",
     re.MULTILINE | re.DOTALL,
 )
-"""Matches the definition of a kernel that the model launches itself: what the code calls it, and
-its own name."""
+"""Matches the definition of a kernel that the model itself launches: its name there, and as the
+model calls it."""
 
 SYMBOLIC_SIZE = re.compile(r"^\s+s\d+ = \w+$", re.MULTILINE)
 """Matches a line of that wrapper that takes a size from an argument. All other sizes are constants

@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch.library import CustomOpDef
+from torch._library.custom_ops import CustomOpDef
 from torch.nn.parameter import is_lazy
 
 from modescope.bench.model import geometry, trees

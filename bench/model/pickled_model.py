@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch._library.custom_ops import OPDEFS
-from torch.library import CustomOpDef
+from torch._library.custom_ops import OPDEFS, CustomOpDef
 
 from modescope.bench.devices.allocators import is_out_of_memory
 from modescope.bench.devices.cuda import gpu_in_use
@@ -64,7 +63,8 @@ def names_of_main(place: dict[str, Any]) -> dict[str, Any]:
 def operator_of(module: str, qualified: str) -> CustomOpDef:
     """Returns the operator `library::name` that `module` defines by torch.library.custom_op."""
     importlib.import_module(module)
-    return OPDEFS[qualified]
+    found: CustomOpDef = OPDEFS[qualified]
+    return found
 
 
 def read(file: str, name: str) -> dict[str, Any]:

@@ -93,7 +93,7 @@ def absent(facts: Any) -> bool:
 
     `facts` are `evidence.mode_effect.Facts`.
     """
-    return facts.kernels.use == NOT_RUN
+    return bool(facts.kernels.use == NOT_RUN)
 
 
 def unseen(facts: Any) -> bool:

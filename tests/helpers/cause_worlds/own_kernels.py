@@ -10,7 +10,8 @@ from tests.helpers.rows import ends
 from tests.helpers.studies import cpu_clocks, record
 
 MINE: dict[str, Any] = {
-    "case_id": "mine", "axes": '{"kernels":"mine"}', "kernel_use": "called", "kernel_names": '["my::norm"]',
+    "case_id": "mine", "axes": '{"kernels":"mine"}', "kernel_use": "called",
+    "kernel_names": '["my::norm"]',
 }  # fmt: skip
 NORM = ("my::norm", 1, 40e-6)
 
