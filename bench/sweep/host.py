@@ -14,7 +14,8 @@ import socket
 import subprocess
 import sys
 import traceback
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from modescope.bench.devices.cuda import find
 from modescope.bench.devices.devices import Hardware
 from modescope.bench.model import witness
 from modescope.bench.model.building import build
+from modescope.bench.model.building import find as find_target
 from modescope.bench.model.plain_call import try_call
 from modescope.bench.modes import axes, kernels
 from modescope.bench.modes.phases import phase_of
@@ -71,19 +73,24 @@ def read(progress: Progress, device_name: str) -> Host:
 
 
 def try_model(
-    progress: Progress, model: Model, device: str, tried: Sequence[tuple[str, PhaseOptions]]
+    progress: Progress,
+    model: Model,
+    device: str,
+    tried: Sequence[tuple[str, PhaseOptions]],
+    asked: Collection[str] = (),
 ) -> tuple[str | None, dict[str, str]]:
     """Builds the model for each pair in `tried`, to find mistakes before anything is timed.
 
-    A pair is the shape, as JSON, and the options of a phase. Returns a hash of the source of the
+    A pair is the shape, as JSON, and the options of a phase. `asked` are the implementations in
+    `model.kernels` that are built, too: others may lack what they need here. Returns a hash of the source of the
     model and of the user's loss, or None if the model was never built, and why axes of modes change
     nothing in it (`axes.unfit`). Raises UsageError for a mistake of the user. Any other error is
     only printed: it will recur when the case is measured.
     """
     before = set(sys.modules)
     hardware = find(device)  # first, as a saved model may hold tensors on the GPU in use
-    implementations = [model, *(model.implementation(other.name) for other in model.kernels)]
-    for made in implementations:
+    others = {name: model.implementation(name) for name in sorted(asked)}
+    for made in (model, *others.values()):
         if made.pickled and (loss := witness.find_loss(made)):
             raise UsageError(loss)
     source: str | None = None
@@ -91,21 +98,28 @@ def try_model(
     for shape_json, options in tried:
         progress("building the model", (source, unfit))
         try:
-            unfit = _build(model, json.loads(shape_json), options, hardware)
+            unfit = _build(model, others, json.loads(shape_json), options, hardware)
         except UsageError:
             raise
         except Exception:
             traceback.print_exc()
         else:
-            targets = [made.target for made in implementations]
-            source = source or model_id(targets, before)
+            targets = [other.target for other in model.kernels]
+            for target in targets:
+                with suppress(UsageError):  # of one that was not built, and cannot be
+                    find_target(target)
+            source = source or model_id([model.target, *targets], before)
     return source, unfit
 
 
 def _build(
-    model: Model, shape: dict[str, int], options: PhaseOptions, hardware: Hardware
+    model: Model,
+    others: Mapping[str, Model],
+    shape: dict[str, int],
+    options: PhaseOptions,
+    hardware: Hardware,
 ) -> dict[str, str]:
-    """Builds the model; returns why axes of modes change nothing in it.
+    """Builds the model and `others`, by name; returns why axes of modes change nothing in it.
 
     Raises UsageError if it does not suit the phase that `options` describe.
 
@@ -119,9 +133,8 @@ def _build(
         if phase.trains:
             subject.module.train()
         try_call(subject, hardware, model, shape)
-    for other in model.kernels:
-        made = build(model.implementation(other.name), shape)
-        kernels.check(other.name, subject.module, made.module)
+    for name, other in others.items():
+        kernels.check(name, subject.module, build(other, shape).module)
     return axes.unfit(subject.module)
 
 

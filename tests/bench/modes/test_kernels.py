@@ -93,7 +93,8 @@ def test_nothing_starts_where_triton_interprets_its_kernels(
 
 def test_another_state_dict_is_a_mistake_that_names_keys() -> None:
     def tried(name: str) -> Any:
-        return host.try_model(silent, with_kernels(name), "cpu", [("{}", Inference())])
+        of = with_kernels(name, "cannot_be_built")
+        return host.try_model(silent, of, "cpu", [("{}", Inference())], [name])
 
     with pytest.raises(UsageError) as wrong:
         tried("larger")
@@ -101,8 +102,9 @@ def test_another_state_dict_is_a_mistake_that_names_keys() -> None:
     assert tried("mine")[0]
 
 
+@pytest.mark.parametrize("asked_for", [["mine"], []])
 def test_an_edited_kernel_and_a_source_beside_it_change_the_source_id(
-    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+    asked_for: list[str], tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(tmp_path)
     text = "from tests.helpers.own_kernels import mine as build"
@@ -113,7 +115,7 @@ def test_an_edited_kernel_and_a_source_beside_it_change_the_source_id(
         (tmp_path / "edited_kernel.py").write_text(source)
         (tmp_path / "kernel.cpp").write_text(cpp)
         monkeypatch.delitem(sys.modules, "edited_kernel", raising=False)
-        found.append(host.try_model(silent, of, "cpu", [("{}", Inference())])[0])
+        found.append(host.try_model(silent, of, "cpu", [("{}", Inference())], asked_for)[0])
     assert found[0] == found[1]
     assert len({*found}) == 3
 
