@@ -17,6 +17,7 @@ from modescope.analysis.estimates import low
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.rows import predicates
 from modescope.analysis.rows.type import Row
+from modescope.analysis.rows.values import required
 from modescope.bench.records.cases import KERNELS
 from modescope.bench.stats.estimates import Estimate, ends, product
 
@@ -51,35 +52,31 @@ def broken_by_kernels(context: Context) -> Evidence | None:
 
 def faster_own_kernels(context: Context) -> Evidence | None:
     """A mode that does not compile is faster, and its kernels save time."""
-    row = context.row
-    saved = _savings(context) if is_faster(row) else None
-    if saved is None or ends(saved)[0] < LEAST:
-        return None
-    share, least = claim(saved, row, context.plain)
-    names = _listed(evidence.texts(row, "kernel_names"))
-    return Evidence(share, {"names": names, "share": f"{least}{numbers.share(share, 1)}"})
+    saved = _saved(context) if is_faster(context.row) else None
+    return None if saved is None or ends(saved)[0] < LEAST else _evidence(context, saved)
 
 
 def slower_own_kernels(context: Context) -> Evidence | None:
     """A mode that does not compile is slower, and its kernels take longer than torch's."""
-    row = context.row
-    saved = _savings(context) if is_slower(row) else None
+    saved = _saved(context) if is_slower(context.row) else None
     if saved is None or ends(saved)[1] > -LEAST:
         return None
-    added = product(negative(saved), row["speedup"])
-    assert added is not None
-    share, least = claim(added, row, context.plain)
-    names = _listed(evidence.texts(row, "kernel_names"))
-    return Evidence(share, {"names": names, "share": f"{least}{numbers.share(share, 1)}"})
+    added = product(negative(saved), context.row["speedup"])
+    return _evidence(context, required(added))
 
 
-def _savings(context: Context) -> Estimate | None:
+def _saved(context: Context) -> Estimate | None:
     """Returns what kernels save of the baseline's call, of a row whose own ones run in eager."""
-    row = context.row
-    if row["kernel_use"] != CALLED or is_compiled(row):
+    if context.row["kernel_use"] != CALLED or is_compiled(context.row):
         return None
-    found = savings(row, context.plain)
+    found = savings(context.row, context.plain)
     return found.work if found else None
+
+
+def _evidence(context: Context, part: Estimate) -> Evidence:
+    share, least = claim(part, context.row, context.plain)
+    names = _listed(evidence.texts(context.row, "kernel_names"))
+    return Evidence(share, {"names": names, "share": f"{least}{numbers.share(share, 1)}"})
 
 
 def _more_bytes(row: Row, without: Row | None) -> str:

@@ -82,10 +82,11 @@ def try_model(
     """Builds the model for each pair in `tried`, to find mistakes before anything is timed.
 
     A pair is the shape, as JSON, and the options of a phase. `asked` are the implementations in
-    `model.kernels` that are built, too: others may lack what they need here. Returns a hash of the source of the
-    model and of the user's loss, or None if the model was never built, and why axes of modes change
-    nothing in it (`axes.unfit`). Raises UsageError for a mistake of the user. Any other error is
-    only printed: it will recur when the case is measured.
+    `model.kernels` that are built, too: others may lack what they need here.
+
+    Returns a hash of the source of the model and of the user's loss, or None if the model was never
+    built, and why axes of modes change nothing in it (`axes.unfit`). Raises UsageError for a
+    mistake of the user. Any other error is only printed: it will recur when the case is measured.
     """
     before = set(sys.modules)
     hardware = find(device)  # first, as a saved model may hold tensors on the GPU in use
