@@ -29,7 +29,7 @@ def kernels(row: Row) -> str:
     return str(json.loads(row["axes"] or "{}").get(KERNELS, TORCH))
 
 
-def moved_bytes(row: Row) -> int | None:
+def moved_bytes(row: Row) -> float | None:
     """Returns the bytes that the operators of a call move, as generated code or torch counts them.
 
     None in eager with kernels of the user's own, of which only the model's own work is counted.

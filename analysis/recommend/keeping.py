@@ -93,9 +93,9 @@ def _answer(name: str, group: Sequence[Row]) -> Answer:
     plain = [row for row in with_it if row["compile_mode"] == "none"]
     eager = _fastest(plain) if plain else None
     ratio = against.ratio(kernel, torch)
-    outcome = {Verdict.FASTER: Keeping.KEEP, Verdict.SLOWER: Keeping.DROP}.get(
-        estimates.verdict(ratio), Keeping.UNDECIDED
-    )
+    verdict = estimates.verdict(ratio)
+    decided = {Verdict.FASTER: Keeping.KEEP, Verdict.SLOWER: Keeping.DROP}
+    outcome = decided.get(verdict, Keeping.UNDECIDED) if verdict else Keeping.UNDECIDED
     gains = eager is not None and estimates.verdict(eager["speedup"]) == Verdict.FASTER
     if outcome == Keeping.DROP and gains and torch["compile_mode"] != "none":
         outcome = Keeping.UNCOMPILED
