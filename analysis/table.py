@@ -27,7 +27,7 @@ from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.phrases import indented_paragraph, paragraph
 from modescope.analysis.load import Folder, read
 from modescope.analysis.metrics import CONTRACT, DERIVED, derive, exported, flat
-from modescope.analysis.recommend import constraints
+from modescope.analysis.recommend import constraints, keeping
 from modescope.analysis.recommend.advice import Advice, fold
 from modescope.analysis.recommend.constraints import ANYTHING, Wishes
 from modescope.analysis.recommend.decide import recommend
@@ -61,7 +61,16 @@ def advice(rows: pd.DataFrame, wanted: Wishes = ANYTHING) -> str:
         lines += [
             line for text in (*texts, work.certainty) if text for line in indented_paragraph(text)
         ]
-    return "\n".join([*lines, *_programs(every)])
+    return "\n".join([*lines, *_kept_kernels(rows), *_programs(every)])
+
+
+def _kept_kernels(rows: pd.DataFrame) -> Iterator[str]:
+    """Yields for each work and kernel of the user's own whether to keep it, and why."""
+    of_works = grouped((phrases.work(answer.work), answer) for answer in keeping.answers(rows))
+    for work, every in of_works.items():
+        yield from paragraph(f"kernels for {work}")
+        for answer in every:
+            yield from indented_paragraph(f"{answer.work['dtype']}: {answer.text}")
 
 
 def use(answers: Sequence[Recommendation]) -> str:

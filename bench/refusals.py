@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from modescope.bench.modes import axes, backends, freezing, regions
+from modescope.bench.modes import axes, backends, freezing, kernels, regions
 from modescope.bench.records.caches import CACHES
 from modescope.bench.records.cases import SWITCHED, WARM, Case, Training, Variant
 from modescope.bench.records.cpu import BF16
@@ -37,6 +37,14 @@ NEEDS: Mapping[str, tuple[Callable[[DeviceFacts], bool], str]] = {
 
 
 RULES: tuple[Rule, ...] = (
+    (
+        lambda variant, options, device: (
+            kernels.is_asked(variant.mode)
+            and (backends.is_prebuilt(variant.mode) or variant.mode.backend is not None)
+        ),
+        "whether kernels={mode.kernels} runs is read from the code that Inductor makes in this "
+        "process; use {of}mode=compile, or leave out mode.kernels",
+    ),
     (
         lambda variant, options, device: (
             options.data != WARM

@@ -17,9 +17,11 @@ from modescope.bench.records.cases import (
     PICKLE_FOLDER,
     PICKLE_SUFFIX,
     PICKLED_TARGET,
+    TORCH,
     WARM,
     Case,
     Inference,
+    Kernels,
     Mode,
     Variant,
     canonical_json,
@@ -163,6 +165,11 @@ def resolve(request: Request, describe: Callable[[str], DeviceFacts]) -> tuple[C
     if Path.cwd() != ROOT:  # else it stays relative, as in the command that a row stores
         results_dir = str(Path(results_dir).resolve())
     model = _model(settings.model, Path(results_dir) / settings.study)
+    for asked in (mode, request.baseline and request.baseline.mode()):
+        known = [TORCH, *(kernels.name for kernels in model.kernels)]
+        if asked and asked.kernels not in known:
+            what = f"{model.name} has no such implementation (model.kernels)"
+            raise usage_error(f"mode.kernels={asked.kernels}", what, known)
     shape = _shape(settings.shape, settings.model, facts.type)
     options = _options(settings)
     if settings.data != WARM:
@@ -250,7 +257,22 @@ def _model(settings: ModelSettings, study: Path) -> cases.Model:
         batch_dim=settings.batch_dim,
         architecture=name if library else None,
         pickled=pickled,
+        kernels=tuple(
+            _kernels(name, made, study) for name, made in sorted(settings.kernels.items())
+        ),
     )
+
+
+def _kernels(name: str, made: Any, study: Path) -> Kernels:
+    """Returns the implementation `name`; `made` is its target, or a file like model.pickle."""
+    typed = f"model.kernels.{name}={made}"
+    if name == TORCH:
+        raise usage_error(typed, f"{TORCH} is the model itself; choose another name")
+    if PICKLE.fullmatch(str(made)):
+        return Kernels(name, PICKLED_TARGET, _pickled(made, study))
+    if not TARGET.fullmatch(str(made)):
+        raise usage_error(typed, "no name of a function, such as my_package.my_module:build")
+    return Kernels(name, made)
 
 
 def _pickled(named: str, study: Path) -> cases.Pickled:

@@ -40,7 +40,7 @@ CLUSTER_NUMBERS = {
 """Maps each option of a cluster's engine that must be a number to its least value. All but `mem_gb`
 are whole numbers. The scheduler checks all other options."""
 
-OPEN = ("shape", "model.kwargs", "model.inputs", "mode.options")
+OPEN = ("shape", "model.kwargs", "model.kernels", "model.inputs", "mode.options")
 """Sections to which a user may add keys, as in `+model.kwargs.width=8`."""
 
 
@@ -75,9 +75,10 @@ class ModelSettings:
     """The fields of a file in conf/model/.
 
     `target` is the function ("module:name") that builds the model, and `kwargs` are its arguments
-    besides sizes. `fullgraph`: whether graph breaks are errors. `batch_dim` is the dimension of the
-    inputs that is the batch; None if none is. `sizes` maps each value of shape.size to device
-    types, and these to the model's sizes.
+    besides sizes. `kernels` are further implementations, which `mode.kernels` chooses: functions
+    that take the same arguments. `fullgraph`: whether graph breaks are errors. `batch_dim` is the
+    dimension of the inputs that is the batch; None if none is. `sizes` maps each value of
+    shape.size to device types, and these to the model's sizes.
     """
 
     name: str = MISSING
@@ -85,6 +86,7 @@ class ModelSettings:
     target: str | None = None
     pickle: str | None = None  # instead of target: a file that modescope.compare wrote
     kwargs: dict[str, Any] = field(default_factory=dict)
+    kernels: dict[str, Any] = field(default_factory=dict)  # by name: targets, or pickle files
     inputs: Any = None  # descriptions: bench.records.input_descriptions
     fullgraph: bool = True
     batch_dim: int | None = 0
@@ -131,7 +133,11 @@ else:  # with a setting for each further axis
     ModeSettings = make_dataclass(
         "ModeSettings",
         [
-            (name, type(values[0]), setting(*values, default=values[0]))
+            (
+                name,
+                type(values[0]),
+                setting(*(() if axes.AXES[name].named else values), default=values[0]),
+            )
             for name, values in axes.settings().items()
         ],
         bases=(CommonModeSettings,),

@@ -111,9 +111,13 @@ def graph_breaks(context: Context) -> Evidence | None:
 
 
 def fallbacks(context: Context) -> Evidence | None:
-    """Operators for which Inductor generates no code take a tenth of the call or more."""
+    """Operators for which Inductor generates no code take a tenth of the call or more.
+
+    Kernels that mode.kernels asks for are no such operators (`own_kernels.called_kernels`).
+    """
     row = context.row
     names = {_operator(name) for name in evidence.texts(row, "fallback_kernels")}
+    names -= {*evidence.texts(row, "kernel_names")}
     mine = [kernel for kernel in evidence.kernels(row) if kernel.name in names]
     share = evidence.share_of_call(row, evidence.seconds(mine))
     if not mine or share is None or share < LEAST_FALLBACKS:

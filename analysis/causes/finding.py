@@ -12,6 +12,7 @@ from modescope.analysis.causes import (
     graphs,
     kernels,
     overhead,
+    own_kernels,
     precision,
     prepared,
     reads,
@@ -44,6 +45,7 @@ CAUSES = (
     *prepared.CAUSES,
     *reads.CAUSES,
     *kernels.CAUSES,
+    *own_kernels.CAUSES,
     *precision.CAUSES,
 )
 """All causes. Their order decides between causes of one kind with equal or unknown shares.

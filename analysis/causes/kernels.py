@@ -156,9 +156,10 @@ def _longest_work_s(row: Row) -> float | None:
 def _unchanged(row: Row, plain: Row | None) -> list[Kernel]:
     """Returns the row's kernels that plain eager runs, too.
 
-    On a CPU, those that Inductor did not generate are taken for them.
+    On a CPU, those that Inductor did not generate are taken for them, except the user's own.
     """
-    mine = [kernel for kernel in kernels(row) if not kernel.is_generated]
+    own = evidence.texts(row, "kernel_names")
+    mine = [kernel for kernel in kernels(row) if not (kernel.is_generated or kernel.name in own)]
     if not predicates.on_cuda(row):
         return mine
     names = {kernel.name for kernel in kernels(plain)}

@@ -47,7 +47,7 @@ class Look:
                 "linewidth": 0.5}  # fmt: skip
 
 
-def _stacked(
+def stacked(
     panels: Sequence[Panel],
     parts: Sequence[Sequence[Parts]],
     looks: Mapping[str, Look],
@@ -136,7 +136,7 @@ def _draw_overhead(section: pd.DataFrame) -> Figure | None:
     marked = [row for row in rows if predicates.on_cuda(row) and row["work_s"] is not None]
     busy = [Line2D([], [], markersize=9, label="device busy", **line)] if marked else []
     parts = [[_of_call(row) for row in panel.rows] for panel in panels]
-    figure, drawn = _stacked(panels, parts, _OF_CALL, rows, further=busy)
+    figure, drawn = stacked(panels, parts, _OF_CALL, rows, further=busy)
     for (axes, scale), panel in zip(drawn, panels, strict=True):
         places = {place: required(row["work_s"]) / scale for place, row in enumerate(panel.rows)
                   if row in marked}  # fmt: skip
@@ -230,7 +230,7 @@ def _draw_memory(section: pd.DataFrame) -> Figure | None:
     panels = theme.panels("Memory at the peak of a call", rows,
                           lambda row: numbers.size(row["peak_bytes"]))  # fmt: skip
     parts = [[dict(memory.stack(row)) for row in panel.rows] for panel in panels]
-    figure, _ = _stacked(panels, parts, _OF_MEMORY, rows, size=True)
+    figure, _ = stacked(panels, parts, _OF_MEMORY, rows, size=True)
     return figure
 
 
@@ -276,7 +276,7 @@ def _draw_step_parts(section: pd.DataFrame) -> Figure | None:
         return None
     panels = theme.panels("Parts of a training step", rows, _whole_step)
     parts = [[_of_step(row) for row in panel.rows] for panel in panels]
-    figure, _ = _stacked(panels, parts, _OF_STEP, rows)
+    figure, _ = stacked(panels, parts, _OF_STEP, rows)
     return figure
 
 

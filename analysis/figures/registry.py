@@ -18,6 +18,7 @@ from modescope.analysis.derive.split import Overhead
 from modescope.analysis.figures import theme
 from modescope.analysis.figures.bars import MEMORY, OVERHEAD, STEP_PARTS
 from modescope.analysis.figures.cold import COLD
+from modescope.analysis.figures.own_kernels import OWN_KERNELS
 from modescope.analysis.figures.points import FUSION, SPEEDUP
 from modescope.analysis.figures.sizes import FIRST_PASS, HEATMAP, SCALING
 from modescope.analysis.figures.steps import STEPS
@@ -27,15 +28,9 @@ from modescope.analysis.format.columns import COUNTED, Table, naming, table_of, 
 from modescope.analysis.rows.values import as_rows
 from modescope.bench.records.outcomes import Status
 
-OF_SECTION = (
-    SPEEDUP,
-    FIRST_PASS,
-    STEPS,
-    OVERHEAD,
-    FUSION,
-    MEMORY,
-    STEP_PARTS,
-)  # one work, one size
+OF_SECTION = (  # one work at one size
+    SPEEDUP, OWN_KERNELS, FIRST_PASS, STEPS, OVERHEAD, FUSION, MEMORY, STEP_PARTS,
+)  # fmt: skip
 OF_DATA = (COLD,)  # one work at one size, with warm and with cold data
 OF_GRIDS = (HEATMAP,)  # one work at all sizes
 OF_SERIES = (SCALING,)  # one work over one size

@@ -62,6 +62,7 @@ class Row(TypedDict):
     batch_dim: float | None
     compile_options: str | None
     axes: str | None
+    model_kernels: str | None
     model_inputs: str | None
     calls: str | None
     calls_pad: str | None
@@ -107,6 +108,8 @@ class Row(TypedDict):
     seen_weight_dtype: str | None
     seen_attention: str | None
     seen_axes: str | None
+    kernel_use: str | None
+    kernel_names: str | None
     layout_kept: bool | None
     named_inputs: bool | None
     changed_arguments: str | None
@@ -191,6 +194,8 @@ class Row(TypedDict):
     generated_kernels: float | None
     extern_calls: float | None
     fallback_kernels: str | None
+    own_kernels: float | None
+    own_kernel_names: str | None
     bytes_accessed: float | None
     code_hash: str | None
     frozen_weights: float | None

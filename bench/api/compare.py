@@ -17,7 +17,7 @@ import io
 import re
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -35,7 +35,7 @@ from modescope.analysis.derive.select import ordered
 from modescope.analysis.metrics import flat
 from modescope.analysis.recommend.types import Choice, Recommendation
 from modescope.bench.api import saving
-from modescope.bench.records.cases import PICKLE_FOLDER
+from modescope.bench.records.cases import PICKLE_FOLDER, TORCH
 from modescope.bench.records.errors import UsageError
 from modescope.bench.resolve import Request
 from modescope.bench.run import confirm, read
@@ -47,6 +47,10 @@ COMPOSING_S = 3600.0
 
 PLAIN = re.compile(r"[\w.:/+-]+", re.ASCII)
 """Matches a text that needs no quotes as the value of a setting."""
+
+
+KERNELS_NAME = re.compile(r"(?!torch$)[A-Za-z]\w*", re.ASCII)
+"""Matches the name of an implementation; `torch` is the model itself."""
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -107,6 +111,7 @@ def compare(
     model: torch.nn.Module | Callable[..., Any],
     inputs: Any = None,
     *,
+    kernels: Mapping[str, torch.nn.Module | Callable[..., Any]] | None = None,
     modes: str | Sequence[str] | None = None,
     dtype: str | Sequence[str] = "auto",
     phase: str = "inference",
@@ -125,6 +130,10 @@ def compare(
             is left out, (module, inputs). It may have arguments for sizes (docs/own-model.md).
         inputs: what the model is called with: a tensor, a tuple of arguments or a dict of named
             arguments. Tensors may be on any device.
+        kernels: further implementations of the model, such as with a kernel of your own, by the
+            name of each (docs/own-kernels.md). They are given as the model is, have the same
+            state_dict, and get its weights. Every mode is measured with each, against eager with
+            the model itself.
         modes: names of modes, such as ["eager", "compile"]. By default the modes of
             experiment=modes, or with phase="train" of experiment=training; modes that this machine
             cannot run are skipped.
@@ -159,6 +168,12 @@ def compare(
         raise UsageError(
             "inputs is missing; give a tensor, a tuple of arguments, or a dict by name"
         )
+    for key, other in (kernels or {}).items():
+        if not (KERNELS_NAME.fullmatch(str(key)) and callable(other)):
+            raise UsageError(
+                f"kernels={{{key!r}: …}} of type {type(other).__name__}; give a name of letters, "
+                "digits and _ for each torch.nn.Module, or function that returns one"
+            )
     if not isinstance(study, str | Path | None):
         raise UsageError(f"study={study!r}: must be a name or a path")
     texts = {"modes": () if modes is None else modes, "dtype": dtype, "overrides": overrides}
@@ -173,8 +188,14 @@ def compare(
     with redirect_stdout(sys.stderr if progress else io.StringIO()), progress_bar.show(progress):
         try:
             pickle = saving.save(model, inputs, name, folder)
+            saved = {
+                key: saving.save(other, inputs, f"{name}-{key}", folder)
+                for key, other in (kernels or {}).items()
+            }
             submission = _submit(
                 "model=custom", f"model.pickle={pickle}",
+                *(f"+model.kernels.{key}={file}" for key, file in saved.items()),
+                *([f"mode.kernels={','.join((TORCH, *saved))}"] if saved else []),
                 f"experiment={'training' if phase == 'train' else 'modes'}" if modes is None
                 else f"mode={_join(modes)}",
                 f"phase={phase}", f"budget={budget}",

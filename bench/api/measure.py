@@ -25,6 +25,7 @@ from modescope.bench.devices.devices import Hardware, Step
 from modescope.bench.evidence import compiler_counts
 from modescope.bench.model import compiler, trees
 from modescope.bench.model.outputs import find_unfinished
+from modescope.bench.modes import kernels
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.plans import Budget
 from modescope.bench.stats import estimates
@@ -137,6 +138,8 @@ def measure(
     """
     if not (0 < seconds < math.inf and 0 < half_width < math.inf):
         raise UsageError(f"seconds={seconds} half_width={half_width}: must be numbers above 0")
+    if interpreted := kernels.interpreted():
+        raise UsageError(interpreted)
     # first calls may compile, or use a GPU for the first time
     places = _first_call(baseline) | _first_call(candidate)
     compiler.wait_for_workers()

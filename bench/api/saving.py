@@ -21,9 +21,10 @@ from typing import Any
 
 import cloudpickle
 import torch
+from torch._library.custom_ops import CustomOpDef
 
 from modescope.bench.model import geometry, trees, witness
-from modescope.bench.model.pickled_model import names_of_main
+from modescope.bench.model.pickled_model import names_of_main, operator_of
 from modescope.bench.records.cases import INPUTS, MODEL, PICKLE_FOLDER, PICKLE_SUFFIX
 from modescope.bench.records.errors import UsageError, one_line
 from modescope.bench.records.files import atomic_write
@@ -58,6 +59,15 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.globals_ref[id(vars(sys.modules["__main__"]))] = _MainNames(__name__="__main__")
+
+    def reducer_override(self, value: Any) -> Any:
+        """Saves an operator (`torch.library.custom_op`) as its name and its module's."""
+        if not isinstance(value, CustomOpDef):
+            return super().reducer_override(value)
+        made_in = value._init_fn.__module__
+        if made_in == "__main__":
+            raise TypeError(f"operator {value._qualname} is defined in __main__, not in a module")
+        return operator_of, (made_in, value._qualname)
 
 
 def save(model: Any, inputs: Any, name: str, study: Path) -> str:

@@ -23,7 +23,7 @@ from modescope.bench.evidence import cold_data, mixed_calls
 from modescope.bench.evidence.first_call import Contender, enter
 from modescope.bench.model import torch_settings
 from modescope.bench.model.subject import Subject
-from modescope.bench.modes import axes, backends, fp32_products
+from modescope.bench.modes import axes, backends, fp32_products, kernels
 from modescope.bench.modes.phases import phase_of
 from modescope.bench.passes import passes
 from modescope.bench.records.cases import Case
@@ -126,6 +126,8 @@ def _enter(
     subject, judge, findings = examined.subject, examined.judge, examined.findings
     with blame_gradients(subject, case.variant, findings):
         candidate = enter(subject, case.variant, case, device, plan)
+    if interpreted := kernels.interpreted():  # set by the model
+        raise Ended(Status.SKIPPED, interpreted, findings)
     findings = _describe(candidate, findings)
     if plan.fills_cache and findings.compilations.compiler_cache_misses:
         raise Ended(Status.CACHE_FILLED, "the compiler's cache lacked its code", findings)
@@ -210,7 +212,7 @@ def _describe(candidate: Contender, findings: Findings) -> Findings:
     facts, seen, made = candidate.facts, candidate.seen, candidate.built.made
     frozen = seen.compiled_code.frozen_weights or seen.compiled_code.packed_weights
     checks = replace(
-        facts.observed.add_to(findings.checks),
+        facts.kernels.add_to(facts.observed.add_to(findings.checks)),
         torch_warnings=json.dumps(seen.warnings),
         layout_kept=bool(frozen or made.weights_bytes) or None,
         first_call_s=candidate.first_call_s,

@@ -302,11 +302,12 @@ def _rounding(check: Check, variant: Variant) -> RoundingCheck | None:
 def plain_eager(subject: Subject, case: Case, device: Hardware) -> Built:
     """Builds a copy of `subject` in eager mode, with the case's dtype and autocast.
 
+    It is of the model's own implementation, so that a kernel is not its own standard.
     It does not use inference mode: tensors that a model caches there could not be used by other
     modes.
     """
     grad = "no_grad" if case.variant.mode.grad == "inference_mode" else None
-    variant = replace(case.variant, mode=case.variant.mode.eager_mode(grad))
+    variant = replace(case.variant, mode=case.variant.mode.eager_mode(grad).of_torch())
     phase = phase_of(case.options.of_baseline())
     own = modes.prepare(subject, variant, phase)
     eager = modes.build(own, variant, case.model.fullgraph, device, phase)

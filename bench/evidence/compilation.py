@@ -26,6 +26,13 @@ FALLBACK = re.compile(r"^\s+(?:\w+ = )?torch\.ops\.([\w.]+)\(", re.MULTILINE)
 """Matches a call of an operator of torch's dispatcher in that wrapper. The other extern calls are
 calls of libraries."""
 
+OWN_KERNEL = re.compile(
+    r"^\s*((\w+)_\d+) = async_compile\.triton\('\w+', '{3}(?:(?!^'{3}).)*?user_autotune\(",
+    re.MULTILINE | re.DOTALL,
+)
+"""Matches the definition of a kernel that the model itself launches: its name there, and as the
+model calls it."""
+
 SYMBOLIC_SIZE = re.compile(r"^\s+s\d+ = \w+$", re.MULTILINE)
 """Matches a line of that wrapper that takes a size from an argument. All other sizes are constants
 in the wrapper."""
@@ -88,13 +95,27 @@ def watch_code() -> Iterator[CodeWatch]:
     if not watched.code:
         return
     text = "\n".join(watched.code)
+    own = _own_kernels(watched.code)
     watched.symbolic_sizes = len(SYMBOLIC_SIZE.findall(text))
     watched.columns = GeneratedCode(
-        generated_kernels=len(KERNEL_CALL.findall(text)),
+        generated_kernels=len(KERNEL_CALL.findall(text))
+        - sum(KERNEL_CALL.match(call) is not None for call, _ in own),
         extern_calls=len(EXTERN_CALL.findall(text)),
         fallback_kernels=json.dumps(list(dict.fromkeys(FALLBACK.findall(text)))),
+        own_kernels=len(own),
+        own_kernel_names=json.dumps(list(dict.fromkeys(name for _, name in own))),
         bytes_accessed=metrics.num_bytes_accessed - bytes_before or None,
     )
+
+
+def _own_kernels(pieces: Iterable[str]) -> list[tuple[str, str]]:
+    """Returns each call of a kernel that the model launches itself, with the kernel's name."""
+    return [
+        (call, name)
+        for piece in pieces
+        for called, name in OWN_KERNEL.findall(piece)
+        for call in re.findall(rf"^\s+{called}\.run\(", piece, re.MULTILINE)
+    ]
 
 
 @contextmanager

@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 import torch
 
 from modescope.bench.devices.devices import Hardware
-from modescope.bench.evidence import mixed_calls, mode_effect, observing, watching
+from modescope.bench.evidence import kernel_use, mixed_calls, mode_effect, observing, watching
 from modescope.bench.evidence.mode_effect import Facts, GraphBreaks
 from modescope.bench.evidence.watching import CallEvidence
 from modescope.bench.model.module_state import keep_state
 from modescope.bench.model.subject import Built, Subject
-from modescope.bench.modes import axes, backends, modes, regions
+from modescope.bench.modes import axes, backends, kernels, modes, regions
 from modescope.bench.modes.phase import Phase
 from modescope.bench.modes.phases import phase_of
 from modescope.bench.records.caches import CACHES
@@ -79,7 +79,8 @@ def enter(
     records_later = backends.captures(variant.mode) and device.type == "cuda"
     memory = device.allocator if plan.memory else None
     compiles = backends.compiles_here(variant.mode) or case.options.compiles
-    reads_code = plan.profile or bool(axes.witnessed(variant))
+    asked = kernels.is_asked(variant.mode) or axes.witnessed(variant)
+    reads_code = plan.profile or bool(asked)
     with (
         keep_state(own.module),
         watching.watch(compiles, reads_code, memory=memory) as watch,
@@ -129,6 +130,9 @@ def enter(
         breaks=_usable(seen, variant),
         regions=blocks,
         code=seen.compiled_code,
+        kernels=kernel_use.observe(
+            built, variant, subject, device, seen.code, _usable(seen, variant)
+        ),
     )
     if compiles:
         facts = _add_silent_changes(facts, seen)

@@ -76,6 +76,23 @@ class GraphBreaks:
         )
 
 
+@dataclass(frozen=True)
+class KernelUse:
+    """How a call used the kernels of an implementation (`mode.kernels`) other than the model's.
+
+    `use` is a value of the column `kernel_use`; None: unknown, or not asked for.
+    """
+
+    use: str | None = None
+    names: tuple[str, ...] = ()  # operators and kernels of its own that ran
+    lost: str = ""  # those that could have run, as a remark in brackets
+
+    def add_to(self, checks: Checks) -> Checks:
+        """Returns `checks` with the columns of the use."""
+        names = canonical_json(self.names) if self.use else None
+        return replace(checks, kernel_use=self.use, kernel_names=names)
+
+
 def breaks_summary(sites: Sequence[Site]) -> str:
     """A text like `Data-dependent branching at net.py:12 and 1 more`; `sites` must not be empty."""
     first = sites[0]
@@ -114,6 +131,7 @@ class Facts:
     runs: int = 0  # of what the backend made (`made.Made`), in one call
     runs_forward: bool | None = None  # whether a call runs the model's Python; None: not asked
     code: CompiledCode = field(default_factory=CompiledCode)  # of the first call
+    kernels: KernelUse = field(default_factory=KernelUse)
 
     @property
     def mode(self) -> Mode:

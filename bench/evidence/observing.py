@@ -100,14 +100,14 @@ def _called(
 ) -> Called:
     eager = replace(variant, mode=variant.mode.eager_mode())
     with built.keep_state():
-        ran = in_eager = _operators(built.live)
+        ran = in_eager = operators(built.live)
         if variant.mode != eager.mode:
             plain = modes.build(built.subject, eager, False, device, Phase(Inference()))
-            in_eager = _operators(plain.live)
+            in_eager = operators(plain.live)
     return Called(built.subject.module, args, kwargs, ran | generated, in_eager)
 
 
-def _operators(step: Step) -> frozenset[str]:
+def operators(step: Step) -> frozenset[str]:
     """Calls `step` under the profiler; returns the names of what it recorded on the host."""
     # not torch.profiler, which imports the compiler
     with torch.autograd.profiler.profile(use_cpu=True) as profile:

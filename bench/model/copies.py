@@ -17,6 +17,8 @@ from functools import partial
 from typing import Any
 
 import torch
+from torch._library.custom_ops import CustomOpDef
+from torch.nn.parameter import is_lazy
 
 from modescope.bench.model import geometry, trees
 from modescope.bench.model.compiler import OperatorMode
@@ -94,6 +96,15 @@ def load(module: torch.nn.Module, values: torch.nn.Module) -> None:
                     geometry.write(tensor, value)
 
 
+def state_differences(first: torch.nn.Module, second: torch.nn.Module) -> list[str]:
+    """Returns in what keys and sizes the state_dict of `second` differs from that of `first`."""
+    was, now = map(_sizes, (first, second))
+    texts = [f"{key} is missing" for key in was if key not in now]
+    texts += [f"{key} is not in the model" for key in now if key not in was]
+    both = ((key, was[key], now[key]) for key in was if key in now)
+    return texts + [f"{key} is {new} instead of {old}" for key, old, new in both if new != old]
+
+
 def convert(module: torch.nn.Module, function: geometry.Convert) -> torch.nn.Module:
     """Applies `function`, such as a cast, to all parameters and buffers in place.
 
@@ -116,9 +127,13 @@ def convert(module: torch.nn.Module, function: geometry.Convert) -> torch.nn.Mod
 def copy_module(module: torch.nn.Module, shared: Iterable[torch.Tensor] = ()) -> torch.nn.Module:
     """Returns a deep copy of `module` that has the `shared` tensors in common with it.
 
-    Compressed sparse parameters and buffers are copied apart because deepcopy fails for them.
+    Compressed sparse parameters and buffers are copied apart because deepcopy fails for them. An
+    operator that is kept as an attribute (`torch.library.custom_op`) stays the same one, as there
+    is one of it in a process.
     """
-    known: dict[int, Any] = {id(tensor): tensor for tensor in shared}
+    attributes = (value for part in module.modules() for value in vars(part).values())
+    operators = (value for value in attributes if isinstance(value, CustomOpDef))
+    known: dict[int, Any] = {id(kept): kept for kept in (*shared, *operators)}
     for tensor in (*module.parameters(), *module.buffers()):
         if _is_compressed(tensor) and id(tensor) not in known:
             own = tensor.detach().clone()
@@ -247,6 +262,14 @@ def _first_uncopied(module: torch.nn.Module) -> str | None:
 
 def _is_compressed(tensor: torch.Tensor) -> bool:
     return tensor.layout in geometry.COMPRESSED
+
+
+def _sizes(module: torch.nn.Module) -> dict[str, tuple[int, ...] | None]:
+    """Returns the sizes of the tensors in the state_dict of `module`; None of all else."""
+    return {
+        key: tuple(value.shape) if isinstance(value, torch.Tensor) and not is_lazy(value) else None
+        for key, value in module.state_dict().items()
+    }
 
 
 def _path(prefix: str, name: str) -> str:

@@ -9,6 +9,7 @@ GPU are loaded on a GPU, because moving a module would leave them behind.
 from __future__ import annotations
 
 import functools
+import importlib
 import pickle
 import sys
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch._library.custom_ops import OPDEFS, CustomOpDef
 
 from modescope.bench.devices.allocators import is_out_of_memory
 from modescope.bench.devices.cuda import gpu_in_use
@@ -56,6 +58,13 @@ def names_of_main(place: dict[str, Any]) -> dict[str, Any]:
     main = vars(sys.modules["__main__"])
     main.update(place)
     return main
+
+
+def operator_of(module: str, qualified: str) -> CustomOpDef:
+    """Returns the operator `library::name` that `module` defines by torch.library.custom_op."""
+    importlib.import_module(module)
+    found: CustomOpDef = OPDEFS[qualified]
+    return found
 
 
 def read(file: str, name: str) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import time
+import weakref
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -33,6 +34,11 @@ SLOW_BUILD_S = 2.0
 AS_ONE = (
     "the inputs are a {kind}, which is passed {how}, and forward does not take that; to pass it as "
     "one argument, give a tuple of it: (inputs,)"
+)
+
+ONE_MODULE = (
+    "{origin} returns parts of the same module each time, and modescope needs several in one "
+    "process; build a new module in each call of the builder"
 )
 
 NO_COPY = (
@@ -77,7 +83,8 @@ def build_drawn(case: Case, device: Hardware) -> Drawn:
         other = build(case.model, {**case.largest_shape, **(sizes or {})}).inputs
         return other.map(lambda tensor: tensor.to(device.torch_device))
 
-    subject = replace(first, rebuild=rebuild, alternates=case.alternates)
+    kernels = _builder_of_kernels(case, restore_generators)
+    subject = replace(first, rebuild=rebuild, kernels=kernels, alternates=case.alternates)
     why_not = copies.why_not_copied(first.module) if is_slow else "not tried"
     if why_not:  # so the builder has to be called again, whatever that takes
         second, other = _build_again(again, first.module)
@@ -92,6 +99,28 @@ def build_drawn(case: Case, device: Hardware) -> Drawn:
             raise UsageError(NO_COPY.format(origin=case.model.origin, other=other, why=why_not))
     subject = subject.to(device.torch_device)
     return Drawn(subject, subject.another())
+
+
+def _builder_of_kernels(
+    case: Case, restore_generators: Callable[[], None]
+) -> Callable[[str], torch.nn.Module]:
+    """Returns a function that builds another implementation of the case's model, by its name.
+
+    It raises UsageError if the builder returns parts of an earlier module.
+    """
+    made: weakref.WeakSet[torch.nn.Module] = weakref.WeakSet()
+
+    def build_other(name: str) -> torch.nn.Module:
+        other = replace(case, model=case.model.implementation(name))
+        with copies.keep_generators():
+            restore_generators()
+            module = _build_once(other).module
+        if any(copies.shares_memory(earlier, module) for earlier in made):
+            raise UsageError(ONE_MODULE.format(origin=other.model.origin))
+        made.add(module)
+        return module
+
+    return build_other
 
 
 def _build_once(case: Case) -> Subject:

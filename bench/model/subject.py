@@ -75,6 +75,8 @@ class Subject:
     """What was done to the module since it was built, apart from values."""
     restore: module_state.Restorer | None = None
     """Puts `state` back to what it was when this subject was made; None if it has none."""
+    kernels: Callable[[str], torch.nn.Module] | None = None
+    """Builds another implementation of the model (`cases.Model.kernels`), by its name."""
     rebuild: Callable[..., Inputs] | None = None
     """A function of a seed, and of other sizes if given, that returns the inputs that the builder
     makes."""
@@ -206,11 +208,21 @@ class Subject:
             self.restore()
         if self.again is None:
             return copies.copy_module(self.module)
-        made = self.again()
-        for change in self.since:
-            change(made)
+        made = self._changed(self.again())
         copies.load(made, self.module)
         return made
+
+    def _changed(self, made: torch.nn.Module) -> torch.nn.Module:
+        for change in self.since:
+            change(made)
+        return made
+
+    def use(self, build: Callable[[], torch.nn.Module]) -> Subject:
+        """Returns the subject with a module that `build` makes, as further ones of it are made.
+
+        All that was done to this one's module since it was built, apart from values, is done to it.
+        """
+        return replace(self, module=self._changed(build()), again=build)
 
     def remember_state(self) -> Subject:
         """Returns the subject with a `restore` that returns its module to its present state."""

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from modescope.bench.modes import attention, freezing, layout, regions
+from modescope.bench.modes import attention, freezing, kernels, layout, regions
 from modescope.bench.modes.backends import Doubt
-from modescope.bench.records.cases import Case, Mode, Variant
+from modescope.bench.records.cases import KERNELS, TORCH, Case, Mode, Variant
 
 if TYPE_CHECKING:
     import torch
@@ -58,6 +58,8 @@ class Axis:
 
     read: Callable[[torch.nn.Module, str], Value] | None = None
     values: tuple[Value, ...] = ()
+    named: bool = False
+    """Whether the setting takes any further name, of which the model knows the meaning."""
     asked: Callable[[Variant], Value] | None = None
     set_up: Callable[[Sequence[Variant]], None] | None = None
     """Sets torch for the whole process, by all variants that run in it, before all else."""
@@ -176,6 +178,14 @@ AXES = {
         regions.read,
         values=regions.VALUES,
         doubt="the {seen} was compiled instead of its {asked}",
+    ),
+    KERNELS: Axis(  # before what changes the module
+        values=(TORCH,),
+        named=True,
+        prepare=kernels.prepare,
+        code=kernels.code,
+        doubts=((kernels.absent, kernels.ABSENT),),
+        remarks=((kernels.unseen, kernels.UNSEEN),),
     ),
     "layout": Axis(
         values=("contiguous", layout.CHANNELS_LAST),

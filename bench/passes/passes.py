@@ -17,8 +17,9 @@ from statistics import median
 from modescope.bench.devices.allocators import Allocator
 from modescope.bench.devices.devices import Device, Hardware, Step, prepare_call
 from modescope.bench.evidence.first_call import Contender
+from modescope.bench.model import plain_call
 from modescope.bench.model.subject import Built, StepPart
-from modescope.bench.modes import backends, modes
+from modescope.bench.modes import backends, kernels, modes
 from modescope.bench.modes.phases import phase_of
 from modescope.bench.passes import ceilings, counting, gap_steps, memory
 from modescope.bench.passes.profiler import capture, profile
@@ -234,7 +235,19 @@ def _snapshot(scene: Scene, findings: Findings) -> Findings:
 
 def _work(scene: Scene, findings: Findings) -> Findings:
     plain = scene.case.variant.mode.eager_mode(grad="enabled")
-    return replace(findings, work=counting.count(_rebuilt(scene, plain)))
+    counted = _of_torch(scene) if kernels.is_asked(plain) else _rebuilt(scene, plain)
+    return replace(findings, work=counting.count(counted))
+
+
+def _of_torch(scene: Scene) -> Built:
+    """Builds the model anew, in eager, by its own target: the work of other kernels is unknown."""
+    case, device, phase = scene.case, scene.device, phase_of(scene.case.options)
+    variant = replace(case.variant, mode=case.variant.mode.eager_mode("enabled").of_torch())
+    drawn = plain_call.build_drawn(case, device)
+    drawn_for = phase.prepare(drawn.subject, scene.plan.seed)
+    subject = plain_call.find_changes(drawn_for, drawn.to_call, phase.trains).subject
+    own = modes.prepare(subject, variant, phase)
+    return modes.build(own, variant, False, device, phase)
 
 
 def _steps(scene: Scene, findings: Findings) -> Findings:

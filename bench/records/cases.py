@@ -12,6 +12,12 @@ from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields, replace
 from typing import Any, ClassVar
 
+KERNELS = "kernels"
+"""The axis of a mode (`bench.modes.axes`) that chooses among implementations of its model."""
+
+TORCH = "torch"
+"""The implementation that a model's own target builds."""
+
 
 @dataclass(frozen=True)
 class Mode:
@@ -41,6 +47,15 @@ class Mode:
             "options": json.loads(self.options) or None,
         }
         return {name: value for name, value in given.items() if value is not None}
+
+    @property
+    def kernels(self) -> str:
+        """The implementation of the model that is called: `TORCH`, or one of `Model.kernels`."""
+        return str(dict(self.axes).get(KERNELS, TORCH))
+
+    def of_torch(self) -> Mode:
+        """Returns this mode with the implementation of the model's own target."""
+        return replace(self, axes=tuple(axis for axis in self.axes if axis[0] != KERNELS))
 
     def eager_mode(self, grad: str | None = None) -> Mode:
         """Returns this mode neither compiled nor captured, with `grad` unless that is None."""
@@ -73,6 +88,15 @@ class Pickled:
 
 
 @dataclass(frozen=True)
+class Kernels:
+    """Another implementation of a model, which `mode.kernels` chooses by its name."""
+
+    name: str
+    target: str  # importable "module:function", which takes the arguments of the model's own
+    pickled: Pickled | None = None  # the file that the target loads, if it is a saved model
+
+
+@dataclass(frozen=True)
 class Model:
     """Where a model comes from and how it may be compiled."""
 
@@ -85,6 +109,13 @@ class Model:
     inputs_json: str | None = None  # model.inputs, canonical JSON; None: the target returns inputs
     architecture: str | None = None  # the library's name for it, which the target gets as `name`
     pickled: Pickled | None = None  # the file that the target loads, if it is a saved model
+    kernels: tuple[Kernels, ...] = ()  # further implementations, with the same state_dict
+
+    def implementation(self, name: str) -> Model:
+        """Returns the model that the implementation `name` of `kernels` builds."""
+        [found] = (kernels for kernels in self.kernels if kernels.name == name)
+        own = replace(self, target=found.target, pickled=found.pickled, kernels=())
+        return replace(own, name=found.name) if found.pickled else own
 
     @property
     def origin(self) -> str:
@@ -243,6 +274,19 @@ class Case:
         return (self.variant, self.baseline) if self.baseline else (self.variant,)
 
     @property
+    def kernels(self) -> dict[str, str]:
+        """The implementations of the model that are called beside its own: what builds each.
+
+        That is a target, or the hash of a saved model.
+        """
+        called = {variant.mode.kernels for variant in self.variants}
+        return {
+            kernels.name: kernels.pickled.content if kernels.pickled else kernels.target
+            for kernels in self.model.kernels
+            if kernels.name in called
+        }
+
+    @property
     def compiles(self) -> bool:
         """Whether the variant or its baseline compiles anything."""
         return self.options.compiles or any(variant.mode.compiles for variant in self.variants)
@@ -292,6 +336,9 @@ class Case:
             model["inputs"] = json.loads(model.pop("inputs_json"))
         if self.model.pickled is not None:
             model["pickled"] = self.model.pickled.content  # wherever the file lies
+        model.pop(KERNELS, None)
+        if self.kernels:
+            model[KERNELS] = {n: _target_in_ids(made) for n, made in self.kernels.items()}
         if not self.compiles:
             model.pop("fullgraph", None)
         return short_hash(

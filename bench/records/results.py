@@ -125,6 +125,9 @@ class Work:
     batch_dim: int | None = nullable("dimension of the inputs that is the batch; null if none is")
     compile_options: str | None = nullable("options of torch.compile other than the defaults, JSON")
     axes: str | None = nullable("further axes of the mode other than their defaults, JSON")
+    model_kernels: str | None = nullable(
+        "what builds the implementation of mode.kernels, by its name, JSON; null without one"
+    )
     model_inputs: str | None = nullable(
         "the setting model.inputs, JSON; null if the model's function returns its inputs"
     )
@@ -169,6 +172,7 @@ def work_of(case: Case, plan: Plan) -> Work:
         batch_dim=case.model.batch_dim,
         compile_options=canonical_json(mode.compile_options) if mode.compile_options else None,
         axes=canonical_json(dict(mode.axes)) if mode.axes else None,
+        model_kernels=canonical_json(case.kernels) if case.kernels else None,
         model_inputs=case.model.inputs_json,
     )
 

@@ -14,7 +14,8 @@ import socket
 import subprocess
 import sys
 import traceback
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
@@ -25,14 +26,18 @@ from modescope.bench.devices.cuda import find
 from modescope.bench.devices.devices import Hardware
 from modescope.bench.model import witness
 from modescope.bench.model.building import build
+from modescope.bench.model.building import find as find_target
 from modescope.bench.model.plain_call import try_call
-from modescope.bench.modes import axes
+from modescope.bench.modes import axes, kernels
 from modescope.bench.modes.phases import phase_of
 from modescope.bench.records.cases import Model, PhaseOptions, short_hash
 from modescope.bench.records.environment import Environment, Host
 from modescope.bench.records.errors import Progress, UsageError
 from modescope.bench.records.paths import ROOT, is_installed
 from modescope.bench.sweep.fingerprint import source_id
+
+COMPILED = (".cc", ".cpp", ".cu", ".cuh", ".h", ".hpp")
+"""Suffixes of sources that lie beside a module which compiles them."""
 
 
 def read(progress: Progress, device_name: str) -> Host:
@@ -68,38 +73,54 @@ def read(progress: Progress, device_name: str) -> Host:
 
 
 def try_model(
-    progress: Progress, model: Model, device: str, tried: Sequence[tuple[str, PhaseOptions]]
+    progress: Progress,
+    model: Model,
+    device: str,
+    tried: Sequence[tuple[str, PhaseOptions]],
+    asked: Collection[str] = (),
 ) -> tuple[str | None, dict[str, str]]:
     """Builds the model for each pair in `tried`, to find mistakes before anything is timed.
 
-    A pair is the shape, as JSON, and the options of a phase. Returns a hash of the source of the
-    model and of the user's loss, or None if the model was never built, and why axes of modes change
-    nothing in it (`axes.unfit`). Raises UsageError for a mistake of the user. Any other error is
-    only printed: it will recur when the case is measured.
+    A pair is the shape, as JSON, and the options of a phase. `asked` are the implementations in
+    `model.kernels` that are built, too: others may lack what they need here.
+
+    Returns a hash of the source of the model and of the user's loss, or None if the model was never
+    built, and why axes of modes change nothing in it (`axes.unfit`). Raises UsageError for a
+    mistake of the user. Any other error is only printed: it will recur when the case is measured.
     """
     before = set(sys.modules)
     hardware = find(device)  # first, as a saved model may hold tensors on the GPU in use
-    if model.pickled and (loss := witness.find_loss(model)):
-        raise UsageError(loss)
+    others = {name: model.implementation(name) for name in sorted(asked)}
+    for made in (model, *others.values()):
+        if made.pickled and (loss := witness.find_loss(made)):
+            raise UsageError(loss)
     source: str | None = None
     unfit: dict[str, str] = {}
     for shape_json, options in tried:
         progress("building the model", (source, unfit))
         try:
-            unfit = _build(model, json.loads(shape_json), options, hardware)
+            unfit = _build(model, others, json.loads(shape_json), options, hardware)
         except UsageError:
             raise
         except Exception:
             traceback.print_exc()
         else:
-            source = source or model_id(model.target, before)
+            targets = [other.target for other in model.kernels]
+            for target in targets:
+                with suppress(UsageError):  # of one that was not built, and cannot be
+                    find_target(target)
+            source = source or model_id([model.target, *targets], before)
     return source, unfit
 
 
 def _build(
-    model: Model, shape: dict[str, int], options: PhaseOptions, hardware: Hardware
+    model: Model,
+    others: Mapping[str, Model],
+    shape: dict[str, int],
+    options: PhaseOptions,
+    hardware: Hardware,
 ) -> dict[str, str]:
-    """Builds the model; returns why axes of modes change nothing in it.
+    """Builds the model and `others`, by name; returns why axes of modes change nothing in it.
 
     Raises UsageError if it does not suit the phase that `options` describe.
 
@@ -113,27 +134,33 @@ def _build(
         if phase.trains:
             subject.module.train()
         try_call(subject, hardware, model, shape)
+    for name, other in others.items():
+        kernels.check(name, subject.module, build(other, shape).module)
     return axes.unfit(subject.module)
 
 
-def model_id(target: str, modules_before: Collection[str]) -> str:
-    """Returns a hash of the source code of `target` ("module:function").
+def model_id(targets: Sequence[str], modules_before: Collection[str]) -> str:
+    """Returns a hash of the source code of `targets` ("module:function"), the first the model's.
 
-    The hash covers the target's file and the modules imported since `modules_before`, except
-    installed packages. If the target's own package is installed, the hash covers its version, too.
+    It covers their files, the modules imported since `modules_before`, except installed packages,
+    and sources beside these that they may compile (`COMPILED`). If the package of the first target
+    is installed, it covers its version, too.
     """
-    own = target.partition(":")[0]
-    names = {own, *(set(sys.modules) - set(modules_before))}
-    files = {str(getattr(sys.modules.get(name), "__file__", None)) for name in names}
-    theirs = [
-        file
-        for file in files
-        if file.endswith(".py") and (file == sys.modules[own].__file__ or not is_installed(file))
-    ]
-    hashes = sorted(hashlib.sha256(Path(file).read_bytes()).hexdigest() for file in theirs)
-    installed = is_installed(str(getattr(sys.modules[own], "__file__", None)))
-    version = getattr(sys.modules[own.partition(".")[0]], "__version__", None)
-    return short_hash([*hashes, str(version)] if installed and version else hashes)
+    names = [target.partition(":")[0] for target in targets]
+    new = map(_file, set(sys.modules) - set(modules_before))
+    files = {*map(_file, names), *(file for file in new if not is_installed(file))}
+    theirs = [Path(file) for file in files if file.endswith(".py")]
+    beside = {path for folder in {file.parent for file in theirs} for path in folder.iterdir()}
+    sources = [*theirs, *(path for path in beside if path.suffix in COMPILED)]
+    hashes = sorted(hashlib.sha256(path.read_bytes()).hexdigest() for path in sources)
+    version = getattr(sys.modules[names[0].partition(".")[0]], "__version__", None)
+    return short_hash(
+        [*hashes, str(version)] if is_installed(_file(names[0])) and version else hashes
+    )
+
+
+def _file(module: str) -> str:
+    return str(getattr(sys.modules.get(module), "__file__", None))
 
 
 def _nvidia(nvidia_id: str) -> tuple[str | None, float | None]:

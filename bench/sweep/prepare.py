@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from modescope.bench.modes import backends
+from modescope.bench.modes import backends, kernels
 from modescope.bench.records.cases import Case, Model, PhaseOptions
 from modescope.bench.records.environment import Environment, Host
 from modescope.bench.records.errors import UsageError
@@ -83,6 +83,8 @@ def prepare_each(requests: Sequence[Request], chosen: Collection[int]) -> list[l
     first mistake in them raises UsageError. The other requests are needed because modes are skipped
     beside others of the sweep; one that this machine cannot measure gets an empty list.
     """
+    if interpreted := kernels.interpreted():
+        raise UsageError(interpreted)
     start_torch(requests)
     cases: dict[int, tuple[Case, Plan]] = {}
     for position, request in enumerate(requests):
@@ -177,15 +179,17 @@ def _try(cases: Sequence[tuple[Case, Plan]]) -> dict[tuple[Model, str], Tried]:
     the cases are measured all the same. Raises UsageError for a mistake of the user.
     """
     tried: dict[tuple[Model, str], dict[tuple[str, PhaseOptions], None]] = {}
+    asked: dict[tuple[Model, str], set[str]] = {}
     for case, _ in cases:
         shape = case.shape_json, case.options.model_options()
         tried.setdefault((case.model, case.device), {})[shape] = None
+        asked.setdefault((case.model, case.device), set()).update(case.kernels)
     limit_s = max((plan.timeout_s for _, plan in cases), default=0.0)
     found = dict[tuple[Model, str], Tried]()
     for model, shapes in tried.items():
         outcome = isolation.call(
             Task("modescope.bench.sweep.host:try_model", tuple),
-            *(*model, [*shapes]),
+            *(*model, [*shapes], sorted(asked[model])),
             timeout_s=limit_s * len(shapes),
         )
         if outcome.kind == Ending.USAGE:

@@ -73,6 +73,10 @@ COMPILED: dict[str, Any] = {
     "generated_kernels": 6,
     "extern_calls": 2,
     "fallback_kernels": '["aten::sort"]',
+    "own_kernels": 1,
+    "own_kernel_names": '["norm_kernel"]',
+    "kernel_use": "inlined",
+    "kernel_names": '["norm_kernel"]',
     "bytes_accessed": 1_000,
     "eager_bytes": 3_500,
 }
@@ -164,6 +168,7 @@ ROWS: dict[str, Record] = {
         scale_error_limit=0.05,
         seq=64,
         model_inputs='{"x":[4]}',
+        model_kernels='{"mine":"net:mine"}',
         gradient_bytes=640,
         optimizer_state_bytes=1280,
         seen_autocast="float16",

@@ -261,7 +261,8 @@ STORED: Rows = {
     },
     "trained": {
         "seq": 64, "phase": "train", "optimizer": "sgd", "training": '{"scaler":true}',
-        "autocast": True, "model_inputs": '{"x":[4]}', "seen_autocast": "float16",
+        "autocast": True, "model_inputs": '{"x":[4]}',
+        "model_kernels": '{"mine":"net:mine"}', "seen_autocast": "float16",
         "scale_error": 0.02, "eager_scale_error": 0.01, "scale_error_limit": 0.05,
         "loss_scale": 4096.0, "overflow_skipped": True, "gradient_bytes": 640,
         "optimizer_state_bytes": 1280, "parts_latency_rounds_s": rounds(12, 400e-6),

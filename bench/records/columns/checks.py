@@ -31,6 +31,14 @@ class Checks:
     seen_axes: str | None = nullable(
         "values of the mode's further axes at that call that are not their defaults, JSON"
     )
+    kernel_use: str | None = nullable(
+        "where mode.kernels is set: called (as they are), inlined (in compiled code), broke "
+        "(called between pieces of a broken graph) or absent (torch's own code ran); null where "
+        "unknown"
+    )
+    kernel_names: str | None = nullable(
+        "operators and kernels of that implementation alone that ran, JSON"
+    )
     layout_kept: bool | None = nullable(
         "true where the mode reads weights of its own, in a package or frozen, whose places in "
         "memory are not drawn anew between rounds: the speedup's interval lacks that part of the "

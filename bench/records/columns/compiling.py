@@ -75,6 +75,8 @@ class GeneratedCode:
     fallback_kernels: str | None = nullable(
         "operators among these that go through torch's dispatcher, JSON"
     )
+    own_kernels: int | None = nullable("calls of the model's own Triton kernels in that code")
+    own_kernel_names: str | None = nullable("their names, JSON")
     bytes_accessed: int | None = nullable(
         "bytes that all of these read and write, as the compiler counts"
     )

@@ -122,7 +122,8 @@ def test_sections_are_sorted_by_numbers_and_plain_training_comes_first(
 # For each column that describes a case, a value that a usual row does not have.
 OTHER: dict[str, Any] = {
     "model": "custom:net:other", "model_args": '{"width":8}', "model_inputs": "[[2,4]]",
-    "fullgraph": False, "batch_dim": None, "shape": '{"batch":8,"seq":64}', "phase": "inference",
+    "model_kernels": '{"mine":"net:mine"}', "fullgraph": False, "batch_dim": None,
+    "shape": '{"batch":8,"seq":64}', "phase": "inference",
     "optimizer": "adamw", "training": '{"lr":0.1}', "calls": '{"seq":[8,64]}',
     "calls_pad": '{"seq":[64]}', "data": "cold", "dtype": "tf32", "mode": "compile[grad=no_grad]",
     "grad": "no_grad", "autocast": True, "compile_mode": "max-autotune", "graph": True,

@@ -23,6 +23,7 @@ from modescope.bench.api import compare as api
 from modescope.bench.records.errors import UsageError
 from modescope.bench.sweep import others, sweep
 from modescope.bench.sweep.sweep import Submission
+from tests.helpers import own_kernels
 
 pytestmark = pytest.mark.full
 
@@ -119,6 +120,27 @@ class Refuses(nn.Linear):
         if torch.is_grad_enabled():
             raise RuntimeError("not with gradients")
         return super().forward(x)
+
+
+def test_each_mode_is_measured_with_each_implementation(tmp_path: Path) -> None:
+    found = modescope.compare(
+        own_kernels.Plain(), torch.rand(4, own_kernels.WIDTH), modes="eager",
+        kernels={"mine": own_kernels.Mine(), "wrong": own_kernels.Wrong()},
+        overrides=SHORT, study=tmp_path / "kernels",
+    )  # fmt: skip
+    rows = found.frame[["mode", "status", "model", "kernel_use"]]
+    assert sorted(rows.fillna("").itertuples(index=False, name=None)) == [
+        ("eager", "ok", "Plain", ""),
+        ("eager[kernels=mine]", "ok", "Plain", "called"),
+        ("eager[kernels=wrong]", "wrong_result", "Plain", "called"),
+    ]
+
+
+@pytest.mark.parametrize("given", [{"torch": nn.ReLU()}, {"a b": nn.ReLU()}, {"mine": "no module"}])
+def test_implementations_have_names_and_are_modules(given: Any, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="kernels="):
+        modescope.compare(nn.ReLU(), torch.rand(2), kernels=given, study=tmp_path / "none")
+    assert not (tmp_path / "none").exists()
 
 
 def test_a_case_that_fails_is_a_row_with_its_reason(tmp_path: Path) -> None:

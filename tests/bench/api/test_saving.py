@@ -14,6 +14,7 @@ from modescope.bench.api import saving
 from modescope.bench.model.building import build
 from modescope.bench.records.cases import PICKLED_TARGET, Model, Pickled
 from modescope.bench.records.errors import UsageError
+from tests.helpers import own_kernels
 
 
 def saved(model: Any, inputs: Any, study: Path, name: str = "net") -> Model:
@@ -71,6 +72,25 @@ def test_what_cannot_be_pickled_leaves_no_file(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"net cannot be sent .* cannot pickle .*lock"):
         saving.save(module, None, "net", tmp_path)
     assert list(tmp_path.rglob("*.pt*")) == []
+
+
+def test_an_operator_that_a_module_keeps_is_saved_by_name(tmp_path: Path) -> None:
+    named = saving.save(own_kernels.Mine(), torch.rand(2, own_kernels.WIDTH), "Mine", tmp_path)
+    file = str(tmp_path / "model" / f"{named}.pt")
+    subject = build(Model("Mine", PICKLED_TARGET, pickled=Pickled(file, "0")), {})
+    assert vars(subject.module)["operator"] is own_kernels.norm
+    own = torch.library.custom_op("modescope_kernel_tests::own", mutates_args=())(in_main)
+    module = own_kernels.Mine()
+    module.operator = own
+    with pytest.raises(UsageError, match="modescope_kernel_tests::own"):
+        saving.save(module, torch.rand(2, own_kernels.WIDTH), "Mine", tmp_path)
+
+
+def in_main(x: torch.Tensor) -> torch.Tensor:
+    return x.clone()
+
+
+in_main.__module__ = "__main__"
 
 
 def test_the_hash_is_that_of_code_weights_and_inputs(tmp_path: Path) -> None:

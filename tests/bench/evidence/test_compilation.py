@@ -117,6 +117,40 @@ def test_calls_of_kernels_and_libraries_are_counted(code: str) -> None:
     assert columns.fallback_kernels == '["aten._scaled_dot_product_flash_attention.default"]'
 
 
+OWN = """
+norm_kernel_0 = async_compile.triton('norm_kernel', '''
+@triton_heuristics.user_autotune(
+    configs=[], inductor_meta={'kernel_name': 'norm_kernel_0'}, custom_kernel=True,
+)
+@triton.jit
+def norm_kernel(x):
+    other.run(x)
+''', device_str='cuda')
+triton_norm_1 = async_compile.triton('triton_norm', '''
+@triton_heuristics.user_autotune(configs=[])
+def triton_norm(x): ...
+''', device_str='cuda')
+triton_per_fused_mul_norm_kernel_2 = async_compile.triton('triton_per_fused_mul_norm_kernel_2', '''
+@triton_heuristics.persistent_reduction(size_hints={'x': 4})
+def triton_per_fused_mul_norm_kernel_2(x): ...
+''', device_str='cuda')
+def call(args):
+    norm_kernel_0.run(buf0, grid_0, stream=stream0)
+    norm_kernel_0.run(buf1, grid_0, stream=stream0)
+    triton_norm_1.run(buf1, grid_0, stream=stream0)
+    triton_per_fused_mul_norm_kernel_2.run(buf1, 4, stream=stream0)
+"""
+"""As Inductor of torch 2.13 writes kernels of the model itself, one of which looks like its own."""
+
+
+def test_kernels_that_the_model_launches_are_counted_by_their_exact_names() -> None:
+    with compilation.watch_code() as watched:
+        GraphLowering.save_output_code(OWN)
+    columns = watched.columns
+    assert (columns.generated_kernels, columns.own_kernels, columns.extern_calls) == (1, 3, 0)
+    assert json.loads(columns.own_kernel_names or "") == ["norm_kernel", "triton_norm"]
+
+
 def test_a_second_watch_has_its_own_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     """As where the model compiled a part of itself before."""
     monkeypatch.setattr(metrics, "num_bytes_accessed", 100)

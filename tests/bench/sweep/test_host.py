@@ -65,7 +65,7 @@ def tried(asked: Model, *shapes: str, options: PhaseOptions | None = None) -> An
 
 def test_a_model_is_built_in_each_shape_and_the_users_mistakes_are_told() -> None:
     source, unfit = tried(model(scaled), "{}", "{}")
-    assert source == model_id(model(scaled).target, set(sys.modules))
+    assert source == model_id([model(scaled).target], set(sys.modules))
     assert [*unfit] == ["layout"]
     with pytest.raises(UsageError, match="no function 'made_up'"):
         tried(Model("m", "tests.helpers.probe_models:made_up"), "{}")
@@ -119,13 +119,13 @@ def test_the_source_id_of_a_model_is_that_of_its_files_and_of_an_installed_packa
     try:
         import_module("their_package.net")
         for edited, counts in (("net.py", True), ("layers.py", True), ("unrelated.py", False)):
-            before = model_id("their_package.net:build", modules_before)
+            before = model_id(["their_package.net:build"], modules_before)
             with (package / edited).open("a") as file:
                 file.write("\n# edited")
-            assert (model_id("their_package.net:build", modules_before) != before) is counts
+            assert (model_id(["their_package.net:build"], modules_before) != before) is counts
     finally:
         for name in set(sys.modules) - modules_before:
             del sys.modules[name]
-    before = model_id("torch.nn:LSTM", set(sys.modules))
+    before = model_id(["torch.nn:LSTM"], set(sys.modules))
     monkeypatch.setattr("torch.__version__", "0.1")
-    assert model_id("torch.nn:LSTM", set(sys.modules)) != before
+    assert model_id(["torch.nn:LSTM"], set(sys.modules)) != before

@@ -9,6 +9,7 @@ from tests.helpers.cause_worlds import (
     graphs,
     kernels,
     overhead,
+    own_kernels,
     precision,
     prepared,
     reads,
@@ -24,6 +25,7 @@ WORLDS: Mapping[str, World] = {
     **prepared.WORLDS,
     **reads.WORLDS,
     **kernels.WORLDS,
+    **own_kernels.WORLDS,
     **precision.WORLDS,
 }
 """Code of a cause -> its world."""

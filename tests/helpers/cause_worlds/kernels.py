@@ -41,6 +41,7 @@ WORLDS = {
         ["80 % of a call", "aten::addmm 80 %", "1.25×"],
         share=0.8,
         silent={
+            "kernels of the user's own": last(kernel_names='["aten::addmm"]'),
             "less than half of a call": last(
                 heaviest_kernels=kernels(("aten::addmm", 4, 49e-6), FUSED)
             ),

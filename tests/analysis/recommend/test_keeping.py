@@ -1,0 +1,102 @@
+"""Whether a kernel of the user's own is kept, decided by hand from the intervals."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from modescope.analysis import table
+from modescope.analysis.recommend import keeping
+from tests.helpers.drawings import rows_of
+from tests.helpers.recommendations import CALL_S, control
+from tests.helpers.studies import record
+
+MINE: dict[str, Any] = {"axes": '{"kernels":"mine"}', "kernel_use": "called"}
+
+
+def _answers(folder: Path, speedups: Mapping[str, Any]) -> list[keeping.Answer]:
+    records = [control()]
+    for mode, given in speedups.items():
+        columns = given if isinstance(given, dict) else {"speedup": given}
+        own = MINE if mode.endswith("[mine]") else {}
+        records.append(record(mode, CALL_S, **{"spread": 0.005, **own, **columns}))
+    return keeping.answers(rows_of(folder, *records))
+
+
+@pytest.mark.parametrize(
+    ("speedups", "outcome"),
+    [
+        ({"compile": 1.5, "eager[mine]": 1.2, "compile[mine]": 2.0}, "keep"),
+        ({"compile": 1.5, "eager[mine]": 2.0, "compile[mine]": 1.0}, "keep"),
+        ({"compile": 0.9, "eager[mine]": 1.2, "compile[mine]": 0.8}, "keep"),
+        # eager alone is faster than the kernel, and than what compiles
+        ({"compile": 0.6, "eager[mine]": 0.8, "compile[mine]": 0.7}, "drop"),
+        ({"compile": 1.5, "eager[mine]": 0.8, "compile[mine]": 1.2}, "drop"),
+        ({"compile": 1.5, "eager[mine]": 1.0, "compile[mine]": 1.2}, "drop"),
+        (
+            {"compile": 2.0, "eager[mine]": 1.3, "compile[mine]": 1.6},
+            "keep only where you do not compile",
+        ),
+        # compiling saves nothing, and inference_mode is no reason not to compile
+        ({"inference_mode": 1.5, "compile": 1.1, "eager[mine]": 1.2}, "drop"),
+        # within what two processes differ
+        ({"compile": 1.5, "eager[mine]": 1.2, "compile[mine]": 1.53}, "undecided"),
+        ({"compile": 1.5, "eager[mine]": 1.2, "compile[mine]": 1.47}, "undecided"),
+        # nothing to compare
+        ({"eager[mine]": 1.2}, "undecided"),
+        ({"compile": 1.5, "eager[mine]": {"speedup": 2.0, "in_effect": False}}, "undecided"),
+        (
+            {"compile": 1.5, "eager[mine]": {"status": "wrong_result", "reason": "error 1"}},
+            "undecided",
+        ),
+        (
+            {"compile": {"speedup": 3.0, "in_effect": False}, "inference_mode": 1.0,
+             "compile[mine]": 1.5},
+            "undecided",
+        ),
+    ],
+)  # fmt: skip
+def test_each_outcome_follows_from_the_intervals(
+    tmp_path: Path, speedups: Mapping[str, Any], outcome: str
+) -> None:
+    (answer,) = _answers(tmp_path, speedups)
+    assert answer.outcome == outcome, answer.text
+
+
+def test_the_sentence_has_its_modes_ratio_and_bytes(tmp_path: Path) -> None:
+    (answer,) = _answers(
+        tmp_path,
+        {
+            "compile": {"speedup": 2.0, "bytes_accessed": 2 * 2**20},
+            "eager[mine]": 1.3,
+            "compile[mine]": {"speedup": 1.6, "bytes_accessed": 3 * 2**20},
+        },
+    )
+    parts = ("kernels=mine", "compile is 1.25× [", "2.00 MiB", "3.00 MiB", "1.300× [")
+    assert re.search(".*".join(map(re.escape, parts)), answer.text)
+
+
+def test_without_own_kernels_nothing_is_said(tmp_path: Path) -> None:
+    rows = rows_of(tmp_path, control(), record("compile", CALL_S, 1.5))
+    assert keeping.answers(rows) == []
+    assert "kernels for" not in table.advice(rows)
+
+
+def test_each_work_and_precision_has_an_answer(tmp_path: Path) -> None:
+    def rows(**columns: Any) -> list[Any]:
+        return [
+            control(**columns),
+            record("compile", CALL_S, 1.5, **columns),
+            record("compile[mine]", CALL_S, 2.0, **(MINE | columns)),
+        ]
+
+    shape = {"shape": '{"batch":8,"seq":64}', "batch": 8}
+    half = {"dtype": "bf16", "baseline_dtype": "bf16"}
+    found = rows_of(tmp_path, *rows(), *rows(**shape), *rows(**half))
+    told = [(answer.work["batch"], answer.work["dtype"]) for answer in keeping.answers(found)]
+    assert sorted(told) == [(4, "bf16"), (4, "fp32"), (8, "fp32")]
+    assert table.advice(found).count("kernels=mine: keep") == 3
