@@ -151,8 +151,8 @@ KERNELS: dict[str, Callable[[], Operators]] = {
 """Implementation -> a function that returns its operators."""
 
 
-def build(op: str, batch: int, seq: int, width: int, kernels: str = "torch") -> Built:
-    """Builds the module of `op`, one of `MODULES`, with an implementation, one of `KERNELS`.
+def build(name: str, batch: int, seq: int, width: int, kernels: str = "torch") -> Built:
+    """Builds the module of an operator of `MODULES`, with an implementation of `KERNELS`.
 
     `width` is that of the operator's result, or for cross_entropy the number of classes. `batch`
     and `seq` give batch * seq rows.
@@ -165,17 +165,17 @@ def build(op: str, batch: int, seq: int, width: int, kernels: str = "torch") -> 
         ValueError: no such operator or implementation, or sizes do not fit; there is no compiler
             for cpp, or no NVIDIA GPU or no package for triton.
     """
-    for name, value, known in (("op", op, MODULES), ("kernels", kernels, KERNELS)):
+    for key, value, known in (("op", name, MODULES), ("kernels", kernels, KERNELS)):
         if value not in known:
-            raise ValueError(f"model=fused has no {name}={value}, only {', '.join(known)}")
-    return MODULES[op](KERNELS[kernels](), batch, seq, width)
+            raise ValueError(f"model=fused has no {key}={value}, only {', '.join(known)}")
+    return MODULES[name](KERNELS[kernels](), batch, seq, width)
 
 
-def build_cpp(op: str, batch: int, seq: int, width: int) -> Built:
+def build_cpp(name: str, batch: int, seq: int, width: int) -> Built:
     """As `build`, with operators in C++ for a CPU."""
-    return build(op, batch, seq, width, kernels="cpp")
+    return build(name, batch, seq, width, kernels="cpp")
 
 
-def build_triton(op: str, batch: int, seq: int, width: int) -> Built:
+def build_triton(name: str, batch: int, seq: int, width: int) -> Built:
     """As `build`, with operators in Triton for a GPU."""
-    return build(op, batch, seq, width, kernels="triton")
+    return build(name, batch, seq, width, kernels="triton")

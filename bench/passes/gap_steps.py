@@ -150,7 +150,9 @@ class Ladder:
 
     def _options(self) -> dict[str, Any]:
         mode = self.case.variant.mode
-        return torch._inductor.list_mode_options(mode.compile, mode.dynamic) | json.loads(mode.options)
+        return torch._inductor.list_mode_options(mode.compile, mode.dynamic) | json.loads(
+            mode.options
+        )
 
     def _compile(self, **given: Any) -> Callable[..., Any]:
         # isolated, as guards are no part of what torch compares: the code without guards would

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -50,7 +52,7 @@ def _of_rows(x: Tensor) -> Tensor:
     return x.new_empty(x.shape[:-1].numel(), dtype=registered.stats_dtype(x))
 
 
-FAKES = {
+FAKES: dict[str, Callable[..., Any]] = {
     "rmsnorm": lambda x, residual, weight, eps: (_like(x), _like(x), _of_rows(x)),
     "rmsnorm_backward": lambda grad_y, grad_h, h, weight, rstd: (_like(h), _like(weight)),
     "swiglu": lambda gate, up: _like(gate),

@@ -10,7 +10,7 @@ from modescope.models.kernels import Operators
 
 
 def rmsnorm(x: Tensor, residual: Tensor, weight: Tensor, eps: float) -> tuple[Tensor, Tensor]:
-    """See `Operators.rmsnorm`. bf16 is normed in fp32 and rounded before the weight, as in Llama."""
+    """See `Operators.rmsnorm`. bf16 is normed in fp32, and rounded before the weight."""
     h = x + residual
     wide = h if h.dtype == torch.float64 else h.float()
     y = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + eps)

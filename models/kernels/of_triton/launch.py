@@ -46,7 +46,7 @@ def pieces(width: int, most: int) -> tuple[int, int]:
 
 
 def rows(x: Tensor) -> Tensor:
-    """Returns `x` as (rows, width) with elements of a row side by side; copies it only if needed."""
+    """Returns `x` as (rows, width), whose elements of a row lie side by side; a view if it can."""
     two = x.reshape(x.shape[:-1].numel(), x.shape[-1])
     return two if two.stride(-1) == 1 else two.contiguous()
 

@@ -17,6 +17,7 @@ WARPS = 8
 
 @triton.jit
 def modescope_cross_entropy(x, target, loss, lse, width, x_stride, BLOCK: tl.constexpr):
+    """A program reads a row in pieces: the largest so far, and the sum of exponentials below it."""
     row = tl.program_id(0).to(tl.int64)
     wide = tl.float64 if x.dtype.element_ty == tl.float64 else tl.float32
     top = tl.full((), -float("inf"), wide)
@@ -40,6 +41,7 @@ def modescope_cross_entropy(x, target, loss, lse, width, x_stride, BLOCK: tl.con
 def modescope_cross_entropy_backward(
     grad, x, target, lse, grad_x, width, x_stride, BLOCK: tl.constexpr
 ):
+    """A program computes a piece of a row."""
     row = tl.program_id(0).to(tl.int64)
     cols = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     mask = cols < width

@@ -18,6 +18,7 @@ from modescope.models.kernels.registered import stats_dtype
 def modescope_rmsnorm(
     x, residual, weight, y, h, rstd, width, x_stride, residual_stride, eps, BLOCK: tl.constexpr
 ):
+    """A program norms a row of x + residual."""
     row = tl.program_id(0).to(tl.int64)  # an offset may exceed 2**31
     cols = tl.arange(0, BLOCK)
     mask = cols < width
@@ -38,6 +39,7 @@ def modescope_rmsnorm_backward(
     grad_y, grad_h, h, weight, rstd, grad_x, part, count, width, y_stride, h_stride,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
+    """A program goes through rows, and keeps its own sum of weight gradients."""
     own = tl.program_id(0).to(tl.int64)
     cols = tl.arange(0, BLOCK)
     mask = cols < width
@@ -62,6 +64,7 @@ def modescope_rmsnorm_backward(
 def modescope_layernorm_gelu(
     x, weight, bias, y, mean, rstd, width, x_stride, eps, BLOCK: tl.constexpr
 ):
+    """A program norms a row."""
     row = tl.program_id(0).to(tl.int64)
     cols = tl.arange(0, BLOCK)
     mask = cols < width
@@ -83,6 +86,7 @@ def modescope_layernorm_gelu_backward(
     grad, x, weight, bias, mean, rstd, grad_x, weight_part, bias_part, count, width,
     grad_stride, x_stride, BLOCK: tl.constexpr,
 ):  # fmt: skip
+    """A program goes through rows, and keeps its own sums of gradients."""
     own = tl.program_id(0).to(tl.int64)
     cols = tl.arange(0, BLOCK)
     mask = cols < width
@@ -180,6 +184,6 @@ def layernorm_gelu_backward(
 
 
 def _part(x: Tensor, count: int, width: int) -> Tensor:
-    """Returns a row of sums for each program; there is one even without rows, which then gives 0."""
+    """Returns a row of sums for each program. There is one even without rows, whose sums are 0."""
     programs = max(1, min(count, launch.MOST_PROGRAMS))
     return torch.empty((programs, width), dtype=stats_dtype(x), device=x.device)

@@ -1,4 +1,4 @@
-"""SwiGLU and rotary positions in Triton. A program gets a part of a row, or some heads of a token."""
+"""SwiGLU and rotary positions in Triton: a program has a part of a row, or heads of a token."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from modescope.models.kernels.of_triton import launch
 
 @triton.jit
 def modescope_swiglu(gate, up, y, width, gate_stride, up_stride, BLOCK: tl.constexpr):
+    """A program computes a part of a row."""
     row = tl.program_id(0).to(tl.int64)
     cols = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     mask = cols < width
@@ -27,6 +28,7 @@ def modescope_swiglu_backward(
     grad, gate, up, grad_gate, grad_up, width, grad_stride, gate_stride, up_stride,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
+    """A program computes both gradients of a part of a row."""
     row = tl.program_id(0).to(tl.int64)
     cols = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     mask = cols < width
@@ -46,6 +48,7 @@ def modescope_rope(
     x, cos, sin, y, seq, heads, half, batch_stride, seq_stride, head_stride, sign,
     HEADS: tl.constexpr, HALF: tl.constexpr,
 ):  # fmt: skip
+    """A program rotates some heads of a token."""
     token = tl.program_id(0).to(tl.int64)
     place = token % seq
     head = tl.program_id(1) * HEADS + tl.arange(0, HEADS)[:, None]
