@@ -276,7 +276,7 @@ std::tuple<Tensor, Tensor> cross_entropy(const Tensor& logits, const Tensor& tar
       }
       TORCH_CHECK_INDEX(pt[row] >= 0 && pt[row] < x.width, "target ", pt[row], ": no such class");
       ps[row] = top + std::log(total);
-      pl[row] = static_cast<T>(ps[row] - A(from[pt[row]]));
+      pl[row] = static_cast<T>(top - A(from[pt[row]]) + std::log(total));
     });
   });
   return {loss, lse};
