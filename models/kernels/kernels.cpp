@@ -3,14 +3,14 @@
 // Rows are split over torch's threads. A row is read in vectors of ATen, converted to fp32 (fp64
 // stays fp64). Sums over rows are added up by chunks of rows that do not depend on the number of
 // threads, so that their bits repeat.
+#include "rows.h"
+
 #include <ATen/ops/zeros.h>
 #include <torch/library.h>
 
 #include <cmath>
 #include <limits>
 #include <vector>
-
-#include "rows.h"
 
 namespace {
 std::tuple<Tensor, Tensor, Tensor> rmsnorm(

@@ -1,6 +1,10 @@
 // Reads and writes rows of a tensor in vectors of ATen, and splits rows over torch's threads.
 #pragma once
 
+#ifndef _OPENMP
+#error "without -fopenmp at::parallel_for runs on one thread and says nothing"
+#endif
+
 #include <ATen/Dispatch.h>
 #include <ATen/OpMathType.h>
 #include <ATen/Parallel.h>
@@ -12,10 +16,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <type_traits>
-
-#ifndef _OPENMP
-#error "without -fopenmp at::parallel_for runs on one thread and says nothing"
-#endif
 
 namespace {
 using at::Tensor;

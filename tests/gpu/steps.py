@@ -50,6 +50,7 @@ TESTS_S = {
     "test_cuda_profiler": 10.0,
     "test_cuda_passes": 12.0,
     "test_cuda_code": 15.0,
+    "test_cuda_kernels": 30.0,
     "test_tf32": 8.0,
     "test_cuda_measure": 10.0,
     "test_cuda_claims": 40.0,

@@ -59,7 +59,7 @@ def arguments(
         "rmsnorm": lambda: [draw(rows, width), draw(rows, width), draw(width), EPS],
         "swiglu": lambda: [draw(rows, width), draw(rows, width)],
         "rope": lambda: [
-            draw(2 if rows else 0, seq, 3, 2 * half),
+            draw(2 if rows else 0, seq, 17, 2 * half),
             *(table.to(device, dtype) for table in (angles.cos(), angles.sin())),
         ],
         "layernorm_gelu": lambda: [draw(rows, width), draw(width), draw(width), EPS],
