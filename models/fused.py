@@ -134,13 +134,13 @@ def _triton() -> Operators:
     if not (torch.cuda.is_available() or os.environ.get("TRITON_INTERPRET") == "1"):
         raise ValueError("kernels=triton needs an NVIDIA GPU, and torch sees none; use kernels=cpp")
     try:
-        from modescope.models.kernels import of_triton  # few environments have Triton
+        from modescope.models.kernels.of_triton import operators  # few have Triton
     except ModuleNotFoundError as error:
         raise ValueError(
             f"kernels=triton needs the package {error.name}, which is not installed: it comes with "
             "torch's builds for CUDA, and otherwise by pip install 'modescope[triton]'"
         ) from error
-    return of_triton.load()
+    return operators.load()
 
 
 KERNELS: dict[str, Callable[[], Operators]] = {

@@ -26,9 +26,9 @@ def operators_of(kernels: str) -> Operators:
     """The operators of cpp or triton; skips the test where they cannot run."""
     if kernels == "triton":
         pytest.importorskip("triton")
-        from modescope.models.kernels import of_triton
+        from modescope.models.kernels.of_triton import operators
 
-        return of_triton.load()
+        return operators.load()
     if shutil.which((os.environ.get("CXX") or "g++").split()[0]) is None:
         pytest.skip("needs a C++ compiler")
     return cpp.load()

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from modescope.bench.settings import OPERATORS
 from modescope.models import fused
@@ -18,7 +19,7 @@ from tests.helpers import kernels
 
 SIZES = {"batch": 2, "seq": 3, "width": 128}
 
-SHAPES = {
+SHAPES: dict[str, list[tuple[int, ...]]] = {
     "rmsnorm": [(3, 128), (3, 128)],
     "swiglu": [(3, 128)],
     "rope": [(3, 128)],
@@ -30,7 +31,7 @@ SHAPES = {
 every_operator = pytest.mark.parametrize("name", SHAPES)
 
 
-def outputs(module: nn.Module, inputs: tuple[Tensor, ...]) -> list[Tensor]:
+def outputs(module: Callable[..., Any], inputs: tuple[Tensor, ...]) -> list[Tensor]:
     found = module(*inputs)
     return list(found) if isinstance(found, tuple) else [found]
 
@@ -42,13 +43,13 @@ def cpp() -> None:
 
 
 @pytest.fixture(params=["torch", "cpp"])
-def kind(request: pytest.FixtureRequest) -> str:
+def kind(request: pytest.FixtureRequest) -> Any:
     if request.param == "cpp":
         request.getfixturevalue("cpp")
     return request.param
 
 
-def build(name: str, kind: str) -> tuple[nn.Module, tuple[Tensor, ...]]:
+def build(name: str, kind: str) -> fused.Built:
     torch.manual_seed(0)
     return fused.build(name, **SIZES, kernels=kind)
 

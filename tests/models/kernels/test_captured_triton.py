@@ -38,9 +38,9 @@ def test_compile_finds_the_kernel_in_forward_and_backward(name: str) -> None:
         graphs.extend(default_partition(*given, **options))
         raise Seen
 
-    backend = aot_autograd(fw_compiler=lambda graph, _: graph, partition_fn=split)
+    backend: Any = aot_autograd(fw_compiler=lambda graph, _: graph, partition_fn=split)
     operator = getattr(kernels.operators_of("triton"), name)
-    compiled = torch.compile(operator, backend=backend, fullgraph=True)
+    compiled: Any = torch.compile(operator, backend=backend, fullgraph=True)
     with pytest.raises(Exception, match="Seen"):
         compiled(*kernels.arguments(name, 4, 24))
     for graph in graphs:

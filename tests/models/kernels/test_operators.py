@@ -23,7 +23,7 @@ every_operator = pytest.mark.parametrize("name", OPERATORS)
 
 
 @pytest.fixture(params=["triton"] if INTERPRETED else ["cpp"])
-def kind(request: pytest.FixtureRequest) -> str:
+def kind(request: pytest.FixtureRequest) -> Any:
     return request.param
 
 
