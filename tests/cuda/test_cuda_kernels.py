@@ -12,7 +12,7 @@ from torch.profiler import ProfilerActivity, profile
 from modescope.models import fused
 from modescope.models.kernels import Operators, plain
 from tests.helpers import kernels
-from tests.helpers.kernels import OPERATORS
+from tests.helpers.kernels import EVERY_SECOND, LEFT_HALF, OPERATORS, WHOLE
 
 pytestmark = [pytest.mark.cuda, pytest.mark.usefixtures("fresh_compiler")]
 
@@ -30,8 +30,8 @@ def operators() -> Operators:
 def test_results_and_gradients_agree_with_plain_torch_in_fp64(
     name: str, dtype: torch.dtype, operators: Operators
 ) -> None:
-    for rows, width, strided in [(3, 7, True), (300, 130, False), (2, 65_536, False)]:
-        given = kernels.arguments(name, rows, width, dtype, "cuda", strided)
+    for rows, width, part in [(3, 7, EVERY_SECOND), (300, 130, LEFT_HALF), (2, 65_536, WHOLE)]:
+        given = kernels.arguments(name, rows, width, dtype, "cuda", part)
         kernels.assert_right(operators, name, given)
 
 

@@ -18,6 +18,8 @@ INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 OPERATORS = [field.name for field in fields(Operators)]
 EPS = 1e-5
 
+WHOLE, LEFT_HALF, EVERY_SECOND = slice(None), slice(None, None, 1), slice(None, None, 2)
+
 TOLERANCES = {torch.float64: 1e-12, torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 1e-2}
 """Largest relative error; Triton's interpreter cuts bf16 off instead of rounding."""
 
@@ -40,15 +42,17 @@ def arguments(
     width: int,
     dtype: torch.dtype = torch.float32,
     device: str = "cpu",
-    strided: bool = False,
+    part: slice = WHOLE,
 ) -> list[Any]:
-    """Arguments of an operator, drawn at random; with `strided` none is contiguous."""
+    """Arguments of an operator, drawn at random.
+
+    With another `part` than WHOLE, rows are a part of longer ones.
+    """
 
     def draw(*size: int) -> Tensor:
         *outer, last = size
-        whole = torch.randn(*outer, 2 * last if strided else last, dtype=torch.float64)
-        whole = whole.to(device, dtype)
-        return (whole[..., ::2] if strided else whole).requires_grad_()
+        whole = torch.randn(*outer, last if part == WHOLE else 2 * last, dtype=torch.float64)
+        return whole.to(device, dtype)[..., part][..., :last].requires_grad_()
 
     def target() -> Tensor:
         return torch.randint(width, (2 * rows,))[::2].to(device)
