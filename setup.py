@@ -17,5 +17,5 @@ setup(
         ),
     ],
     package_dir={f"modescope.{folder}": folder for folder in FOLDERS},
-    package_data={"": ["*.yaml", "*.j2", "*.css", "*.js", "py.typed"]},
+    package_data={"": ["*.yaml", "*.j2", "*.css", "*.js", "*.cpp", "*.h", "py.typed"]},
 )

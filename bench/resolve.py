@@ -52,6 +52,9 @@ PICKLE = re.compile(r"[\w-]+\.[0-9a-f]+")
 
 OWN_TARGET = "name a function as model.target=my_package.my_module:build"
 
+FUSED = "fused"
+"""The model whose operator model.op chooses."""
+
 OURS = sorted({file.stem for file in CONF.glob("model/*.yaml")} - {"custom"})
 """Options of the group `model` that come with modescope: all but `custom`."""
 
@@ -248,14 +251,18 @@ def _model(settings: ModelSettings, study: Path) -> cases.Model:
     built_in = target.startswith(cases.BUILT_IN)
     if built_in and settings.option not in OURS:
         raise usage_error(f"model.name={name}", "the name of a model is fixed")
+    if settings.op and settings.option != FUSED:
+        raise usage_error(
+            f"model.op={settings.op}", f"model={settings.option} has none; use model={FUSED}"
+        )
     shown = name if pickled or built_in else f"custom:{target}"
     return cases.Model(
-        name=f"{library}:{name}" if library else shown,
+        name=":".join(filter(None, (library, name if library else shown, settings.op))),
         target=target,
         args_json=canonical_json(settings.kwargs),
         fullgraph=settings.fullgraph,
         batch_dim=settings.batch_dim,
-        architecture=name if library else None,
+        architecture=name if library else settings.op,
         pickled=pickled,
         kernels=tuple(
             _kernels(name, made, study) for name, made in sorted(settings.kernels.items())

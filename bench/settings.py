@@ -30,6 +30,9 @@ MOST = 2**31 - 1
 
 DTYPES = ("fp32", "tf32", "bf32", "bf16", "fp16")
 
+OPERATORS = ("rmsnorm", "swiglu", "rope", "layernorm_gelu", "cross_entropy")
+"""Values of model.op: what `modescope.models.fused` builds."""
+
 OF_COMMAND = ("order", "resume", "retry", "dry_run", "cluster")
 """Settings with one value per command; the command that repeats a single case omits them."""
 
@@ -82,6 +85,7 @@ class ModelSettings:
     """
 
     name: str = MISSING
+    op: str | None = setting(None, *OPERATORS, default=None)  # of model=fused
     library: str | None = None  # package such as timm; `name` is then one of its architectures
     target: str | None = None
     pickle: str | None = None  # instead of target: a file that modescope.compare wrote

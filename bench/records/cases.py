@@ -100,14 +100,14 @@ class Kernels:
 class Model:
     """Where a model comes from and how it may be compiled."""
 
-    # mlp, transformer, ..., <library>:<architecture>, custom:<target>, or the name of a pickled one
+    # mlp, ..., fused:<op>, <library>:<architecture>, custom:<target>, or the name of a pickled one
     name: str
     target: str  # importable "module:function"
     args_json: str = "{}"  # the user's keyword arguments, canonical JSON
     fullgraph: bool = True
     batch_dim: int | None = 0
     inputs_json: str | None = None  # model.inputs, canonical JSON; None: the target returns inputs
-    architecture: str | None = None  # the library's name for it, which the target gets as `name`
+    architecture: str | None = None  # of a library, or model.op; the target gets it as `name`
     pickled: Pickled | None = None  # the file that the target loads, if it is a saved model
     kernels: tuple[Kernels, ...] = ()  # further implementations, with the same state_dict
 

@@ -97,7 +97,8 @@ class Work:
     """Columns that describe the case. Values are resolved, so never `natural` or `auto`."""
 
     model: str = column(
-        "name; library:architecture; custom:module:function; or what modescope.compare was given"
+        "name; fused:operator; library:architecture; custom:module:function; or what "
+        "modescope.compare was given"
     )
     model_args: str = column("keyword arguments of the model, JSON")
     fullgraph: bool = column("whether a graph break is an error")

@@ -145,6 +145,9 @@ def test_a_model_resolves_to_its_target(case: Resolve) -> None:
         "modescope.models.libraries.of_timm:build",
         architecture="net_v2.tiny",
     )
+    assert case("model=fused", "model.op=rope").model == Model(
+        "fused:rope", "modescope.models.fused:build", architecture="rope"
+    )
 
 
 CUSTOM = ("model=custom", "model.target=net:build")
@@ -173,6 +176,8 @@ def test_described_inputs_belong_to_the_model(case: Resolve) -> None:
         ([*CUSTOM, "+shape.scale=2"], "shape.scale=2: "),
         ([*CUSTOM, "model.loss=huber"], "model.loss=huber: "),
         ([*CUSTOM, "model.pickle=Net.0123"], "model.pickle=Net.0123: "),
+        ([*CUSTOM, "model.op=rope"], "model.op=rope: "),
+        (["model=fused", "model.op=ropes"], "model.op=ropes: "),
         (["model=custom", "model.target=net.py:build"], "model.target=net.py:build: "),
         (["model=custom"], "model=custom has no target"),
         (["model=mlp", "model.target=net:build"], "model.target=net:build: "),

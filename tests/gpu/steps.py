@@ -57,15 +57,18 @@ TESTS_S = {
 """File -> seconds, by estimate from the number of its tests and of what they compile: no run that
 was kept says how long they take."""
 
+FURTHER_TESTS_S = {"test_cuda_kernels": 40.0}
+"""Those that are further steps."""
+
 SLOW_CLAIMS = ("layernorm-kernels", "strided-kernel-slow", "profiler-launch-bound")
 SLOWER_CLAIMS = ("reduce-overhead-graphs", "autotune-best")
 
 
-def _tests(name: str) -> Step:
+def _tests(name: str, expected_s: float, further: bool) -> Step:
     words = (f"tests/cuda/{name}.py", FOLDER)
     return Step(
-        1, name.replace("_", "-"), TEST_LIMIT_S, TESTS_S[name], "tests.gpu.cuda_tests", words,
-        goes_on=True,
+        9 if further else 1, name.replace("_", "-"), 120.0 if further else TEST_LIMIT_S,
+        expected_s, "tests.gpu.cuda_tests", words, goes_on=True,
     )  # fmt: skip
 
 
@@ -92,7 +95,7 @@ def _study(name: str, further: bool) -> Step:
 
 
 STEPS: tuple[Step, ...] = (
-    *map(_tests, TESTS_S),
+    *(_tests(*file, further=False) for file in TESTS_S.items()),
     _selfcheck("clocks", 30.0, 15.0, "delays,spins,separation"),
     _selfcheck("equal", 90.0, 60.0, "equal"),
     Step(
@@ -103,6 +106,7 @@ STEPS: tuple[Step, ...] = (
     _claims("quick", 45.0, 30.0),
     Step(7, "pasted-code", 90.0, 36.0, "tests.gpu.pasted", (FOLDER,)),
     *(_study(study.name, True) for study in STUDIES if study.further),
+    *(_tests(*file, further=True) for file in FURTHER_TESTS_S.items()),
     _claims("slow", 120.0, 90.0, *SLOW_CLAIMS, number=9),
     _claims("slower", 600.0, 240.0, *SLOWER_CLAIMS, number=9),
     Step(8, "invariants", 20.0, 6.0, "tests.gpu.invariants", (FOLDER,), last=True),

@@ -19,7 +19,7 @@ from modescope.bench.stats.estimates import Estimate
 from modescope.bench.timing import memory_layout
 from modescope.bench.timing.rounds import quiet_gc
 from modescope.bench.timing.timers import host
-from modescope.bench.tools.claims import cpp_library
+from modescope.bench.tools.claims import cpp_operator
 from modescope.bench.tools.claims.claim import Answer, claim, in_range, refuted, side, undecided
 from modescope.bench.tools.claims.dispatch import Dispatched
 from modescope.bench.tools.claims.measuring import calls, convert, refusal, speedup
@@ -83,8 +83,8 @@ def cpp_op(device: Hardware) -> Answer:
 
     import torch
     from torch.utils.benchmark import Timer
-    from modescope.bench.tools.claims import cpp_library
-    cpp_library.load()
+    from modescope.bench.tools.claims import cpp_operator
+    cpp_operator.load()
     def scale(x: torch.Tensor, s: float) -> torch.Tensor: return x * s
     scale = torch.library.custom_op("snippet::scale", scale, mutates_args=())
     ops = torch.ops.modescope_cpp.scale, scale
@@ -92,7 +92,7 @@ def cpp_op(device: Hardware) -> Answer:
     cpp, python = (min(timer.timeit(100).mean for _ in range(50)) for timer in timers)
     print("less per call from C++:", cpp < python)
     """
-    cpp_library.load()
+    cpp_operator.load()
     op, x = torch.ops.modescope_cpp.scale, torch.ones(8)
     with Dispatched() as below:
         op(x, 3.0)
