@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 
 from modescope.analysis.figures.bars import MEMORY, OVERHEAD, STEP_PARTS
 from modescope.analysis.figures.cold import COLD
+from modescope.analysis.figures.own_kernels import OWN_KERNELS
 from modescope.analysis.figures.points import FUSION, SPEEDUP
 from modescope.analysis.figures.registry import OF_SECTION
 from modescope.analysis.figures.sizes import FIRST_PASS
@@ -183,6 +184,7 @@ def test_untrusted_rows_are_not_drawn(tmp_path: Path, kind: FigureKind) -> None:
     is_step = kind is STEP_PARTS
     passes = pass_columns.memory(1000, 300) | profiled(9, 2e-4) | cpu_clocks(3e-4, 1e-4)
     planted = trained(1000, 300, 1100) if is_step else passes
+    planted |= {"axes": '{"kernels":"mine"}'} if kind is OWN_KERNELS else {}
     make = training if is_step else record
     good = [make(mode, 3e-4, 1.0, **planted) for mode in ("eager", "inference_mode", "compile")]
     failed = not_measured("amp", "failed", "why", dtype="fp32")
