@@ -135,7 +135,7 @@ def test_all_passes_of_two_layers_in_inference_mode(plan: Plan) -> None:
     assert len(spans_us) == KEPT_STEPS
     assert found.profile.profiled_span_s * 1e6 in [pytest.approx(each) for each in spans_us]
 
-    others = {"snapshot", "parts"}  # of a GPU, of training
+    others = {"snapshot", "parts", "steps"}  # of a GPU, of training, of what compiles
     order = [each.name for each in passes.PASSES if each.name not in others]
     assert [phase for phase in kept if phase in order] == order
     notes = ("memory_note", "work_note", "profile_note")
