@@ -69,6 +69,10 @@ REASONS: tuple[tuple[Callable[[Case, Built], bool], str], ...] = (
         "each call of the mode sets torch's switches, which the steps would share",
     ),
     (
+        lambda case, built: backends.is_prebuilt(case.variant.mode),
+        "steps are of code that this process compiles",
+    ),
+    (
         lambda case, built: (
             regions.are_asked(case.variant.mode) or case.variant.mode.backend is not None
         ),
@@ -200,9 +204,13 @@ def _watch(recorder: Recorder) -> AbstractContextManager[object]:
     from torch._inductor import compile_fx as module
 
     make: Callable[..., Any] = module.compile_fx
-    return mock.patch.object(
-        module, "compile_fx", lambda *args, **named: recorder.wrap(make(*args, **named))
-    )
+
+    def outermost(*args: Any, **named: Any) -> Any:
+        # given options, compile_fx calls itself by its name: the code would be called twice
+        with mock.patch.object(module, "compile_fx", make):
+            return recorder.wrap(make(*args, **named))
+
+    return mock.patch.object(module, "compile_fx", outermost)
 
 
 def _as_captured(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:

@@ -324,9 +324,7 @@ PASSES = (
     Pass(
         "steps",
         "steps_note",
-        lambda scene: (
-            scene.plan.explain in EXPLAINED and backends.compiles_here(scene.case.variant.mode)
-        ),
+        lambda scene: scene.plan.explain in EXPLAINED and scene.case.variant.mode.compiles,
         _steps,
     ),
     Pass("ceilings", "work_note", lambda scene: scene.plan.profile, _ceilings),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from statistics import median
 from typing import Any
@@ -52,11 +53,13 @@ def encoder() -> Any:
     return nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).eval(), (torch.rand(2, 3, 8),)
 
 
-@torch.compiler.disable
-def _spin() -> None:
+def _wait() -> None:
     until_s = time.perf_counter() + SPIN_S
     while time.perf_counter() < until_s:
         pass
+
+
+_spin: Callable[[], None] = torch.compiler.disable(_wait)
 
 
 class Broken(nn.Module):
@@ -69,7 +72,8 @@ class Broken(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         x = self.first(x)
         _spin()
-        return self.second(x)
+        result: Tensor = self.second(x)
+        return result
 
 
 def broken() -> Any:
@@ -119,6 +123,7 @@ def test_code_without_guards_serves_nothing_else() -> None:
     """Torch does not compare filters of guards, so other code would run without its guards."""
     entered = gaps.enter(scaled)
     scene, module = _scene(entered), entered.built.subject.module
+    assert isinstance(module, Scaled)
     (x,) = _inputs(entered)
     unguarded = scene._compile(captures=False, guard_filter_fn=lambda guards: [False] * len(guards))
     guarded = scene._compile(captures=False)
@@ -156,6 +161,23 @@ def test_sizes_stay_constant_after_a_call_on_an_empty_batch() -> None:
         node.meta["example_value"].shape for node in graph.graph.nodes if node.op == "placeholder"
     ]
     assert torch.Size([4, 8]) in shapes
+
+
+@pytest.mark.parametrize(("build", "graphs"), [(scaled, 1), (broken, 2)])
+def test_each_graph_is_called_once(build: Callable[[], Any], graphs: int) -> None:
+    recorders = list[gap_steps.Recorder]()
+
+    class Kept(gap_steps.Recorder):
+        def __init__(self) -> None:
+            super().__init__()
+            recorders.append(self)
+
+    with pytest.MonkeyPatch.context() as patch, gap_steps._own_frames():
+        scene = _scene(gaps.enter(build))
+        patch.setattr(gap_steps, "Recorder", Kept)
+        scene.recorded()
+        scene.recorded(gap_steps._as_captured)
+    assert [len(recorder.calls) for recorder in recorders] == [graphs, graphs]
 
 
 def test_a_switch_that_changes_the_algorithm_is_told() -> None:
@@ -234,5 +256,6 @@ def test_each_mode_without_steps_has_its_reason() -> None:
     assert reasons(built={"subject": replace(built.subject, changes=("[0]",))}) == [3]
     assert reasons(built={"subject": replace(built.subject, state=("count",))}) == [3]
     assert reasons(built={"subject": replace(built.subject, switches=("attention",))}) == [4]
-    assert reasons(**of(backend="eager")) == [5]
-    assert reasons(**of(axes=(("regions", "blocks"),))) == [5]
+    assert reasons(**of(compile="aoti")) == [5]
+    assert reasons(**of(backend="eager")) == [6]
+    assert reasons(**of(axes=(("regions", "blocks"),))) == [6]
