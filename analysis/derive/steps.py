@@ -106,6 +106,7 @@ def best_trial(row: Row) -> tuple[Trial, Estimate] | None:
     """Returns the change beside the mode that gains most, with its gain; None if none surely gains.
 
     It has to gain more than the control, which is a share of eager's call, here of the mode's own.
+    Of those that may gain as much, it is the first of TRIALS, which leaves out the fewest guards.
     """
     gap: Estimate | None = value_of(row, "steps_gap")
     if gap is None:
@@ -114,7 +115,8 @@ def best_trial(row: Row) -> tuple[Trial, Estimate] | None:
     gains = ((trial, value_of(row, f"with_{trial.name}")) for trial in TRIALS)
     known = [(trial, gain) for trial, gain in gains if gain is not None and gain.low is not None]
     gaining = [(trial, gain) for trial, gain in known if gain.low > limit]
-    return max(gaining, key=lambda pair: pair[1].value, default=None)
+    most = max((ends(gain)[0] for _, gain in gaining), default=0.0)
+    return next((pair for pair in gaining if ends(pair[1])[1] >= most), None)
 
 
 def measured_cause(rows: pd.DataFrame) -> pd.Series:

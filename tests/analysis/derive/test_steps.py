@@ -138,6 +138,44 @@ def test_a_change_has_to_gain_more_than_the_control(low: float, gains: bool) -> 
     assert (steps.best_trial(row) is not None) == gains
 
 
+def test_of_filters_that_may_gain_as_much_the_least_unsafe_is_best() -> None:
+    row = measured(
+        steps_gap=sure(0.5),
+        with_skip_guard_on_all_nn_modules=Estimate(1.2, 1.17, 1.23),
+        with_keep_tensor_guards=Estimate(1.3, 1.26, 1.34),
+        with_skip_all_guards=Estimate(1.31, 1.27, 1.35),
+    )
+    best = steps.best_trial(row)
+    assert best is not None
+    assert best[0].name == "keep_tensor_guards"
+
+
+SMALL: dict[str, Any] = {
+    "device": "cpu", "baseline_mode": "eager", "dtype": "fp32", "baseline_dtype": "fp32",
+    "autocast": False, "speedup": sure(2.0, 0.02), "step_code": sure(0.49),
+    "dispatch_share": sure(0.8), "dispatch_ratio": sure(2.25),
+}  # fmt: skip
+"""Eager dispatches for 0.8 × 2.25 ÷ 2.0 = 0.9 of its call, so at most 0.1 of it is work."""
+
+
+@pytest.mark.parametrize(
+    ("changed", "saved"),
+    [
+        ({}, 0.48 - (1 - 0.79 * 2.24 / 2.02)),
+        ({"dispatch_ratio": None}, None),
+        ({"baseline_mode": "no_grad"}, None),
+        ({"dtype": "bf16"}, None),
+        ({"dtype": "bf16", "autocast": True}, 0.48 - (1 - 0.79 * 2.24 / 2.02)),
+        ({"device": "cuda:0"}, None),
+    ],
+)
+def test_code_that_saves_more_than_all_work_saves_dispatch(
+    changed: dict[str, Any], saved: float | None
+) -> None:
+    row = measured(**SMALL | changed)
+    assert steps.saved_dispatch(row) == (saved and pytest.approx(saved, abs=1e-6))
+
+
 def test_of_unknown_steps_nothing_is_known() -> None:
     row = measured(with_static=sure(1.3))
     assert (names(row), steps.first(row), steps.best_trial(row)) == ([], None, None)
