@@ -143,7 +143,11 @@ def to_explain(table: pd.DataFrame, run_ids: Collection[str]) -> list[str]:
     """
     found = []
     for section in split_rows(as_rows(trusted(table)), SECTION):
-        compiled = [row for row in section if row["compile_mode"] in COMPILED]
+        compiled = [
+            row
+            for row in section
+            if row["compile_mode"] in COMPILED and row["phase"] == "inference"
+        ]
         best = max(compiled, key=lambda row: low(row["speedup"]), default=None)
         if best is None or any(row["steps_gap"] is not None for row in section):
             continue

@@ -11,14 +11,15 @@ import pytest
 from modescope.analysis.estimates import values
 from modescope.analysis.format import numbers
 from modescope.analysis.recommend.advice import fold
-from modescope.analysis.recommend.decide import recommend, unconfirmed
+from modescope.analysis.recommend.decide import recommend, to_explain, unconfirmed
 from modescope.analysis.recommend.types import Outcome, Recommendation
 from modescope.bench.records import parquet
+from modescope.bench.records.gap_steps import ELSEWHERE
 from modescope.bench.records.results import Record, row
 from modescope.bench.records.rows import CONFIRMATIONS
 from tests.helpers.derivations import table_of
 from tests.helpers.recommendations import control
-from tests.helpers.studies import record, replicates, save
+from tests.helpers.studies import record, replicates, save, stepped
 
 COMPILE = record("compile", speedup=1.13)
 NEXT = record("inference_mode", speedup=1.06)
@@ -67,6 +68,42 @@ def test_an_answer_is_undecided_where_two_processes_contradict_each_other(
     for figure in (found.disputed.speedup, found.disputed.again) if found.disputed else ():
         assert figure is not None
         assert numbers.ratio(figure) in fold([found])[0].precisions[0].text
+
+
+FAST = {"eager": 100e-6, "code": 40e-6, "entry": 60e-6, "guards": 65e-6, "again": 65.1e-6}
+SLOW = {**FAST, "entry": 80e-6, "guards": 90e-6}
+
+
+def test_steps_of_a_second_process_are_those_of_the_row(tmp_path: Path) -> None:
+    again = {"compile": stepped(**FAST)}
+    rows = table_of(study(tmp_path, [control(), COMPILE, NEXT], again)).set_index("mode")
+    found = rows.loc["compile"]
+    assert found["steps_gap"].value == pytest.approx(0.35, abs=0.01)
+    assert (found["measured_cause"], found["steps_note"]) == ("code", ELSEWHERE)
+    assert ELSEWHERE in found["cause_text"]
+    assert rows.loc["inference_mode"]["steps_gap"] is None
+
+
+def test_steps_of_its_own_process_stay(tmp_path: Path) -> None:
+    own = record("compile", speedup=1.13, **stepped(**SLOW))
+    rows = table_of(study(tmp_path, [control(), own], {"compile": stepped(**FAST)}))
+    found = rows.set_index("mode").loc["compile"]
+    assert found["steps_gap"].value == pytest.approx(0.1, abs=0.01)
+    assert found["steps_note"] != ELSEWHERE
+
+
+def test_the_best_compiled_mode_of_each_work_is_explained_once(tmp_path: Path) -> None:
+    best, other = record("compile", speedup=1.3), record("amp-compile", speedup=1.2)
+    records = [control(), NEXT, other, best]
+    ids = {one.attempt.run_id for one in records}
+    table = table_of(study(tmp_path / "without", records))
+    assert to_explain(table, ids) == [best.attempt.run_id]
+    assert to_explain(table, ids - {best.attempt.run_id}) == []
+    trained = [record(mode, speedup=1.3, phase="train") for mode in ("eager", "compile")]
+    ids = {one.attempt.run_id for one in trained}
+    assert to_explain(table_of(study(tmp_path / "trained", trained)), ids) == []
+    known = table_of(study(tmp_path / "known", records, {"compile": stepped(**FAST)}))
+    assert to_explain(known, {one.attempt.run_id for one in records}) == []
 
 
 def test_a_second_process_changes_no_figure_of_the_row(tmp_path: Path) -> None:

@@ -105,6 +105,32 @@ def test_a_mode_to_switch_to_and_the_next_best_are_measured_once_more(
     assert world.measured == []
 
 
+@pytest.mark.parametrize(
+    ("more", "explained"),
+    [
+        (["explain=best"], [("compile", "true"), ("no_grad", "false")]),
+        ([], [("compile", "false"), ("no_grad", "false")]),
+        (["explain=best", "phase=train"], []),
+    ],
+)
+def test_a_sweep_explains_its_best_compiled_mode_in_a_second_process(
+    command: Command, world: World, more: list[str], explained: list[tuple[str, str]]
+) -> None:
+    world.slower = {"compile": 0.5, "no_grad": 0.9}
+    command(*MODES, "order=given", *more)
+    again = [(case.variant.mode.name, plan.explain) for case, plan in world.measured[3:]]
+    assert again == explained
+
+
+def test_a_compiled_mode_that_is_not_recommended_is_explained_too(
+    command: Command, world: World
+) -> None:
+    world.slower = {"compile": 1.5, "no_grad": 0.9}
+    command(*MODES, "order=given", "explain=best")
+    again = [(case.variant.mode.name, plan.explain) for case, plan in world.measured[3:]]
+    assert again == [("compile", "true")]
+
+
 def test_without_a_terminal_each_finished_case_is_a_line(run: Cli, world: World) -> None:
     world.slower = {"compile": 1.5, "no_grad": 0.9}
     lines = run(*MODES, "order=given").err.splitlines()
