@@ -115,7 +115,7 @@ def best_trial(row: Row) -> tuple[Trial, Estimate] | None:
     gains = ((trial, value_of(row, f"with_{trial.name}")) for trial in TRIALS)
     known = [(trial, gain) for trial, gain in gains if gain is not None and gain.low is not None]
     gaining = [(trial, gain) for trial, gain in known if gain.low > limit]
-    most = max((ends(gain)[0] for _, gain in gaining), default=0.0)
+    most = max((gain.value for _, gain in gaining), default=0.0)
     return next((pair for pair in gaining if ends(pair[1])[1] >= most), None)
 
 

@@ -37,8 +37,8 @@ from modescope.bench.timing.memory_layout import Redraw
 from modescope.bench.timing.paired import latency_clock
 from modescope.bench.timing.rounds import medians, orders, play, quiet_gc
 
-RACE_S = 4.0
-"""The longest time of the rounds: about 100 rounds of ten variants of 1 ms."""
+RACE_S = 6.0
+"""The longest time of the rounds: about 80 rounds of twelve variants of 1 ms."""
 
 WARM_UP_S = 1.0
 """The longest warm-up, as each variant has been called and settles again before each block."""
