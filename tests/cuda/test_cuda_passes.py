@@ -15,7 +15,6 @@ from modescope.bench.passes.profiler import facts
 from modescope.bench.records.cases import Case, Model, Variant
 from modescope.bench.records.plans import Plan
 from modescope.bench.records.results import Findings
-from modescope.bench.stats import gap
 from tests.helpers.probe_models import case, preset, silent, smoke
 
 pytestmark = [pytest.mark.cuda, pytest.mark.usefixtures("fresh_compiler")]
@@ -66,18 +65,6 @@ def test_kernels_and_launches_of_each_mode(
     assert seen.profile.launch_delay_s > 0
     assert 0 < seen.profile.device_busy_s <= seen.profile.profiled_span_s
     assert (seen.code.generated_kernels is None) == (not mode.startswith("compile"))
-
-
-@pytest.mark.parametrize(
-    ("mode", "last"),
-    [("compile", "guards"), ("reduce-overhead", "capture"), ("compile-cuda-graph", "capture")],
-)
-def test_steps_end_with_the_mode(mode: str, last: str, plan: Plan) -> None:
-    seen = found(mode, replace(plan, explain="true")).gap_steps
-    assert seen.steps_note is None
-    ladder = gap.rungs(gap.by_variant(seen.steps, seen.steps_rounds_s))
-    assert ladder[-1] == last
-    assert {"autograd", "python", "code", "entry", "guards"} <= {*ladder}
 
 
 def test_trace_and_snapshot_files_are_written(plan: Plan) -> None:

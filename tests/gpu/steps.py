@@ -48,7 +48,7 @@ TESTS_S = {
     "test_cuda_training": 45.0,
     "test_cuda_memory": 12.0,
     "test_cuda_profiler": 10.0,
-    "test_cuda_passes": 25.0,
+    "test_cuda_passes": 12.0,
     "test_cuda_code": 15.0,
     "test_tf32": 8.0,
     "test_cuda_measure": 10.0,
@@ -57,7 +57,7 @@ TESTS_S = {
 """File -> seconds, by estimate from the number of its tests and of what they compile: no run that
 was kept says how long they take."""
 
-FURTHER_TESTS_S = {"test_cuda_kernels": 40.0}
+FURTHER_TESTS_S = {"test_cuda_kernels": 40.0, "test_cuda_steps": 25.0}
 """Those that are further steps."""
 
 SLOW_CLAIMS = ("layernorm-kernels", "strided-kernel-slow", "profiler-launch-bound")

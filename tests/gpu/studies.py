@@ -28,8 +28,12 @@ SMOKE_SHAPES = {
     "decode": ("shape.width=32", "shape.heads=2", "shape.seq=8", "shape.vocab=64"),
     "pointwise": ("shape.ops=4",),
     "resnet": ("shape.pixels=32", "shape.width=8", "shape.depth=1"),
+    "fused": ("shape.width=32", "shape.seq=8"),
 }
 """Sizes that a CPU measures in a second; every model of a study has some."""
+
+OPERATORS = "model.op=rmsnorm,swiglu,rope,layernorm_gelu,cross_entropy"
+TRITON = "mode.kernels=torch,triton"
 
 NOT_EMULATED = ("compile-cuda-graph", "reduce-overhead")
 """Modes that the pretended GPU cannot run: it emulates no graphs of compiled code."""
@@ -63,13 +67,16 @@ class Sweep:
     phase: str = "inference"
     replicates: int = 1
     settings: tuple[str, ...] = ()
+    times: int = 1  # cases of each combination, if `settings` sweep something, too
 
     def cases(self) -> Iterator[CaseKind]:
         """Yields every case, once for each replicate."""
         for model, shape, dtype, mode in itertools.product(
             self.models, self.shapes, self.dtypes, self.modes
         ):
-            yield from [CaseKind(model, mode, dtype, shape, self.phase)] * self.replicates
+            yield from [CaseKind(model, mode, dtype, shape, self.phase)] * (
+                self.replicates * self.times
+            )
 
     def words(self) -> list[str]:
         """The settings for `run.py -m`."""
@@ -87,6 +94,8 @@ class Sweep:
         """As much of it as a pretended GPU can run within seconds: one model in one mode."""
         modes = [mode for mode in self.modes if mode not in NOT_EMULATED and mode not in TUNED]
         uncompiled = [mode for mode in modes if mode not in COMPILED]
+        # kernels in Triton need a GPU
+        settings = [word for word in self.settings if word not in (OPERATORS, TRITON)]
         # without CUDA torch's GradScaler of fp16 is switched off
         dtypes = ["bf16" if dtype == "fp16" else dtype for dtype in self.dtypes]
         return replace(
@@ -95,7 +104,8 @@ class Sweep:
             modes=tuple((uncompiled or modes or ["eager"])[:1]),
             shapes=self.shapes[:1],
             dtypes=tuple(dtypes[:2]),
-            settings=(*self.settings, *SMOKE_SHAPES[self.models[0]]),
+            settings=(*settings, *SMOKE_SHAPES[self.models[0]]),
+            times=1,
         )
 
 
@@ -158,6 +168,20 @@ STUDIES = (
                 settings=("calls=mix", "calls.sizes={batch: [1, 32]}", "model.fullgraph=false"),
             ),
         ),
+    ),
+    Study(
+        "kernels",  # by hand in Triton, beside what Inductor generates
+        (
+            Sweep(
+                ("fused",), ("inference_mode", "compile", "cuda-graph"), ("bf16",), (LARGE,),
+                settings=(OPERATORS, TRITON), times=10,
+            ),
+            Sweep(
+                ("fused",), ("eager", "compile"), ("fp32",), (LARGE,), phase="train",
+                settings=(OPERATORS, TRITON), times=10,
+            ),
+        ),
+        further=True,
     ),
     Study("all-modes-small", (Sweep(BLOCKS, ALL_MODES, PRECISIONS),), further=True),
     Study(
