@@ -1,6 +1,6 @@
 """The steps of the gap between eager and a compiled mode, and what is tried beside the mode.
 
-`bench.passes.gap_steps` builds a variant for each name here, and `bench.stats.gap` compares them. A
+`bench.passes.gap_variants` builds a variant for each name here, and `bench.stats.gap` compares them. A
 new step is a line here, and a line that builds its variant there.
 """
 

@@ -15,8 +15,9 @@ import torch
 from torch import Tensor, nn
 
 from modescope.bench.evidence import compiler_counts
-from modescope.bench.passes import gap_steps
-from modescope.bench.passes.gap_steps import REASONS, Scene
+from modescope.bench.passes import gap_steps, gap_variants
+from modescope.bench.passes.gap_steps import REASONS
+from modescope.bench.passes.gap_variants import Scene
 from modescope.bench.records.cases import Training, Variant
 from modescope.bench.records.columns.passes import GapSteps
 from modescope.bench.stats import gap
@@ -154,7 +155,7 @@ def test_sizes_stay_constant_after_a_call_on_an_empty_batch() -> None:
         graphs.append(graph)
         return graph.forward
 
-    with gap_steps._own_frames():
+    with gap_variants.own_frames():
         _scene(entered).recorded(keep)
     (graph,) = graphs
     shapes = [
@@ -165,18 +166,18 @@ def test_sizes_stay_constant_after_a_call_on_an_empty_batch() -> None:
 
 @pytest.mark.parametrize(("build", "graphs"), [(scaled, 1), (broken, 2)])
 def test_each_graph_is_called_once(build: Callable[[], Any], graphs: int) -> None:
-    recorders = list[gap_steps.Recorder]()
+    recorders = list[gap_variants.Recorder]()
 
-    class Kept(gap_steps.Recorder):
+    class Kept(gap_variants.Recorder):
         def __init__(self) -> None:
             super().__init__()
             recorders.append(self)
 
-    with pytest.MonkeyPatch.context() as patch, gap_steps._own_frames():
+    with pytest.MonkeyPatch.context() as patch, gap_variants.own_frames():
         scene = _scene(gaps.enter(build))
-        patch.setattr(gap_steps, "Recorder", Kept)
+        patch.setattr(gap_variants, "Recorder", Kept)
         scene.recorded()
-        scene.recorded(gap_steps._as_captured)
+        scene.recorded(gap_variants._as_captured)
     assert [len(recorder.calls) for recorder in recorders] == [graphs, graphs]
 
 
