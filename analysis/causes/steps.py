@@ -21,13 +21,12 @@ from modescope.bench.stats.estimates import Estimate, ends, is_wide
 def are_used(row: Row) -> bool:
     """Whether a row is explained by measured steps: it has some, and its speedup agrees with them.
 
-    A row of another precision than its baseline need not agree, as its steps are of one precision.
+    That of another precision than its baseline need not agree: its steps are of one precision.
     """
     gap = value_of(row, "steps_gap")
     if gap is None or not is_compared(row) or not steps.named(row):
         return False
-    same = row["dtype"] == row["baseline_dtype"] or row["autocast"]
-    if not same or row["baseline_mode"] != "eager":
+    if not steps.begin_at_baseline(row):
         return True
     low, high = ends(gap)
     return not (is_faster(row) and high <= 0) and not (is_slower(row) and low >= 0)
@@ -36,7 +35,7 @@ def are_used(row: Row) -> bool:
 def measured_gain(context: Context) -> Evidence | None:
     """The mode is faster than its baseline, and what it saves was measured step by step."""
     row = context.row
-    if not is_faster(row) or not are_used(row):
+    if not is_faster(row) or not steps.begin_at_baseline(row) or not are_used(row):
         return None
     saving = [step.share.value for step in steps.named(row) if step.share.value > 0]
     return Evidence(max(saving, default=None), _texts(row))
@@ -45,13 +44,19 @@ def measured_gain(context: Context) -> Evidence | None:
 def measured_loss(context: Context) -> Evidence | None:
     """The mode is slower than its baseline, and what it adds was measured step by step."""
     row = context.row
-    return Evidence(None, _texts(row)) if is_slower(row) and are_used(row) else None
+    if not is_slower(row) or not steps.begin_at_baseline(row) or not are_used(row):
+        return None
+    return Evidence(None, _texts(row))
 
 
 def measured_parts(context: Context) -> Evidence | None:
-    """The mode is not shown to be faster or slower; what it saves and adds was measured."""
+    """What a mode saves and adds was measured, but is no difference to its baseline.
+
+    It is not shown to be faster or slower, or its baseline has another precision.
+    """
     row = context.row
-    if is_faster(row) or is_slower(row) or not are_used(row):
+    differs = is_faster(row) or is_slower(row)
+    if (differs and steps.begin_at_baseline(row)) or not are_used(row):
         return None
     return Evidence(None, _texts(row))
 

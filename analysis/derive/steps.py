@@ -91,15 +91,22 @@ def saved_dispatch(row: Row) -> float | None:
     """
     code, dispatch = value_of(row, "step_code"), row["dispatch_share"]
     ratio, speedup = row["dispatch_ratio"], row["speedup"]
-    begins = row["baseline_mode"] == "eager" and (
-        row["dtype"] == row["baseline_dtype"] or row["autocast"]
-    )
-    if predicates.on_cuda(row) or not begins or None in (code, dispatch, ratio, speedup):
+    if (
+        predicates.on_cuda(row)
+        or not begin_at_baseline(row)
+        or None in (code, dispatch, ratio, speedup)
+    ):
         return None
     share = quotient(product(dispatch, ratio), speedup)  # of the baseline's dispatch in its call
     if share is None or code.low is None:
         return None
     return float(code.low - (1 - ends(share)[0]))
+
+
+def begin_at_baseline(row: Row) -> bool:
+    """Whether the eager call with which the steps of a row begin is that of its baseline."""
+    is_same = row["dtype"] == row["baseline_dtype"] or row["autocast"]
+    return bool(row["baseline_mode"] == "eager" and is_same)
 
 
 def best_trial(row: Row) -> tuple[Trial, Estimate] | None:

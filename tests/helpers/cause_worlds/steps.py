@@ -47,8 +47,8 @@ WORLDS = {
             "no steps": last(steps_gap=None),
             "the steps say that the mode is faster": last(steps_gap=Estimate(0.1, 0.05, 0.2)),
             "the row may be faster": last(speedup=ends(high=1.01)),
+            "by another precision": last(dtype="bf16"),
         },
-        still={"another precision": last(steps_gap=Estimate(0.1, 0.05, 0.2), dtype="bf16")},
     ),
     "measured_parts": World(
         [_of(EVEN)],
@@ -56,6 +56,11 @@ WORLDS = {
         silent={
             "no steps": last(steps_gap=None),
             "the row is faster": last(speedup=Estimate(1.1, 1.05, 1.15)),
+        },
+        still={
+            "the row is faster, by another precision": last(
+                speedup=Estimate(1.5, 1.45, 1.55), dtype="bf16"
+            ),
         },
     ),
 }  # fmt: skip
