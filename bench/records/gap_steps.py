@@ -1,7 +1,7 @@
 """The steps of the gap between eager and a compiled mode, and what is tried beside the mode.
 
-`bench.passes.gap_variants` builds a variant for each name here, and `bench.stats.gap` compares them. A
-new step is a line here, and a line that builds its variant there.
+`bench.passes.gap_variants` builds a variant for each name here, and `bench.stats.gap` compares
+them. A new step is a line here, and a line that builds its variant there.
 """
 
 from __future__ import annotations
