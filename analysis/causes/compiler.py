@@ -117,8 +117,8 @@ def fallbacks(context: Context) -> Evidence | None:
     """
     row = context.row
     names = {_operator(name) for name in evidence.texts(row, "fallback_kernels")}
-    names -= {*evidence.texts(row, "kernel_names")}
-    mine = [kernel for kernel in evidence.kernels(row) if kernel.name in names]
+    left = (kernel for kernel in evidence.kernels(row) if kernel.name in names)
+    mine = [kernel for kernel in left if not evidence.is_own(row, kernel.name)]
     share = evidence.share_of_call(row, evidence.seconds(mine))
     if not mine or share is None or share < LEAST_FALLBACKS:
         return None

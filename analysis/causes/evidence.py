@@ -79,6 +79,16 @@ def _parse_kernels(text: str) -> tuple[Kernel, ...]:
     return tuple(Kernel(**entry) for entry in json.loads(text))
 
 
+def is_own(row: Row, name: str) -> bool:
+    """Whether the kernel `name` is one that mode.kernels asks for.
+
+    So are all operators of its namespace, such as its backward, which `kernel_names` has not.
+    """
+    own = texts(row, "kernel_names")
+    spaces = {known.partition("::")[0] for known in own if "::" in known} - {"aten"}
+    return name in own or name.partition("::")[0] in spaces
+
+
 def seconds(several: Iterable[Kernel]) -> float:
     """The summed time of the kernels in `several`, in seconds."""
     return sum(kernel.seconds for kernel in several)

@@ -158,8 +158,8 @@ def _unchanged(row: Row, plain: Row | None) -> list[Kernel]:
 
     On a CPU, those that Inductor did not generate are taken for them, except the user's own.
     """
-    own = evidence.texts(row, "kernel_names")
-    mine = [kernel for kernel in kernels(row) if not (kernel.is_generated or kernel.name in own)]
+    given = (kernel for kernel in kernels(row) if not kernel.is_generated)
+    mine = [kernel for kernel in given if not evidence.is_own(row, kernel.name)]
     if not predicates.on_cuda(row):
         return mine
     names = {kernel.name for kernel in kernels(plain)}

@@ -92,6 +92,10 @@ WORLDS = {
             "other operators": last(fallback_kernels='["aten.unique2.default"]'),
             "a profile that contradicts the clocks": last(flags=["split_disagrees"]),
             "kernels that were asked for": last(kernel_names='["aten::sort"]'),
+            "the backward of a kernel that was asked for": last(
+                kernel_names='["my::norm"]', fallback_kernels='["my.norm_backward.default"]',
+                heaviest_kernels=kernels(("my::norm_backward", 1, 40e-6)),
+            ),
         },
         still={
             "a tenth of a call": last(heaviest_kernels=kernels(("aten::sort", 1, 10.1e-6), FUSED))
