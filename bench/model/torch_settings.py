@@ -22,7 +22,7 @@ class Setting:
     write: Callable[[Any], object]
 
 
-def _flushes() -> bool:
+def flushes() -> bool:
     """Whether kernels flush subnormal numbers to 0; torch has no function that reads this."""
     with torch.inference_mode():
         return not torch.full((1,), SUBNORMAL * 1e2, device="cpu", dtype=torch.float32).mul(1e-2)
@@ -47,7 +47,7 @@ SETTINGS: dict[str, Setting] = {
     "deterministic algorithms": Setting(
         torch.get_deterministic_debug_mode, torch.set_deterministic_debug_mode
     ),
-    "flush denormal": Setting(_flushes, torch.set_flush_denormal),
+    "flush denormal": Setting(flushes, torch.set_flush_denormal),
     "grad enabled": Setting(torch.is_grad_enabled, torch.set_grad_enabled),
     **{
         f"autocast on {device}": Setting(

@@ -15,6 +15,7 @@ from unittest import mock
 import torch
 
 from modescope.bench.devices.devices import Hardware, Step
+from modescope.bench.model import torch_settings
 from modescope.bench.model.subject import Built, Subject
 from modescope.bench.modes import backends, modes
 from modescope.bench.modes.phases import phase_of
@@ -175,8 +176,7 @@ def _contiguous(scene: Scene) -> Step | None:
 def _flushable(scene: Scene) -> Step | None:
     """Returns the mode's call, unless flushing would miss its threads or is on already."""
     alone = scene.device.type == "cpu" and scene.case.threads == 1
-    is_on = not (torch.tensor(1e-40) * 1).item()
-    return scene.built.step if alone and not is_on else None
+    return scene.built.step if alone and not torch_settings.flushes() else None
 
 
 def _captures(variant: Variant) -> bool:

@@ -135,7 +135,12 @@ def _build(
             subject.module.train()
         try_call(subject, hardware, model, shape)
     for name, other in others.items():
-        kernels.check(name, subject.module, build(other, shape).module)
+        try:
+            module = build(other, shape).module
+        except UsageError as error:
+            typed = str(error).replace("model.target=", f"model.kernels.{name}=", 1)
+            raise UsageError(typed) from None
+        kernels.check(name, subject.module, module)
     return axes.unfit(subject.module)
 
 

@@ -16,10 +16,11 @@ from modescope.bench.devices.devices import Cpu
 from modescope.bench.model import copies, plain_call
 from modescope.bench.modes import modes
 from modescope.bench.modes.phases import ONE_CALL
-from modescope.bench.records.cases import Inference, PhaseOptions, Training, Variant
+from modescope.bench.records.cases import Inference, Kernels, PhaseOptions, Training, Variant
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.results import Result
 from modescope.bench.stats import estimates
+from modescope.bench.sweep import host
 from tests.helpers import own_kernels
 from tests.helpers.own_kernels import asked, mine, with_kernels
 from tests.helpers.probe_models import BASELINE, case, model, silent, smoke, variant
@@ -134,6 +135,12 @@ def test_a_builder_that_cannot_stand_for_the_model_is_refused(name: str) -> None
     drawn = plain_call.build_drawn(case(with_kernels(name), asked(name)), Cpu()).subject
     with pytest.raises(UsageError):
         _ = [modes.prepare(drawn, asked(name), ONE_CALL) for _ in range(2)]
+
+
+def test_a_builder_that_is_missing_is_named_by_its_setting() -> None:
+    of = replace(model(own_kernels.plain), kernels=(Kernels("mine", f"{__name__}:missing"),))
+    with pytest.raises(UsageError, match=r"^model\.kernels\.mine="):
+        host.try_model(silent, of, "cpu", [("{}", Inference())], {"mine"})
 
 
 @pytest.mark.full
