@@ -136,7 +136,8 @@ def _runs(stored: pa.Table, further: pd.DataFrame | None, left_out: dict[str, st
         name: table[name].mask(lacks, added(name, explained))
         for name in ("steps_unlike", *(number.column for number in OF_GAP))
     }
-    steps["steps_note"] = table["steps_note"].mask(lacks, ELSEWHERE)
+    noted = table["steps_note"].fillna(added("steps_note", further))
+    steps["steps_note"] = noted.mask(lacks, ELSEWHERE)
     return Runs(table.assign(confirming_speedup=added("speedup", further), **steps), left_out)
 
 

@@ -17,19 +17,24 @@ from modescope.analysis.rows.values import required, value_of
 from modescope.bench.records.gap_steps import ELSEWHERE
 from modescope.bench.stats.estimates import Estimate, ends, is_wide
 
+APART = 0.1
+"""By how much the intervals of a speedup and of what the steps make of it may miss each other."""
+
 
 def are_used(row: Row) -> bool:
     """Whether a row is explained by measured steps: it has some, and its speedup agrees with them.
 
-    That of another precision than its baseline need not agree: its steps are of one precision.
+    The two were measured one after the other, so they may be APART. The speedup of a row that does
+    not begin at its baseline, as of another precision, need not agree.
     """
     gap = value_of(row, "steps_gap")
     if gap is None or not is_compared(row) or not steps.named(row):
         return False
     if not steps.begin_at_baseline(row):
         return True
-    low, high = ends(gap)
-    return not (is_faster(row) and high <= 0) and not (is_slower(row) and low >= 0)
+    low, high = (1 / max(1e-9, 1 - end) for end in ends(gap))
+    least, most = ends(required(row["speedup"]))
+    return low <= most * (1 + APART) and least <= high * (1 + APART)
 
 
 def measured_gain(context: Context) -> Evidence | None:
@@ -66,10 +71,11 @@ def _texts(row: Row) -> dict[str, str]:
     saves = _listed(row, "saves", [step for step in found if step.share.value > 0])
     adds = _listed(row, "adds", [step for step in found if step.share.value < 0])
     dtype = "" if row["autocast"] or row["dtype"] == "fp32" else f" {row['dtype']}"
+    axes = "".join(f" with {k}={v}" for k, v in steps.axes_of_eager(row).items())
     trial = steps.best_trial(row)
     return {
         "where": f" {ELSEWHERE}" if value_of(row, "steps_note") == ELSEWHERE else "",
-        "unit": f"a call of eager{dtype}",
+        "unit": f"a call of eager{dtype}{axes}",
         "parts": "; ".join(filter(None, (saves, adds) if steps.is_saving(row) else (adds, saves))),
         "whole": _whole(row, gap),
         "least": numbers.percent(steps.least(row)),
@@ -80,6 +86,7 @@ def _texts(row: Row) -> dict[str, str]:
 def _listed(row: Row, verb: str, members: Sequence[Step]) -> str:
     texts = []
     for place, step in enumerate(members):
+        verb = verb.removesuffix("s") if step.kind.name == "guards" else verb
         subject = step.kind.saves if verb == "saves" else step.kind.adds
         if step.unlike:
             subject = f"other operators, which {subject} brings with it ({step.unlike}),"
@@ -91,10 +98,12 @@ def _listed(row: Row, verb: str, members: Sequence[Step]) -> str:
 def _parts_of_code(row: Row) -> str:
     """Says what fusion saves of what the compiler's code saves, and what dispatch of operators."""
     fused, dispatch = value_of(row, "step_fusion"), steps.saved_dispatch(row)
+    whole = required(value_of(row, "step_code")).value
     parts = []
-    if dispatch is not None and dispatch > steps.least(row):
+    if dispatch is not None and steps.least(row) < dispatch < whole:
         parts.append(f"at least {numbers.whole_percent(dispatch)} is dispatch of operators")
-    if fused is not None:
+    named = fused is not None and steps.exceeds(fused, steps.least(row))
+    if named and 0 < fused.value / whole < 1:
         parts.append(f"{_amount(fused)} is fusion")
     return f" (of which {phrases.listed(parts)})" if parts else ""
 
@@ -114,7 +123,7 @@ def _whole(row: Row, gap: Estimate) -> str:
     low, high = ends(gap)
     whole = f"saves {_amount(gap)}" if low > 0 else f"adds {_amount(gap)}"
     if low <= 0 <= high:
-        whole = f"surely saves or adds nothing, {numbers.share_interval(gap)}"
+        whole = f"may save or add nothing, {numbers.share_interval(gap)}"
     total = gap.value - (value_of(row, "steps_rest") or 0.0)
     return whole if low <= total <= high else f"{whole} (the steps {numbers.whole_percent(total)})"
 

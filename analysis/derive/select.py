@@ -22,7 +22,7 @@ from modescope.analysis.rows.values import as_rows, grouped, value_of
 from modescope.bench.records.cases import PLAIN_EAGER
 from modescope.bench.records.outcomes import Checked, Status
 from modescope.bench.records.results import Work
-from modescope.bench.records.summary_columns import ESTIMATES, VALUES
+from modescope.bench.records.summary_columns import ESTIMATES, OF_GAP, VALUES
 from modescope.bench.stats import estimates as stats
 
 # One case on one machine, with a cold or a warm cache: replicate processes are combined by it.
@@ -90,6 +90,9 @@ HOLDS = {
     **dict.fromkeys(("process_nodes", "apart"), "str | None"),
 }
 """The types of their values in a row."""
+
+SIGNED = {number.column for number in OF_GAP if number.column.startswith("step")}
+"""Estimates that are differences, and so may be negative."""
 
 _ESTIMATES = tuple(columns[0] for columns in ESTIMATES.values())
 
@@ -204,11 +207,17 @@ def _combined_columns(table: pd.DataFrame, cases: Sequence[Sequence[int]]) -> pd
     )
     good = [sum(oks) for oks in known_of("_ok")]
     objects = {
-        **{name: list(map(stats.combine, known_of(name))) for name in _ESTIMATES},
+        **{
+            name: [stats.combine(known, name in SIGNED) for known in known_of(name)]
+            for name in _ESTIMATES
+        },
         "flags": [list(dict.fromkeys(chain.from_iterable(flags))) for flags in known_of("flags")],
     }
     numbers = {
-        **{name: list(map(_typical, known_of(name))) for name in VALUES.values()},
+        **{
+            name: [_typical(known, name in SIGNED) for known in known_of(name)]
+            for name in VALUES.values()
+        },
         "speedup_process_spread": list(map(stats.relative_spread, speedups)),
         "latency_process_spread": list(map(stats.relative_spread, latencies)),
         "rounds": [min(counts, default=None) for counts in known_of("rounds")],
@@ -227,8 +236,8 @@ def _combined_columns(table: pd.DataFrame, cases: Sequence[Sequence[int]]) -> pd
     return pd.concat(frames, axis="columns")
 
 
-def _typical(known: Sequence[float]) -> float | None:
-    return point(stats.combine([stats.Estimate(value, None, None) for value in known]))
+def _typical(known: Sequence[float], signed: bool) -> float | None:
+    return point(stats.combine([stats.Estimate(value, None, None) for value in known], signed))
 
 
 def split_table(rows: pd.DataFrame, by: tuple[str, ...]) -> Iterator[pd.DataFrame]:

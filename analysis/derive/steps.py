@@ -104,9 +104,18 @@ def saved_dispatch(row: Row) -> float | None:
 
 
 def begin_at_baseline(row: Row) -> bool:
-    """Whether the eager call with which the steps of a row begin is that of its baseline."""
+    """Whether the eager call with which the steps of a row begin is that of its baseline.
+
+    It has the axes of the mode, such as another layout or kernels of the user's own.
+    """
     is_same = row["dtype"] == row["baseline_dtype"] or row["autocast"]
-    return bool(row["baseline_mode"] == "eager" and is_same)
+    return bool(row["baseline_mode"] == "eager" and is_same and not axes_of_eager(row))
+
+
+def axes_of_eager(row: Row) -> dict[str, str]:
+    """Returns the further axes of the eager call with which the steps of a row begin."""
+    every = json.loads(row["axes"] or "{}")
+    return {name: value for name, value in every.items() if name != "freezing"}  # of compiled code
 
 
 def best_trial(row: Row) -> tuple[Trial, Estimate] | None:

@@ -146,10 +146,13 @@ def to_explain(table: pd.DataFrame, run_ids: Collection[str]) -> list[str]:
         compiled = [
             row
             for row in section
-            if row["compile_mode"] in COMPILED and row["phase"] == "inference"
+            if row["compile_mode"] in COMPILED
+            and row["phase"] == "inference"
+            and row["axes"] is None
         ]
         best = max(compiled, key=lambda row: low(row["speedup"]), default=None)
-        if best is None or any(row["steps_gap"] is not None for row in section):
+        known = any(row["steps_gap"] is not None or row["steps_note"] for row in section)
+        if best is None or known:
             continue
         found += [best["run_id"]] if best["run_id"] in run_ids else []
     return found

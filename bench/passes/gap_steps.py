@@ -12,7 +12,7 @@ import inspect
 import json
 import random
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any
@@ -23,11 +23,13 @@ from modescope.bench.devices.devices import Device, Hardware, Step
 from modescope.bench.evidence import compiler_counts
 from modescope.bench.model.subject import Built
 from modescope.bench.modes import backends, regions
-from modescope.bench.passes.gap_variants import Rung, Scene, own_frames
+from modescope.bench.passes import gap_variants
+from modescope.bench.passes.gap_variants import NoSteps, Rung, Scene, own_frames
 from modescope.bench.passes.gap_variants import rungs as asked
 from modescope.bench.passes.operator_comparison import Operators, difference
 from modescope.bench.records.cases import Case, Training
 from modescope.bench.records.columns.passes import GapSteps
+from modescope.bench.records.gap_steps import TRIALS
 from modescope.bench.records.plans import Budget
 from modescope.bench.timing import memory_layout
 from modescope.bench.timing.comparison import warm_up
@@ -40,6 +42,19 @@ RACE_S = 6.0
 
 WARM_UP_S = 1.0
 """The longest warm-up, as each variant has been called and settles again before each block."""
+
+UNGUARDED = (
+    "without guards the code gives other results, as one function of the model runs in several ways"
+)
+OTHER_RESULTS = "the variant {} gives other results than the mode"
+
+TRIED = {trial.name for trial in TRIALS}
+
+UNGUARDED = "without guards the code gives other results: it serves more than one part of the model"
+OTHER_RESULTS = "the mode, compiled once more, gives other results"
+
+TRIED = {trial.name for trial in TRIALS}
+"""The variants beside the ladder that may be left out."""
 
 COMPILED_AGAIN = "torch compiled again while the steps were timed"
 
@@ -87,8 +102,10 @@ def read(
     begun = device.clock()
     scene = Scene(built, case, device)
     with built.keep_state(), own_frames():
-        tried = ((rung, rung.build(scene)) for rung in asked(case.variant, fusion))
-        known = [(rung, step) for rung, step in tried if step is not None]
+        try:
+            known = list(_built(scene, asked(case.variant, fusion)))
+        except NoSteps as error:
+            return GapSteps(steps_note=str(error), steps_s=device.clock() - begun)
         rungs, steps = [rung for rung, _ in known], [step for _, step in known]
         unlike = _unlike(rungs, steps)
         compilations = compiler_counts.count_compilations()
@@ -108,6 +125,30 @@ def read(
         steps_unlike=json.dumps(unlike),
         steps_s=device.clock() - begun,
     )
+
+
+def _built(scene: Scene, asked: Sequence[Rung]) -> Iterator[tuple[Rung, Step]]:
+    """Yields the variants; compiled ones only if their results are those of the mode.
+
+    Code without guards that serves several blocks of a model gives other results, or fails. Raises
+    NoSteps if one of the ladder does.
+    """
+    expected = None if scene.built.subject.random else scene.built.step()
+    for rung in asked:
+        step, agrees = None, True
+        try:
+            if (step := rung.build(scene)) is not None and rung.compiles and expected is not None:
+                agrees = gap_variants.agree(step(), expected)
+        except NoSteps:
+            raise
+        except Exception:
+            if not rung.drops_guards:
+                raise
+            agrees = False
+        if not agrees and rung.name not in TRIED:
+            raise NoSteps(UNGUARDED if rung.drops_guards else OTHER_RESULTS)
+        if agrees and step is not None:
+            yield rung, step
 
 
 def race(

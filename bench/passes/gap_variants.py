@@ -15,7 +15,7 @@ from unittest import mock
 import torch
 
 from modescope.bench.devices.devices import Hardware, Step
-from modescope.bench.model import torch_settings
+from modescope.bench.model import torch_settings, trees
 from modescope.bench.model.subject import Built, Subject
 from modescope.bench.modes import backends, modes
 from modescope.bench.modes.phases import phase_of
@@ -34,12 +34,21 @@ UNCHANGED = "debug"
 """An option of Inductor that variants are given with the value that it has."""
 
 
+class NoSteps(Exception):
+    """A variant that would not be what its name says, in words that end up in `steps_note`."""
+
+
+UNREPEATABLE = "what was compiled changes its arguments, so a recorded call cannot be repeated"
+OF_FUNCTIONS = "the graph calls functions (such as a checkpoint), which run otherwise outside of it"
+
+
 @dataclass
 class Recorder:
     """Keeps the callables that a compiler made, with the arguments of one call of each."""
 
     calls: list[tuple[Callable[..., Any], tuple[Any, ...]]] = field(default_factory=list)
     recording: bool = False
+    of_functions: bool = False  # whether a graph calls functions, not operators alone
 
     def wrap(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Returns `function`, which notes its calls while `recording`."""
@@ -56,6 +65,18 @@ class Recorder:
         """Makes the recorded calls in order, without what ran between them."""
         for function, args in self.calls:
             function(*args)
+
+    def check(self) -> None:
+        """Replays once; raises NoSteps if that changes an argument, weights aside."""
+        given = [
+            tensor
+            for tensor in trees.tensors([args for _, args in self.calls])
+            if not isinstance(tensor, torch.nn.Parameter)
+        ]
+        before = [tensor.clone() for tensor in given]
+        self.replay()
+        if not agree(given, before, within=0.0):
+            raise NoSteps(UNREPEATABLE)
 
 
 @dataclass(frozen=True)
@@ -109,9 +130,12 @@ class Scene:
             made, watched = self._apart(backend=_kept_by(recorder, backend)), nullcontext()
         with watched:
             step = self._first(replace(self.mode, graph=False), made)
+        if recorder.of_functions:
+            raise NoSteps(OF_FUNCTIONS)
         recorder.recording = True
         step()
         recorder.recording = False
+        modes.enter_contexts(recorder.check, self.case.variant, self.device.type)()
         return modes.enter_contexts(recorder.replay, self.case.variant, self.device.type)
 
     def _first(
@@ -144,7 +168,13 @@ class Scene:
 
 
 def _kept_by(recorder: Recorder, backend: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda graph, inputs: recorder.wrap(backend(graph, inputs))
+    def made(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+        targets = [node.target for node in graph.graph.nodes]
+        functions = [t for t in targets if isinstance(t, torch._ops.HigherOrderOperator)]
+        recorder.of_functions |= bool(functions)
+        return recorder.wrap(backend(graph, inputs))
+
+    return made
 
 
 def _watch(recorder: Recorder) -> AbstractContextManager[object]:
@@ -167,7 +197,9 @@ def _as_captured(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable
 
 def _contiguous(scene: Scene) -> Step | None:
     inputs = scene.built.subject.inputs
-    if all(tensor.is_contiguous() for tensor in inputs.tensors()):
+    tensors = inputs.tensors()
+    dense = all(tensor.layout == torch.strided for tensor in tensors)
+    if not dense or all(tensor.is_contiguous() for tensor in tensors):
         return None
     subject = replace(scene.built.subject, inputs=inputs.map(torch.Tensor.contiguous))
     return scene.compiled(captures=True, subject=subject)
@@ -194,6 +226,8 @@ class Rung:
     build: Callable[[Scene], Step | None]
     applies: Callable[[Variant], bool] = lambda variant: True
     same_operators: bool = False  # as the rung before
+    compiles: bool = False  # whether it is compiled code, whose results are those of the mode
+    drops_guards: bool = False
     flushes: bool = False  # whether subnormal numbers are flushed to zero in its calls
 
 
@@ -202,6 +236,8 @@ def _without_guards(name: str) -> Rung:
         name,
         lambda scene: scene.filtered(getattr(torch.compiler, f"{name}_unsafe")),
         lambda variant: not variant.mode.graph,  # a replay has none
+        compiles=True,
+        drops_guards=True,
     )
 
 
@@ -221,20 +257,23 @@ RUNGS = (
     Rung(
         "entry",
         lambda scene: scene.compiled(guard_filter_fn=torch.compiler.skip_all_guards_unsafe),
+        compiles=True,
+        drops_guards=True,
     ),
-    Rung("guards", lambda scene: scene.compiled(), _captures),
+    Rung("guards", lambda scene: scene.compiled(), _captures, compiles=True),
 )
 """The ladder from eager to the mode, which follows as the last one."""
 
 BESIDE = (
-    Rung(AGAIN, lambda scene: scene.compiled(captures=True)),
+    Rung(AGAIN, lambda scene: scene.compiled(captures=True), compiles=True),
     *(_without_guards(trial.name) for trial in TRIALS if "guard" in trial.name),
     Rung("flush_denormal", _flushable, flushes=True),
-    Rung("contiguous", _contiguous),
+    Rung("contiguous", _contiguous, compiles=True),
     Rung(
         "static",
         lambda scene: scene.compiled(captures=True, static=True),
         lambda variant: variant.mode.dynamic is True,
+        compiles=True,
     ),
 )
 """What is timed beside the ladder: the control, and single changes to the mode."""
@@ -251,6 +290,23 @@ def rungs(variant: Variant, fusion: bool) -> list[Rung]:
     mode = Rung("capture" if _captures(variant) else "guards", lambda scene: scene.built.step)
     every = (*RUNGS, mode, *BESIDE, *([WITHOUT_FUSION] if fusion else []))
     return [rung for rung in every if rung.applies(variant)]
+
+
+def agree(one: Any, other: Any, within: float = 0.01) -> bool:
+    """Whether the tensors in two results differ by at most this share of each one's largest value.
+
+    Other kernels may round otherwise.
+    """
+    pairs = list(zip(trees.tensors(one), trees.tensors(other), strict=True))
+    return all(_is_near(left, right, within) for left, right in pairs)
+
+
+def _is_near(one: torch.Tensor, other: torch.Tensor, within: float) -> bool:
+    if one.shape != other.shape or not (one.is_floating_point() or one.is_complex()):
+        return torch.equal(one, other)
+    finite = other[other.isfinite()]
+    largest = float(finite.abs().max()) if finite.numel() else 0.0
+    return torch.allclose(one, other, rtol=0.0, atol=within * largest, equal_nan=True)
 
 
 @contextmanager

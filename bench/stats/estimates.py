@@ -190,32 +190,36 @@ def slope(x: Samples, y: Samples) -> Estimate | None:
     return Estimate(per_unit, per_unit - half_width, per_unit + half_width)
 
 
-def combine(estimates: Sequence[Estimate | None]) -> Estimate | None:
+def combine(estimates: Sequence[Estimate | None], signed: bool = False) -> Estimate | None:
     """Combines the estimates of a case's replicate processes; a single one is returned unchanged.
 
     Rounds of one process share its memory layout and thread placement, so they are never pooled:
-    each process counts once. The result is the geometric mean of K values. From K = 3 on it has the
-    t-interval of the mean of ln(value) with K - 1 degrees of freedom, which covers the variation
-    between processes. For K = 2 that would be 12.7 standard errors wide, so the interval is the
-    hull of both intervals. If a process has no interval, neither has the result. Processes without
-    an estimate are left out. None if none is left, or if one of several values is not positive.
+    each process counts once. The result is the geometric mean of K values, or the arithmetic one if
+    they are `signed`, as differences are. From K = 3 on it has the t-interval of the mean of
+    ln(value), or of the values, with K - 1 degrees of freedom, which covers the variation between
+    processes. For K = 2 that would be 12.7 standard errors wide, so the interval is the hull of
+    both intervals. If a process has no interval, neither has the result. Processes without an
+    estimate are left out. None if none is left, or if one of several values is not positive and
+    they are not `signed`.
     """
     known = [estimate for estimate in estimates if estimate is not None]
     if len(known) < 2:
         return known[0] if known else None
-    if min(estimate.value for estimate in known) <= 0:
+    if not signed and min(estimate.value for estimate in known) <= 0:
         return None
-    logs = np.log([estimate.value for estimate in known])
-    middle = float(logs.mean())
+    back = float if signed else math.exp
+    values = np.array([estimate.value for estimate in known])
+    scaled = values if signed else np.log(values)
+    middle = float(scaled.mean())
     lows = [estimate.low for estimate in known if estimate.low is not None]
     highs = [estimate.high for estimate in known if estimate.high is not None]
     if min(len(lows), len(highs)) < len(known):
-        return Estimate(math.exp(middle), None, None)
+        return Estimate(back(middle), None, None)
     if len(known) == 2:
-        return Estimate(math.exp(middle), min(lows), max(highs))
-    error = float(logs.std(ddof=1)) / math.sqrt(len(known))
+        return Estimate(back(middle), min(lows), max(highs))
+    error = float(scaled.std(ddof=1)) / math.sqrt(len(known))
     half_width = student_quantile(len(known) - 1, ALPHA) * error
-    return Estimate(math.exp(middle), math.exp(middle - half_width), math.exp(middle + half_width))
+    return Estimate(back(middle), back(middle - half_width), back(middle + half_width))
 
 
 def relative_spread(values: Samples) -> float | None:

@@ -14,7 +14,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from modescope.bench.modes import axes
-from modescope.bench.records.cases import Case, Mode, Model, Training
+from modescope.bench.records.cases import Case, Kernels, Mode, Model, Training
 from modescope.bench.records.environment import DeviceFacts
 from modescope.bench.records.errors import UsageError
 from modescope.bench.resolve import resolve
@@ -146,7 +146,12 @@ def test_a_model_resolves_to_its_target(case: Resolve) -> None:
         architecture="net_v2.tiny",
     )
     assert case("model=fused", "model.op=rope").model == Model(
-        "fused:rope", "modescope.models.fused:build", architecture="rope"
+        "fused:rope",
+        "modescope.models.fused:build",
+        architecture="rope",
+        kernels=tuple(
+            Kernels(name, f"modescope.models.fused:build_{name}") for name in ("cpp", "triton")
+        ),
     )
 
 

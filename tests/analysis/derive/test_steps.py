@@ -9,11 +9,12 @@ import pytest
 
 from modescope.analysis.derive import steps
 from modescope.analysis.rows.type import Row
+from modescope.analysis.rows.values import as_rows
 from modescope.bench.records.gap_steps import LADDER, TRIALS
 from modescope.bench.stats.estimates import Estimate
-from tests.helpers.derivations import rows_of_each
+from tests.helpers.derivations import rows_of_each, table_of
 from tests.helpers.rows import row_with
-from tests.helpers.studies import record, stepped
+from tests.helpers.studies import record, save, stepped
 
 UNKNOWN: dict[str, Any] = {
     "steps_unlike": None,
@@ -151,8 +152,8 @@ def test_of_filters_that_may_gain_as_much_the_least_unsafe_is_best() -> None:
 
 
 SMALL: dict[str, Any] = {
-    "device": "cpu", "baseline_mode": "eager", "dtype": "fp32", "baseline_dtype": "fp32",
-    "autocast": False, "speedup": sure(2.0, 0.02), "step_code": sure(0.49),
+    "device": "cpu", "axes": None, "baseline_mode": "eager", "dtype": "fp32",
+    "baseline_dtype": "fp32", "autocast": False, "speedup": sure(2.0, 0.02), "step_code": sure(0.49),
     "dispatch_share": sure(0.8), "dispatch_ratio": sure(2.25),
 }  # fmt: skip
 """Eager dispatches for 0.8 × 2.25 ÷ 2.0 = 0.9 of its call, so at most 0.1 of it is work."""
@@ -165,6 +166,8 @@ SMALL: dict[str, Any] = {
         ({"dispatch_ratio": None}, None),
         ({"baseline_mode": "no_grad"}, None),
         ({"dtype": "bf16"}, None),
+        ({"axes": '{"kernels":"mine"}'}, None),
+        ({"axes": '{"freezing":true}'}, 0.48 - (1 - 0.79 * 2.24 / 2.02)),
         ({"dtype": "bf16", "autocast": True}, 0.48 - (1 - 0.79 * 2.24 / 2.02)),
         ({"device": "cuda:0"}, None),
     ],
@@ -174,6 +177,21 @@ def test_code_that_saves_more_than_all_work_saves_dispatch(
 ) -> None:
     row = measured(**SMALL | changed)
     assert steps.saved_dispatch(row) == (saved and pytest.approx(saved, abs=1e-6))
+
+
+def test_steps_of_replicates_are_combined_with_those_that_add_time(tmp_path: Path) -> None:
+    entries = (60e-6, 64e-6, 68e-6)
+    processes = [
+        record("compile", replicate=number, **stepped(
+            eager=100e-6, code=40e-6, entry=entry, guards=entry + 10e-6, again=entry + 11e-6
+        ))
+        for number, entry in enumerate(entries)
+    ]  # fmt: skip
+    (row,) = as_rows(table_of(save(processes, tmp_path)))
+    assert row["step_entry"].value == pytest.approx(-0.24, abs=0.002)
+    assert row["step_entry"].low < -0.30 < row["step_entry"].high
+    assert row["steps_control"].value == pytest.approx(-0.01, abs=0.002)
+    assert row["steps_rest"] == pytest.approx(0.0, abs=0.002)
 
 
 def test_of_unknown_steps_nothing_is_known() -> None:

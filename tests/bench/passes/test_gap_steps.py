@@ -13,8 +13,10 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from modescope.bench.evidence import compiler_counts
+from modescope.bench.model import torch_settings
 from modescope.bench.passes import gap_steps, gap_variants
 from modescope.bench.passes.gap_steps import REASONS
 from modescope.bench.passes.gap_variants import Scene
@@ -31,10 +33,10 @@ SPIN_S = 3e-3
 class Scaled(nn.Module):
     """A product times a number that guards watch."""
 
-    def __init__(self, width: int = 8) -> None:
+    def __init__(self, copies: int = 1) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.rand(width, width))
-        self.copies = 1
+        self.weight = nn.Parameter(torch.rand(8, 8))
+        self.copies = copies
 
     def forward(self, x: Tensor) -> Tensor:
         for _ in range(self.copies):
@@ -185,6 +187,102 @@ def test_a_switch_that_changes_the_algorithm_is_told() -> None:
     """Without gradients torch takes a fast path through the layer."""
     unlike = json.loads(_read(gaps.enter(encoder)).steps_unlike or "{}")
     assert "_transformer_encoder_layer_fwd" in unlike["autograd"]
+
+
+class Turns(nn.Module):
+    """Three blocks of one class, of which the last makes more products than the others."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(map(Scaled, (1, 1, 3)))
+
+    def forward(self, x: Tensor) -> Tensor:
+        for block in self.blocks:
+            x = block(x)
+            torch._dynamo.graph_break()
+        return x
+
+
+def turns() -> Any:
+    return Turns(), (torch.rand(4, 8),)
+
+
+def test_code_without_guards_that_serves_several_blocks_gives_no_steps() -> None:
+    found = _read(gaps.enter(turns))
+    assert (found.steps, found.steps_note) == (None, gap_steps.UNGUARDED)
+
+
+def test_a_tried_change_with_other_results_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    entered = gaps.enter(scaled)
+
+    def wrong(scene: Scene, keeps: Any) -> Any:
+        return lambda: torch.zeros(4, 8)
+
+    monkeypatch.setattr(Scene, "filtered", wrong)
+    steps = _read(entered).steps or ()
+    assert "entry" in steps
+    assert "keep_tensor_guards" not in steps
+
+
+class Halves(nn.Module):
+    """Changes in place, after a break, what the graph before it returned."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(8, 8, bias=False), nn.Linear(8, 8, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.first(x)
+        torch._dynamo.graph_break()
+        result: Tensor = self.second(x.mul_(0.5))
+        return result
+
+
+def halves() -> Any:
+    return Halves(), (torch.rand(4, 8),)
+
+
+class Again(nn.Module):
+    """Computes a part once more in the backward, which is an operator of a function."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.part = nn.Linear(8, 8, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        result: Tensor = checkpoint(self.part, x, use_reentrant=False)
+        return result
+
+
+def again() -> Any:
+    return Again(), (torch.rand(4, 8),)
+
+
+@pytest.mark.parametrize(
+    ("build", "reason"),
+    [(halves, gap_variants.UNREPEATABLE), (again, gap_variants.OF_FUNCTIONS)],
+)
+def test_what_cannot_be_called_alone_gives_no_steps(build: Any, reason: str) -> None:
+    found = _read(gaps.enter(build))
+    assert (found.steps, found.steps_note) == (None, reason)
+
+
+def test_all_is_restored_after_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch._dynamo.config as dynamo
+    from torch._inductor import compile_fx as module
+
+    entered = gaps.enter(scaled)
+    before = dynamo.recompile_limit, module.compile_fx
+
+    def fail(*given: Any) -> Any:
+        torch.set_flush_denormal(True)
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(gap_steps, "play", fail)
+    with pytest.raises(ZeroDivisionError):
+        _read(entered)
+    assert (dynamo.recompile_limit, module.compile_fx) == before
+    assert not torch_settings.flushes()
 
 
 def test_python_behind_a_break_is_saved_and_paid_again() -> None:
