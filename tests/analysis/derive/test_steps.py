@@ -153,8 +153,8 @@ def test_of_filters_that_may_gain_as_much_the_least_unsafe_is_best() -> None:
 
 SMALL: dict[str, Any] = {
     "device": "cpu", "axes": None, "baseline_mode": "eager", "dtype": "fp32",
-    "baseline_dtype": "fp32", "autocast": False, "speedup": sure(2.0, 0.02), "step_code": sure(0.49),
-    "dispatch_share": sure(0.8), "dispatch_ratio": sure(2.25),
+    "baseline_dtype": "fp32", "autocast": False, "speedup": sure(2.0, 0.02),
+    "step_code": sure(0.49), "dispatch_share": sure(0.8), "dispatch_ratio": sure(2.25),
 }  # fmt: skip
 """Eager dispatches for 0.8 × 2.25 ÷ 2.0 = 0.9 of its call, so at most 0.1 of it is work."""
 
