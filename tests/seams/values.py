@@ -517,7 +517,7 @@ DERIVED: Rows = {
         **{f"with_{name}": rising(MODE_US / us, MODE_RISE_US / us)[0]
            for name, (us, rise) in given.VARIANTS.items() if not rise and name != "eager"},
         "measured_cause": "capture", "measured_share": saved("guards", "capture"),
-        "cause": "measured_gain;threads;first_call;recompiles;graph_breaks",
+        "cause": "threads;first_call;recompiles;graph_breaks",
     },
     CPU: {
         "speedup": CPU_GAIN, "dispatch_s": in_us(rising(40, 0.1)), "dispatch_share": CPU_DISPATCH,
