@@ -29,8 +29,8 @@ class Keeping(StrEnum):
     """What to do with a kernel."""
 
     KEEP = "keep"  # a mode with it is surely faster than each of torch alone
-    DROP = "drop"  # one of torch alone is surely faster, and it gains nothing over eager, either
-    UNCOMPILED = "keep only where you do not compile"  # it gains over eager, and compiling more
+    DROP = "drop"  # one of torch alone is surely faster, and it gains nothing uncompiled, either
+    UNCOMPILED = "keep only where you do not compile"  # it gains there, and compiling gains more
     UNDECIDED = "undecided"
 
 
@@ -44,7 +44,9 @@ class Answer:
     kernel: Row | None = None  # the fastest with it; None if none counts
     torch: Row | None = None  # the fastest without it
     ratio: Estimate | None = None  # how many times as fast `kernel` is as `torch`
-    eager: Row | None = None  # the fastest with it that does not compile
+    plain: Row | None = None  # the fastest with it that does not compile
+    plain_torch: Row | None = None  # the fastest without it that does not; None: the baseline
+    plain_ratio: Estimate | None = None  # how many times as fast `plain` is as that
 
     @property
     def text(self) -> str:
@@ -61,11 +63,10 @@ class Answer:
             compared = f"{theirs} is {numbers.ratio(turned)} as fast as {mine}"
             moved = _moved(self.torch, self.kernel)
         gain = ""
-        if self.outcome == Keeping.UNCOMPILED and self.eager is not None:
-            over = numbers.ratio(required(self.eager["speedup"]))
-            gain = (
-                f"; {phrases.mode(self.eager)} is {over} as fast as {self.eager['baseline_mode']}"
-            )
+        if self.outcome == Keeping.UNCOMPILED and self.plain is not None:
+            over, other = numbers.ratio(required(self.plain_ratio)), self.plain_torch
+            slower = phrases.mode(other) if other else self.plain["baseline_mode"]
+            gain = f"; uncompiled, {phrases.mode(self.plain)} is {over} as fast as {slower}"
         more = "; replicates=5 narrows this" if self.outcome == Keeping.UNDECIDED else ""
         return f"{head}: {compared}{moved}{gain}{more}"
 
@@ -90,16 +91,18 @@ def _answer(name: str, group: Sequence[Row]) -> Answer:
         kernel = _fastest(with_it) if with_it else None
         return Answer(name, Keeping.UNDECIDED, mine[0], kernel)
     kernel, torch = _fastest(with_it), _fastest(without)
-    plain = [row for row in with_it if row["compile_mode"] == "none"]
-    eager = _fastest(plain) if plain else None
+    plain, plain_torch = map(_fastest_uncompiled, (with_it, without))
+    gain = None
+    if plain is not None:
+        gain = against.ratio(plain, plain_torch) if plain_torch else plain["speedup"]
     ratio = against.ratio(kernel, torch)
     verdict = estimates.verdict(ratio)
     decided = {Verdict.FASTER: Keeping.KEEP, Verdict.SLOWER: Keeping.DROP}
     outcome = decided.get(verdict, Keeping.UNDECIDED) if verdict else Keeping.UNDECIDED
-    gains = eager is not None and estimates.verdict(eager["speedup"]) == Verdict.FASTER
+    gains = estimates.verdict(gain) == Verdict.FASTER
     if outcome == Keeping.DROP and gains and torch["compile_mode"] != "none":
         outcome = Keeping.UNCOMPILED
-    return Answer(name, outcome, mine[0], kernel, torch, ratio, eager)
+    return Answer(name, outcome, mine[0], kernel, torch, ratio, plain, plain_torch, gain)
 
 
 def _kernels(row: Row) -> str | None:
@@ -109,6 +112,11 @@ def _kernels(row: Row) -> str | None:
 
 def _fastest(rows: Sequence[Row]) -> Row:
     return max(rows, key=lambda row: required(row["speedup"]).value)
+
+
+def _fastest_uncompiled(rows: Sequence[Row]) -> Row | None:
+    plain = [row for row in rows if row["compile_mode"] == "none"]
+    return _fastest(plain) if plain else None
 
 
 def _missing(answer: Answer) -> str:

@@ -41,6 +41,17 @@ def _answers(folder: Path, speedups: Mapping[str, Any]) -> list[keeping.Answer]:
             {"compile": 2.0, "eager[mine]": 1.3, "compile[mine]": 1.6},
             "keep only where you do not compile",
         ),
+        # uncompiled, inference_mode is faster than what the kernel gains over eager
+        (
+            {"inference_mode": 1.3, "compile": 2.0, "eager[mine]": 0.95,
+             "inference_mode[mine]": 1.2, "compile[mine]": 1.6},
+            "drop",
+        ),
+        (
+            {"inference_mode": 1.3, "compile": 2.0, "inference_mode[mine]": 1.5,
+             "compile[mine]": 1.6},
+            "keep only where you do not compile",
+        ),
         # compiling saves nothing, and inference_mode is no reason not to compile
         ({"inference_mode": 1.5, "compile": 1.1, "eager[mine]": 1.2}, "drop"),
         # within what two processes differ
@@ -78,6 +89,12 @@ def test_the_sentence_has_its_modes_ratio_and_bytes(tmp_path: Path) -> None:
     )
     parts = ("kernels=mine", "compile is 1.25× [", "2.00 MiB", "3.00 MiB", "1.300× [")
     assert re.search(".*".join(map(re.escape, parts)), answer.text)
+
+
+def test_the_gain_uncompiled_is_over_the_best_uncompiled_mode(tmp_path: Path) -> None:
+    speedups = {"inference_mode": 1.25, "compile": 2.0, "inference_mode[mine]": 1.5}
+    (answer,) = _answers(tmp_path, speedups)
+    assert re.search(r"inference_mode\[.*1\.20× \[.* inference_mode$", answer.text), answer.text
 
 
 def test_without_own_kernels_nothing_is_said(tmp_path: Path) -> None:
