@@ -162,14 +162,30 @@ def _confirmed(answer: Recommendation) -> Recommendation:
     does not matter if even its faster process stays below the recommended mode.
     """
     for choice in _pair(answer):
-        if choice.again is None or choice.row["replicates"] > 1:  # several say more than one other
-            continue
-        slower, faster = sorted((choice.speedup, choice.again), key=lambda speedup: speedup.value)
-        is_apart = faster.value > slower.value * (1 + APART) and low(faster) > high(slower)
-        is_behind = choice is not answer.choice and high(faster) < low(_pair(answer)[0].speedup)
-        if is_apart and not is_behind:
+        best = None if choice is answer.choice else _pair(answer)[0].row
+        if contradicted(choice.row, best):
             return replace(answer, outcome=Outcome.BETWEEN, choice=None, tied=(), disputed=choice)
     return answer
+
+
+def contradicted(row: Row, faster_row: Row | None = None) -> bool:
+    """Whether a second process of a row's mode contradicts the first.
+
+    It does not if even the faster of the two stays below `faster_row`, which has a speedup over the
+    same baseline.
+    """
+    again = _again(row)
+    if again is None or row["replicates"] > 1:  # several say more than one other
+        return False
+    pair = (required(row["speedup"]), again)
+    slower, faster = sorted(pair, key=lambda speedup: speedup.value)
+    is_apart = faster.value > slower.value * (1 + APART) and low(faster) > high(slower)
+    return is_apart and not (faster_row and high(faster) < low(faster_row["speedup"]))
+
+
+def _again(row: Row) -> Estimate | None:
+    again = row["confirming_speedup"]
+    return again if again is not None and again.low is not None else None
 
 
 def _pair(answer: Recommendation) -> list[Choice]:
@@ -253,14 +269,13 @@ def _answer(rows: Sequence[Row], baseline: Row | None, wishes: Wishes) -> Recomm
 
 def _choice(row: Row, gain: Estimate, baseline: Row | None) -> Choice:
     peak, of_baseline = row["peak_bytes"], baseline["peak_bytes"] if baseline else None
-    again = row["confirming_speedup"]
     return Choice(
         run_id=row["run_id"],
         mode=phrases.mode(row),
         dtype=row["dtype"],
         speedup=required(row["speedup"]),
         gain=gain,
-        again=again if again is not None and again.low is not None else None,
+        again=_again(row),
         extra_bytes=None if peak is None or of_baseline is None else peak - of_baseline,
         row=row,
     )
