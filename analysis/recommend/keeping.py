@@ -128,7 +128,7 @@ def _doubted(answer: Answer, is_disturbed: bool) -> Answer:
                     if contradicted(row, None if row is compared[0] else compared[0])]  # fmt: skip
         doubt = ""
         if disputed:
-            doubt = wording.between(disputed[0], disputed[0]["baseline_mode"])
+            doubt = wording.between(disputed[0], required(disputed[0]["baseline_mode"]))
         elif is_disturbed and any(map(formulas.builds, compared)):
             doubt = wording.DISTURBED
         if doubt:
