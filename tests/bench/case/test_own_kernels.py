@@ -108,7 +108,7 @@ def test_what_ran_is_told_by_the_names_of_operators(
 
 @pytest.mark.full
 def test_a_kernel_that_breaks_the_graph_fails_without_fullgraph_false() -> None:
-    result = run("breaks", **COMPILE)
+    result = run("breaks", compile="default", grad="inference_mode")
     assert result.status == "failed"
     assert "model.fullgraph=false" in str(result.reason)
 
