@@ -12,6 +12,7 @@ from modescope.analysis.derive import formulas
 from modescope.analysis.derive.select import GROUP, SECTION, split_rows, trusted
 from modescope.analysis.estimates import high, low, point
 from modescope.analysis.format import phrases
+from modescope.analysis.recommend.confirming import again, contradicted
 from modescope.analysis.recommend.constraints import ANYTHING, Wishes
 from modescope.analysis.recommend.tf32 import relate
 from modescope.analysis.recommend.ties import cheapest
@@ -41,12 +42,6 @@ NEAR = 0.03
 
 In a disturbed study, compile at 1.75× [1.23, 2.29] is not as fast as inference_mode at 1.19× [1.16,
 1.24].
-"""
-
-APART = 0.03
-"""Two processes contradict each other if they differ by more and their intervals do not overlap.
-
-Paired speedups of the same code differ between processes by 0.4 % as a rule.
 """
 
 NO_BASELINE = {"baseline_failed", "baseline_wrong", "baseline_not_in_effect"}
@@ -168,26 +163,6 @@ def _confirmed(answer: Recommendation) -> Recommendation:
     return answer
 
 
-def contradicted(row: Row, faster_row: Row | None = None) -> bool:
-    """Whether a second process of a row's mode contradicts the first.
-
-    It does not if even the faster of the two stays below `faster_row`, which has a speedup over the
-    same baseline.
-    """
-    again = _again(row)
-    if again is None or row["replicates"] > 1:  # several say more than one other
-        return False
-    pair = (required(row["speedup"]), again)
-    slower, faster = sorted(pair, key=lambda speedup: speedup.value)
-    is_apart = faster.value > slower.value * (1 + APART) and low(faster) > high(slower)
-    return is_apart and not (faster_row and high(faster) < low(faster_row["speedup"]))
-
-
-def _again(row: Row) -> Estimate | None:
-    again = row["confirming_speedup"]
-    return again if again is not None and again.low is not None else None
-
-
 def _pair(answer: Recommendation) -> list[Choice]:
     """The recommended mode and the next best mode; empty unless the former compiles or captures."""
     choice = answer.choice
@@ -275,7 +250,7 @@ def _choice(row: Row, gain: Estimate, baseline: Row | None) -> Choice:
         dtype=row["dtype"],
         speedup=required(row["speedup"]),
         gain=gain,
-        again=_again(row),
+        again=again(row),
         extra_bytes=None if peak is None or of_baseline is None else peak - of_baseline,
         row=row,
     )

@@ -17,7 +17,7 @@ from modescope.analysis.derive import against, formulas
 from modescope.analysis.derive.select import GROUP, values_of
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.recommend import wording
-from modescope.analysis.recommend.decide import contradicted
+from modescope.analysis.recommend.confirming import contradicted
 from modescope.analysis.recommend.types import Recommendation, name_with_remark
 from modescope.analysis.rows import predicates
 from modescope.analysis.rows.type import Row
