@@ -52,7 +52,8 @@ def text(rows: pd.DataFrame) -> str:
 def advice(rows: pd.DataFrame, wanted: Wishes = ANYTHING) -> str:
     """Returns which modes to use, with code: a line per workload and precision, the best first."""
     lines = []
-    every = fold(recommend(rows, wanted))
+    answers = recommend(rows, wanted)
+    every = fold(answers)
     for work in every:
         lines += paragraph(f"use for {work.work}")
         texts = [
@@ -61,12 +62,13 @@ def advice(rows: pd.DataFrame, wanted: Wishes = ANYTHING) -> str:
         lines += [
             line for text in (*texts, work.certainty) if text for line in indented_paragraph(text)
         ]
-    return "\n".join([*lines, *_kept_kernels(rows), *_programs(every)])
+    return "\n".join([*lines, *_kept_kernels(rows, answers), *_programs(every)])
 
 
-def _kept_kernels(rows: pd.DataFrame) -> Iterator[str]:
+def _kept_kernels(rows: pd.DataFrame, recommended: Sequence[Recommendation]) -> Iterator[str]:
     """Yields for each work and kernel of the user's own whether to keep it, and why."""
-    of_works = grouped((phrases.work(answer.work), answer) for answer in keeping.answers(rows))
+    found = keeping.answers(rows, recommended)
+    of_works = grouped((phrases.work(answer.work), answer) for answer in found)
     for work, every in of_works.items():
         yield from paragraph(f"kernels for {work}")
         for answer in every:

@@ -12,6 +12,7 @@ from modescope.analysis.derive import formulas
 from modescope.analysis.derive.select import GROUP, SECTION, split_rows, trusted
 from modescope.analysis.estimates import high, low, point
 from modescope.analysis.format import phrases
+from modescope.analysis.recommend.confirming import again, contradicted
 from modescope.analysis.recommend.constraints import ANYTHING, Wishes
 from modescope.analysis.recommend.tf32 import relate
 from modescope.analysis.recommend.ties import cheapest
@@ -41,12 +42,6 @@ NEAR = 0.03
 
 In a disturbed study, compile at 1.75× [1.23, 2.29] is not as fast as inference_mode at 1.19× [1.16,
 1.24].
-"""
-
-APART = 0.03
-"""Two processes contradict each other if they differ by more and their intervals do not overlap.
-
-Paired speedups of the same code differ between processes by 0.4 % as a rule.
 """
 
 NO_BASELINE = {"baseline_failed", "baseline_wrong", "baseline_not_in_effect"}
@@ -165,12 +160,8 @@ def _confirmed(answer: Recommendation) -> Recommendation:
     does not matter if even its faster process stays below the recommended mode.
     """
     for choice in _pair(answer):
-        if choice.again is None or choice.row["replicates"] > 1:  # several say more than one other
-            continue
-        slower, faster = sorted((choice.speedup, choice.again), key=lambda speedup: speedup.value)
-        is_apart = faster.value > slower.value * (1 + APART) and low(faster) > high(slower)
-        is_behind = choice is not answer.choice and high(faster) < low(_pair(answer)[0].speedup)
-        if is_apart and not is_behind:
+        best = None if choice is answer.choice else _pair(answer)[0].row
+        if contradicted(choice.row, best):
             return replace(answer, outcome=Outcome.BETWEEN, choice=None, tied=(), disputed=choice)
     return answer
 
@@ -256,14 +247,13 @@ def _answer(rows: Sequence[Row], baseline: Row | None, wishes: Wishes) -> Recomm
 
 def _choice(row: Row, gain: Estimate, baseline: Row | None) -> Choice:
     peak, of_baseline = row["peak_bytes"], baseline["peak_bytes"] if baseline else None
-    again = row["confirming_speedup"]
     return Choice(
         run_id=row["run_id"],
         mode=phrases.mode(row),
         dtype=row["dtype"],
         speedup=required(row["speedup"]),
         gain=gain,
-        again=again if again is not None and again.low is not None else None,
+        again=again(row),
         extra_bytes=None if peak is None or of_baseline is None else peak - of_baseline,
         row=row,
     )

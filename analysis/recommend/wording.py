@@ -22,7 +22,7 @@ from modescope.analysis.recommend.types import (
 )
 from modescope.analysis.rows import predicates
 from modescope.analysis.rows.type import Row
-from modescope.analysis.rows.values import grouped, value_of
+from modescope.analysis.rows.values import grouped, required, value_of
 from modescope.bench.stats.estimates import MARGIN, Estimate, hull, is_wide
 
 DOUBTS = {
@@ -114,11 +114,17 @@ def _undecided(same: Sequence[Recommendation]) -> str:
 def _between(same: Sequence[Recommendation]) -> str:
     disputed = same[0].disputed
     assert disputed is not None
-    assert disputed.again is not None
+    return f"undecided {between(disputed.row, _baseline(same[0].question))}"
+
+
+def between(row: Row, baseline: str) -> str:
+    """Says what two processes of a row's mode, which contradict each other, measured."""
+    first, again = map(
+        numbers.ratio, (required(row["speedup"]), required(row["confirming_speedup"]))
+    )
     return (
-        f"undecided between processes: {disputed.mode} measured {numbers.ratio(disputed.speedup)} "
-        f"over {_baseline(same[0].question)} in one and {numbers.ratio(disputed.again)} in "
-        "another; replicates=5 shows which is usual"
+        f"between processes: {phrases.mode(row)} measured {first} over {baseline} in one and "
+        f"{again} in another; replicates=5 shows which is usual"
     )
 
 

@@ -49,8 +49,8 @@ PLAIN = re.compile(r"[\w.:/+-]+", re.ASCII)
 """Matches a text that needs no quotes as the value of a setting."""
 
 
-KERNELS_NAME = re.compile(r"(?!torch$)[A-Za-z]\w*", re.ASCII)
-"""Matches the name of an implementation; `torch` is the model itself."""
+KERNELS_NAME = re.compile(r"[A-Za-z]\w*", re.ASCII)
+"""Matches the name of an implementation."""
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -169,6 +169,10 @@ def compare(
             "inputs is missing; give a tensor, a tuple of arguments, or a dict by name"
         )
     for key, other in (kernels or {}).items():
+        if key == TORCH:
+            raise UsageError(
+                f"kernels={{{key!r}: …}}: {TORCH} is the model itself; give another name"
+            )
         if not (KERNELS_NAME.fullmatch(str(key)) and callable(other)):
             raise UsageError(
                 f"kernels={{{key!r}: …}} of type {type(other).__name__}; give a name of letters, "

@@ -61,12 +61,18 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         self.globals_ref[id(vars(sys.modules["__main__"]))] = _MainNames(__name__="__main__")
 
     def reducer_override(self, value: Any) -> Any:
-        """Saves an operator (`torch.library.custom_op`) as its name and its module's."""
+        """Saves an operator (`torch.library.custom_op`) as its name and its module's.
+
+        Raises UsageError if it is defined in a notebook or script: only an import registers it.
+        """
         if not isinstance(value, CustomOpDef):
             return super().reducer_override(value)
         made_in = value._init_fn.__module__
         if made_in == "__main__":
-            raise TypeError(f"operator {value._qualname} is defined in __main__, not in a module")
+            raise UsageError(
+                f"operator {value._qualname} is defined in __main__, which a fresh process cannot "
+                "import; move it into a module that can be imported"
+            )
         return operator_of, (made_in, value._qualname)
 
 
@@ -91,7 +97,7 @@ def save(model: Any, inputs: Any, name: str, study: Path) -> str:
                 pickle_module=SimpleNamespace(Pickler=_Pickler, __name__="cloudpickle"),
                 pickle_protocol=pickle.DEFAULT_PROTOCOL,
             )
-        except OSError:
+        except (OSError, UsageError):
             raise
         except Exception as error:
             raise UsageError(

@@ -7,13 +7,20 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from modescope.analysis import table
-from modescope.analysis.recommend import keeping
+from modescope.analysis.recommend import keeping, wording
+from modescope.analysis.recommend.decide import recommend
+from modescope.analysis.recommend.types import Outcome, name_with_remark
+from modescope.bench.records import parquet
+from modescope.bench.records.results import row
+from modescope.bench.records.rows import CONFIRMATIONS
+from tests.helpers.derivations import table_of
 from tests.helpers.drawings import rows_of
 from tests.helpers.recommendations import CALL_S, control
-from tests.helpers.studies import record
+from tests.helpers.studies import record, save
 
 MINE: dict[str, Any] = {"axes": '{"kernels":"mine"}', "kernel_use": "called"}
 
@@ -22,9 +29,16 @@ def _answers(folder: Path, speedups: Mapping[str, Any]) -> list[keeping.Answer]:
     records = [control()]
     for mode, given in speedups.items():
         columns = given if isinstance(given, dict) else {"speedup": given}
-        own = MINE if mode.endswith("[mine]") else {}
-        records.append(record(mode, CALL_S, **{"spread": 0.005, **own, **columns}))
-    return keeping.answers(rows_of(folder, *records))
+        records.append(record(mode, CALL_S, **{"spread": 0.005, **_own(mode), **columns}))
+    return _answered(rows_of(folder, *records))
+
+
+def _own(mode: str) -> dict[str, Any]:
+    return MINE if mode.endswith("[mine]") else {}
+
+
+def _answered(rows: pd.DataFrame) -> list[keeping.Answer]:
+    return keeping.answers(rows, recommend(rows))
 
 
 @pytest.mark.parametrize(
@@ -39,6 +53,17 @@ def _answers(folder: Path, speedups: Mapping[str, Any]) -> list[keeping.Answer]:
         ({"compile": 1.5, "eager[mine]": 1.0, "compile[mine]": 1.2}, "drop"),
         (
             {"compile": 2.0, "eager[mine]": 1.3, "compile[mine]": 1.6},
+            "keep only where you do not compile",
+        ),
+        # uncompiled, inference_mode is faster than what the kernel gains over eager
+        (
+            {"inference_mode": 1.3, "compile": 2.0, "eager[mine]": 0.95,
+             "inference_mode[mine]": 1.2, "compile[mine]": 1.6},
+            "drop",
+        ),
+        (
+            {"inference_mode": 1.3, "compile": 2.0, "inference_mode[mine]": 1.5,
+             "compile[mine]": 1.6},
             "keep only where you do not compile",
         ),
         # compiling saves nothing, and inference_mode is no reason not to compile
@@ -80,9 +105,15 @@ def test_the_sentence_has_its_modes_ratio_and_bytes(tmp_path: Path) -> None:
     assert re.search(".*".join(map(re.escape, parts)), answer.text)
 
 
+def test_the_gain_uncompiled_is_over_the_best_uncompiled_mode(tmp_path: Path) -> None:
+    speedups = {"inference_mode": 1.25, "compile": 2.0, "inference_mode[mine]": 1.5}
+    (answer,) = _answers(tmp_path, speedups)
+    assert re.search(r"inference_mode\[.*1\.20× \[.* inference_mode$", answer.text), answer.text
+
+
 def test_without_own_kernels_nothing_is_said(tmp_path: Path) -> None:
     rows = rows_of(tmp_path, control(), record("compile", CALL_S, 1.5))
-    assert keeping.answers(rows) == []
+    assert _answered(rows) == []
     assert "kernels for" not in table.advice(rows)
 
 
@@ -97,6 +128,64 @@ def test_each_work_and_precision_has_an_answer(tmp_path: Path) -> None:
     shape = {"shape": '{"batch":8,"seq":64}', "batch": 8}
     half = {"dtype": "bf16", "baseline_dtype": "bf16"}
     found = rows_of(tmp_path, *rows(), *rows(**shape), *rows(**half))
-    told = [(answer.work["batch"], answer.work["dtype"]) for answer in keeping.answers(found)]
+    told = [(answer.work["batch"], answer.work["dtype"]) for answer in _answered(found)]
     assert sorted(told) == [(4, "bf16"), (4, "fp32"), (8, "fp32")]
     assert table.advice(found).count("kernels=mine: keep") == 3
+
+
+KEPT = (("compile", 1.5), ("compile[mine]", 2.0))
+
+
+@pytest.mark.parametrize(
+    ("again", "outcome"),
+    [
+        ({}, "keep"),
+        ({"compile[mine]": 1.95}, "keep"),
+        ({"compile[mine]": 1.6}, "undecided"),
+        ({"compile": 1.9}, "keep"),  # even so it stays behind
+        ({"compile": 2.2}, "undecided"),
+    ],
+)
+def test_a_kernel_is_kept_only_if_no_second_process_contradicts(
+    tmp_path: Path, again: Mapping[str, float], outcome: str
+) -> None:
+    first = {mode: record(mode, CALL_S, speedup, **_own(mode)) for mode, speedup in KEPT}
+    save([control(), *first.values()], tmp_path)
+    for mode, speedup in again.items():
+        confirms = {"confirms": first[mode].attempt.run_id, "replicate": 1, **_own(mode)}
+        second = record(mode, CALL_S, speedup, **confirms)
+        parquet.write(row(second), tmp_path / CONFIRMATIONS)
+    rows = table_of(tmp_path)
+    (recommended,), (answer,) = recommend(rows), _answered(rows)
+    assert answer.outcome == outcome, answer.text
+    assert (recommended.outcome == Outcome.BETWEEN) == (outcome == "undecided")
+
+
+@pytest.mark.parametrize(
+    ("speedups", "outcome"),
+    [
+        ({"compile": 1.5, "compile[mine]": 2.0}, "undecided"),
+        ({"compile": 1.5, "eager[mine]": 2.0}, "undecided"),
+        ({"compile": 1.1, "inference_mode": 1.5, "eager[mine]": 2.0}, "keep"),  # none compiles
+    ],
+)
+def test_a_disturbed_study_leaves_open_what_compiles(
+    tmp_path: Path, speedups: Mapping[str, float], outcome: str
+) -> None:
+    (answer,) = _answers(tmp_path, {"no_grad": {"speedup": 1.1, "spread": 2.0}, **speedups})
+    assert answer.outcome == outcome, answer.text
+    assert (wording.DISTURBED in answer.text) == (outcome == "undecided")
+
+
+def test_results_that_were_not_checked_are_marked(tmp_path: Path) -> None:
+    unchecked = {"checked": "not", "checked_note": "random numbers"}
+    mine = {"speedup": 2.0, **unchecked}
+    (answer,) = _answers(tmp_path, {"compile": 1.5, "compile[mine]": mine})
+    assert answer.outcome == "keep"
+    assert name_with_remark("compile[mine]", "random numbers") in answer.text
+
+
+def test_a_compiled_mode_that_does_not_count_is_named_with_its_reason(tmp_path: Path) -> None:
+    off = {"speedup": 1.5, "in_effect": False, "in_effect_note": "nothing was compiled"}
+    (answer,) = _answers(tmp_path, {"compile": off, "eager[mine]": 1.2})
+    assert answer.doubt.endswith("(compile: not in effect: nothing was compiled)")

@@ -136,9 +136,18 @@ def test_each_mode_is_measured_with_each_implementation(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("given", [{"torch": nn.ReLU()}, {"a b": nn.ReLU()}, {"mine": "no module"}])
-def test_implementations_have_names_and_are_modules(given: Any, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="kernels="):
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ({"torch": nn.ReLU()}, "torch is the model itself"),
+        ({"a b": nn.ReLU()}, "give a name"),
+        ({"mine": "no module"}, "type str"),
+    ],
+)
+def test_implementations_have_names_and_are_modules(
+    given: Any, complaint: str, tmp_path: Path
+) -> None:
+    with pytest.raises(UsageError, match=f"kernels=.*{complaint}"):
         modescope.compare(nn.ReLU(), torch.rand(2), kernels=given, study=tmp_path / "none")
     assert not (tmp_path / "none").exists()
 

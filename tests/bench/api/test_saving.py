@@ -79,11 +79,22 @@ def test_an_operator_that_a_module_keeps_is_saved_by_name(tmp_path: Path) -> Non
     file = str(tmp_path / "model" / f"{named}.pt")
     subject = build(Model("Mine", PICKLED_TARGET, pickled=Pickled(file, "0")), {})
     assert vars(subject.module)["operator"] is own_kernels.norm
-    own = torch.library.custom_op("modescope_kernel_tests::own", mutates_args=())(in_main)
+
+
+@pytest.mark.parametrize("as_function", [False, True])
+def test_an_operator_of_the_script_has_to_move_to_a_module(
+    as_function: bool, tmp_path: Path
+) -> None:
     module = own_kernels.Mine()
-    module.operator = own
-    with pytest.raises(UsageError, match="modescope_kernel_tests::own"):
-        saving.save(module, torch.rand(2, own_kernels.WIDTH), "Mine", tmp_path)
+    module.operator = torch.library.custom_op(
+        f"modescope_kernel_tests::own_{as_function}", in_main, mutates_args=()
+    )
+    given = (lambda: module) if as_function else module
+    with pytest.raises(UsageError, match="modescope_kernel_tests::own") as raised:
+        saving.save(given, torch.rand(2, own_kernels.WIDTH), "Mine", tmp_path)
+    assert "move it into a module" in str(raised.value)
+    assert "function" not in str(raised.value)
+    assert list(tmp_path.rglob("*.pt*")) == []
 
 
 def in_main(x: torch.Tensor) -> torch.Tensor:

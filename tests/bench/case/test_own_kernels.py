@@ -106,6 +106,13 @@ def test_what_ran_is_told_by_the_names_of_operators(
     assert proof(run(name, fullgraph=False, **mode)) == expected
 
 
+@pytest.mark.full
+def test_a_kernel_that_breaks_the_graph_fails_without_fullgraph_false() -> None:
+    result = run("breaks", compile="default", grad="inference_mode")
+    assert result.status == "failed"
+    assert "model.fullgraph=false" in str(result.reason)
+
+
 def test_a_model_that_keeps_an_operator_is_copied_and_measured(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
