@@ -29,6 +29,15 @@ def contradicted(row: Row, faster_row: Row | None = None) -> bool:
     return is_apart and not (faster_row and high(faster) < low(faster_row["speedup"]))
 
 
+def stays_ahead(row: Row, other: Row) -> bool:
+    """Whether the slower of a row's two processes is surely faster than both of another row."""
+    slower, faster = (
+        [speedup for speedup in (each["speedup"], again(each)) if speedup is not None]
+        for each in (row, other)
+    )
+    return min(map(low, slower)) > max(map(high, faster))
+
+
 def again(row: Row) -> Estimate | None:
     """Returns the speedup that a second process measured; None without one, or its interval."""
     second = row["confirming_speedup"]

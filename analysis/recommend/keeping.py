@@ -17,7 +17,7 @@ from modescope.analysis.derive import against, formulas
 from modescope.analysis.derive.select import GROUP, values_of
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.recommend import wording
-from modescope.analysis.recommend.confirming import contradicted
+from modescope.analysis.recommend.confirming import contradicted, stays_ahead
 from modescope.analysis.recommend.types import Recommendation, name_with_remark
 from modescope.analysis.rows import predicates
 from modescope.analysis.rows.type import Row
@@ -124,8 +124,12 @@ def _doubted(answer: Answer, is_disturbed: bool) -> Answer:
     pairs += [(answer.plain, answer.plain_torch)] if answer.outcome == Keeping.UNCOMPILED else []
     for pair in pairs:
         compared = sorted(filter(None, pair), key=_speed, reverse=True)
-        disputed = [row for row in compared
-                    if contradicted(row, None if row is compared[0] else compared[0])]  # fmt: skip
+        if not compared:
+            continue
+        first, *others = compared
+        disputed = [row for row in others if contradicted(row, first)]
+        if contradicted(first) and not (others and stays_ahead(first, others[0])):
+            disputed.insert(0, first)
         doubt = ""
         if disputed:
             doubt = wording.between(disputed[0], required(disputed[0]["baseline_mode"]))

