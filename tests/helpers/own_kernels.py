@@ -84,6 +84,15 @@ class Wrong(Mine):
         return torch.cat([rest, last * 1.5], -1)
 
 
+class Overwrites(Mine):
+    """Scales its argument in place, after its result is known."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        result: Tensor = super().forward(x)
+        x.data.mul_(1.01)  # as foreign code writes, without raising the version
+        return result
+
+
 class Composed(Plain):
     def norm(self, x: Tensor) -> Tensor:
         result: Tensor = torch.ops.modescope_kernel_tests.composed(x, self.weight)
@@ -120,6 +129,10 @@ def mine() -> Built:
 
 def wrong() -> Built:
     return Wrong(), (torch.randn(4, WIDTH),)
+
+
+def overwrites() -> Built:
+    return Overwrites(), (torch.randn(4, WIDTH),)
 
 
 def composed() -> Built:

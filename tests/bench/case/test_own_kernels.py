@@ -89,6 +89,13 @@ def test_a_wrong_element_of_each_row_is_found(options: PhaseOptions, mode: dict[
     assert eager_error < 1e-3  # that of torch's code
 
 
+@pytest.mark.parametrize("options", PHASES, ids=["inference", "train"])
+def test_an_argument_that_only_the_kernel_changes_is_named(options: PhaseOptions) -> None:
+    result = run("overwrites", options)
+    assert result.status == "wrong_result"
+    assert "argument [0]" in (result.reason or "")
+
+
 @pytest.mark.parametrize(
     ("name", "mode", "expected"),
     [
