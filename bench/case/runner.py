@@ -135,6 +135,8 @@ def _enter(
     if kernels.is_asked(case.variant.mode):
         own_kernels.check_arguments(subject, case, device, findings)
     findings = judge.judge(candidate.built, findings)
+    if kernels.is_asked(case.variant.mode):  # its note is added when results are checked again
+        own_kernels.check_in_fp32(judge, subject, case, plan, device, findings)
     progress("baseline")
     baseline, findings = _baseline(judge, subject, candidate, case, device, plan, findings)
     settings, put_back = examined.settings, examined.put_back
