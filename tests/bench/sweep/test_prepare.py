@@ -49,7 +49,10 @@ def test_the_host_has_one_child_and_each_model_one_for_all_its_shapes(
     assert {job.environment.model_source_id for job in jobs} == {"source"}
     host, *models = asked
     assert host == ("auto",)
-    assert [(each.name, len(tried)) for each, _, tried in models] == [("mlp", 2), ("pointwise", 2)]
+    assert [(each.name, len(tried)) for each, _, tried, _ in models] == [
+        ("mlp", 2),
+        ("pointwise", 2),
+    ]
 
 
 def test_an_axis_that_changes_nothing_in_a_model_skips_its_cases(
