@@ -14,7 +14,7 @@ import torch
 from modescope.bench.case import paired_timing
 from modescope.bench.case.blame import blame_gradients, compilers_reason, name_what_is_left
 from modescope.bench.case.examine import Examined, examine
-from modescope.bench.checking import steady_work
+from modescope.bench.checking import own_kernels, steady_work
 from modescope.bench.checking.random_judge import Judge, RandomJudge, check_without_randomness
 from modescope.bench.devices.allocators import is_out_of_memory
 from modescope.bench.devices.cuda import find
@@ -132,7 +132,11 @@ def _enter(
     if plan.fills_cache and findings.compilations.compiler_cache_misses:
         raise Ended(Status.CACHE_FILLED, "the compiler's cache lacked its code", findings)
     progress("check")
+    if kernels.is_asked(case.variant.mode):
+        own_kernels.check_arguments(subject, case, device, findings)
     findings = judge.judge(candidate.built, findings)
+    if kernels.is_asked(case.variant.mode):  # its note is added when results are checked again
+        own_kernels.check_in_fp32(judge, subject, case, plan, device, findings)
     progress("baseline")
     baseline, findings = _baseline(judge, subject, candidate, case, device, plan, findings)
     settings, put_back = examined.settings, examined.put_back

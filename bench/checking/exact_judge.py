@@ -12,7 +12,7 @@ from modescope.bench.devices.devices import Hardware
 from modescope.bench.model.subject import Built, Subject
 from modescope.bench.modes import modes
 from modescope.bench.modes.phases import phase_of
-from modescope.bench.records.cases import Case, Variant
+from modescope.bench.records.cases import Case, Mode, Variant
 from modescope.bench.records.columns.checks import Checks
 from modescope.bench.records.outcomes import Checked, Status
 from modescope.bench.records.plans import Plan
@@ -91,6 +91,7 @@ class ExactJudge:
     limit: Limit  # the largest errors accepted; NOTHING where eager's are too large to judge any
     rounding: Limit | None = None  # the most that rounding can do; None where not known
     asked: bool = False  # whether it was asked what rounding can do
+    note: str | None = None  # a further remark on what was checked
 
     def columns(self, findings: Findings) -> Findings:
         """Adds the columns on the reference, eager's errors and the error limit to `findings`."""
@@ -141,6 +142,7 @@ class ExactJudge:
             BY_ROUNDING if by_rounding else None,
             explained if places else None,
             self.check.seen.note,
+            self.note,
         )
         return replace(
             checks,
@@ -303,11 +305,18 @@ def plain_eager(subject: Subject, case: Case, device: Hardware) -> Built:
     """Builds a copy of `subject` in eager mode, with the case's dtype and autocast.
 
     It is of the model's own implementation, so that a kernel is not its own standard.
+    """
+    return in_eager(subject, case, case.variant.mode.of_torch(), device)
+
+
+def in_eager(subject: Subject, case: Case, mode: Mode, device: Hardware) -> Built:
+    """Builds a copy of `subject` as `mode` in eager, with the case's dtype.
+
     It does not use inference mode: tensors that a model caches there could not be used by other
     modes.
     """
-    grad = "no_grad" if case.variant.mode.grad == "inference_mode" else None
-    variant = replace(case.variant, mode=case.variant.mode.eager_mode(grad).of_torch())
+    grad = "no_grad" if mode.grad == "inference_mode" else None
+    variant = replace(case.variant, mode=mode.eager_mode(grad))
     phase = phase_of(case.options.of_baseline())
     own = modes.prepare(subject, variant, phase)
     eager = modes.build(own, variant, case.model.fullgraph, device, phase)

@@ -234,12 +234,21 @@ def _narrowest(tensors: Sequence[torch.Tensor]) -> str:
 
 def _precision(recipe: Recipe[Any]) -> str:
     """Returns the narrowest precision in which the model, as it was built, computes operators."""
+    inputs = (recipe.subject.inputs,)
+    return precision(lambda: recipe.copy(None).results(inputs, 0), recipe.subject.tensors())
+
+
+def precision(call: Callable[[], object], tensors: Sequence[torch.Tensor]) -> str:
+    """Returns the narrowest precision that operators in `call` return.
+
+    That is the one of `tensors` if an operator cannot be watched.
+    """
     watch = _Dtypes()
     try:
         with watch:
-            recipe.copy(None).results((recipe.subject.inputs,), 0)
-    except Exception:  # of an operator that cannot be watched
-        return _narrowest(recipe.subject.tensors())
+            call()
+    except Exception:
+        return _narrowest(tensors)
     return _narrowest(watch.results)
 
 

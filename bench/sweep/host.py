@@ -8,15 +8,17 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import json
+import os
 import platform
 import re
 import socket
 import subprocess
 import sys
 import traceback
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
 import torch
@@ -30,14 +32,15 @@ from modescope.bench.model.building import find as find_target
 from modescope.bench.model.plain_call import try_call
 from modescope.bench.modes import axes, kernels
 from modescope.bench.modes.phases import phase_of
-from modescope.bench.records.cases import Model, PhaseOptions, short_hash
+from modescope.bench.records.cases import BUILT_IN, Model, PhaseOptions, short_hash
 from modescope.bench.records.environment import Environment, Host
 from modescope.bench.records.errors import Progress, UsageError
 from modescope.bench.records.paths import ROOT, is_installed
+from modescope.bench.sweep import imports
 from modescope.bench.sweep.fingerprint import source_id
 
 COMPILED = (".cc", ".cpp", ".cu", ".cuh", ".h", ".hpp")
-"""Suffixes of sources that lie beside a module which compiles them."""
+"""Suffixes of sources that a module may compile."""
 
 
 def read(progress: Progress, device_name: str) -> Host:
@@ -147,21 +150,49 @@ def _build(
 def model_id(targets: Sequence[str], modules_before: Collection[str]) -> str:
     """Returns a hash of the source code of `targets` ("module:function"), the first the model's.
 
-    It covers their files, the modules imported since `modules_before`, except installed packages,
-    and sources beside these that they may compile (`COMPILED`). If the package of the first target
-    is installed, it covers its version, too.
+    It covers their files, and the modules imported since `modules_before`, except installed
+    packages. Of the further targets, which may not have been built, it covers all that their files
+    import. It also covers extension modules among these, and sources that they may compile
+    (`COMPILED`): beside these files, in the targets' packages, and in folders beside these. If the
+    package of a target is installed, it covers its version, too.
     """
     names = [target.partition(":")[0] for target in targets]
     new = map(_file, set(sys.modules) - set(modules_before))
     files = {*map(_file, names), *(file for file in new if not is_installed(file))}
-    theirs = [Path(file) for file in files if file.endswith(".py")]
+    files |= imports.files(names[1:])
+    theirs = [Path(file) for file in files if file.endswith((".py", *EXTENSION_SUFFIXES))]
     beside = {path for folder in {file.parent for file in theirs} for path in folder.iterdir()}
-    sources = [*theirs, *(path for path in beside if path.suffix in COMPILED)]
+    tops = [name.partition(".")[0] for name in names]
+    compiled = {path for path in beside.union(*map(_below, tops)) if path.suffix in COMPILED}
+    compiled = {path for path in compiled if path.is_file()}
+    sources = {path.resolve() for path in (*theirs, *compiled)}
     hashes = sorted(hashlib.sha256(path.read_bytes()).hexdigest() for path in sources)
-    version = getattr(sys.modules[names[0].partition(".")[0]], "__version__", None)
-    return short_hash(
-        [*hashes, str(version)] if is_installed(_file(names[0])) and version else hashes
-    )
+    versions = {
+        top: str(getattr(sys.modules.get(top), "__version__", ""))
+        for name, top in zip(names, tops, strict=True)
+        if is_installed(_file(name))
+    }
+    known = [version for top, version in sorted(versions.items()) if version]
+    return short_hash([*hashes, *known])
+
+
+def _below(top: str) -> Iterator[Path]:
+    """Yields the files below a package of the user's own, and in the folders beside it.
+
+    `top` may also be a module outside packages. Nothing of modescope, which `source_id` covers.
+    """
+    if top not in sys.modules:
+        return
+    file = _file(top)
+    folders = [Path(folder) for folder in getattr(sys.modules.get(top), "__path__", ())]
+    if top == BUILT_IN.partition(".")[0] or is_installed(file):
+        return
+    for folder in folders:
+        for inside, _, names in os.walk(folder):
+            if not is_installed(f"{inside}/"):  # in an environment that lies there
+                yield from (Path(inside, name) for name in names)
+    for parent in {folder.parent for folder in folders} or {Path(file).parent}:
+        yield from parent.glob("*/*")  # such as csrc/
 
 
 def _file(module: str) -> str:

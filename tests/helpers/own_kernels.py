@@ -84,6 +84,37 @@ class Wrong(Mine):
         return torch.cat([rest, last * 1.5], -1)
 
 
+class Slightly(Mine):
+    """Wrong by less than bf16 rounds."""
+
+    def norm(self, x: Tensor) -> Tensor:
+        rest, last = super().norm(x).split([WIDTH - 1, 1], -1)
+        return torch.cat([rest, last * 1.01], -1)
+
+
+class OnlyHalf(Mine):
+    def norm(self, x: Tensor) -> Tensor:
+        if x.dtype == torch.float32:
+            raise TypeError("takes half precision")
+        return super().norm(x)
+
+
+class InHalf(Mine):
+    """Computes in bf16, whatever it gets."""
+
+    def norm(self, x: Tensor) -> Tensor:
+        return super().norm(x.bfloat16().to(x.dtype))
+
+
+class Overwrites(Mine):
+    """Scales its argument in place, after its result is known."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        result: Tensor = super().forward(x)
+        x.data.mul_(1.01)  # as foreign code writes, without raising the version
+        return result
+
+
 class Composed(Plain):
     def norm(self, x: Tensor) -> Tensor:
         result: Tensor = torch.ops.modescope_kernel_tests.composed(x, self.weight)
@@ -120,6 +151,22 @@ def mine() -> Built:
 
 def wrong() -> Built:
     return Wrong(), (torch.randn(4, WIDTH),)
+
+
+def slightly() -> Built:
+    return Slightly(), (torch.randn(4, WIDTH),)
+
+
+def only_half() -> Built:
+    return OnlyHalf(), (torch.randn(4, WIDTH),)
+
+
+def in_half() -> Built:
+    return InHalf(), (torch.randn(4, WIDTH),)
+
+
+def overwrites() -> Built:
+    return Overwrites(), (torch.randn(4, WIDTH),)
 
 
 def composed() -> Built:

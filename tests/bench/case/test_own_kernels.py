@@ -41,10 +41,14 @@ def _fresh_compiler() -> Iterator[None]:
 
 
 def run(
-    name: str, options: PhaseOptions = PHASES[0], fullgraph: bool = True, **mode: Any
+    name: str,
+    options: PhaseOptions = PHASES[0],
+    fullgraph: bool = True,
+    dtype: str = "fp32",
+    **mode: Any,
 ) -> Result:
     of = replace(with_kernels(name), fullgraph=fullgraph)
-    given = case(of, asked(name, **mode), BASELINE)
+    given = case(of, replace(asked(name, **mode), dtype=dtype), BASELINE)
     plan = replace(smoke(), profile=True, trace_max_bytes=0)
     return runner.run(silent, replace(given, options=options), plan)
 
@@ -87,6 +91,35 @@ def test_a_wrong_element_of_each_row_is_found(options: PhaseOptions, mode: dict[
     eager_error = result.findings.checks.eager_error
     assert eager_error is not None
     assert eager_error < 1e-3  # that of torch's code
+
+
+@pytest.mark.parametrize("options", PHASES, ids=["inference", "train"])
+def test_an_argument_that_only_the_kernel_changes_is_named(options: PhaseOptions) -> None:
+    result = run("overwrites", options)
+    assert result.status == "wrong_result"
+    assert "argument [0]" in (result.reason or "")
+
+
+@pytest.mark.parametrize("options", PHASES, ids=["inference", "train"])
+@pytest.mark.parametrize(
+    ("name", "status", "noted"),
+    [
+        ("mine", "ok", False),
+        ("slightly", "wrong_result", False),
+        ("only_half", "ok", True),
+        ("in_half", "ok", True),
+    ],
+)
+def test_a_row_in_bf16_also_checks_its_kernel_in_fp32(
+    name: str, status: str, noted: bool, options: PhaseOptions
+) -> None:
+    for mode in ({}, {"autocast": True}):
+        if (name, mode) == ("only_half", {"autocast": True}):
+            continue  # whose weights are in fp32
+        result = run(name, options, dtype="bf16", **mode)
+        assert result.status == status, result.reason
+        note = result.findings.checks.checked_note or ""
+        assert ("checked at bf16 alone" in note) is noted, note
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from importlib.machinery import EXTENSION_SUFFIXES
 from typing import Any
 
 import pytest
@@ -118,6 +119,49 @@ def test_an_edited_kernel_and_a_source_beside_it_change_the_source_id(
         found.append(host.try_model(silent, of, "cpu", [("{}", Inference())], asked_for)[0])
     assert found[0] == found[1]
     assert len({*found}) == 3
+
+
+LAZY = """
+from tests.helpers.own_kernels import mine
+def build():
+    from their_kernels.ops import wrapped
+    if not mine:
+        from their_kernels import native
+    return mine()
+"""
+
+
+def test_the_source_id_covers_sources_of_a_package_and_lazy_imports_whoever_asks(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    package = tmp_path / "their_kernels"
+    edits = {
+        "net.py": LAZY,
+        "ops/wrapped.py": "from . import deeper",
+        "ops/deeper.py": "",
+        "csrc/cuda/norm.cu": "",
+        "../csrc/norm.cpp": "",
+        f"native{EXTENSION_SUFFIXES[0]}": "",
+    }
+    for path, text in {**edits, "__init__.py": "", "ops/__init__.py": "", "other.py": ""}.items():
+        (package / path).parent.mkdir(parents=True, exist_ok=True)
+        (package / path).write_text(text)
+    of = replace(model(plain), kernels=(Kernels("mine", "their_kernels.net:build"),))
+
+    def found(*asked_for: str) -> str | None:
+        for name in [name for name in sys.modules if name.startswith("their_kernels")]:
+            monkeypatch.delitem(sys.modules, name)
+        return host.try_model(silent, of, "cpu", [("{}", Inference())], asked_for)[0]
+
+    ids = [found()]
+    for edited in edits:
+        (package / edited).write_text(edits[edited] + "\n# edited")
+        ids.append(found())
+        assert found("mine") == ids[-1]
+    assert len({*ids}) == len(ids)
+    (package / "other.py").write_text("# edited")
+    assert found("mine") == ids[-1]
 
 
 ROUND = frozenset({"aten::mul", "aten::empty"})
