@@ -117,6 +117,15 @@ def test_variants_follow_from_the_mode(mode: str, has: str, lacks: str) -> None:
     assert (has in steps, lacks in steps) == (True, False)
 
 
+def test_autocast_is_a_step_of_its_own() -> None:
+    scene = _scene(gaps.enter(scaled, "amp-compile"))
+    built = {rung.name: rung.build(scene) for rung in gap_variants.RUNGS[:3]}
+    dtypes = {name: step().dtype for name, step in built.items() if step is not None}  # type: ignore[attr-defined]
+    assert dtypes == {
+        "eager": torch.float32, "autograd": torch.float32, "autocast": torch.bfloat16
+    }  # fmt: skip
+
+
 def test_contiguous_inputs_are_tried_where_they_are_not() -> None:
     assert "contiguous" in (_read(gaps.enter(transposed)).steps or ())
     assert "contiguous" not in (_read(gaps.enter(scaled)).steps or ())
