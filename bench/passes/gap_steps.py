@@ -43,13 +43,6 @@ RACE_S = 6.0
 WARM_UP_S = 1.0
 """The longest warm-up, as each variant has been called and settles again before each block."""
 
-UNGUARDED = (
-    "without guards the code gives other results, as one function of the model runs in several ways"
-)
-OTHER_RESULTS = "the variant {} gives other results than the mode"
-
-TRIED = {trial.name for trial in TRIALS}
-
 UNGUARDED = "without guards the code gives other results: it serves more than one part of the model"
 OTHER_RESULTS = "the mode, compiled once more, gives other results"
 
