@@ -9,7 +9,7 @@ from typing import Any
 
 from modescope.bench.modes import axes, backends, freezing, kernels, regions
 from modescope.bench.records.caches import CACHES
-from modescope.bench.records.cases import SWITCHED, WARM, Case, Training, Variant
+from modescope.bench.records.cases import SWITCHED, WARM, Case, Inference, Training, Variant
 from modescope.bench.records.cpu import BF16
 from modescope.bench.records.environment import TF32_CAPABILITY, DeviceFacts
 from modescope.bench.records.optimizers import OPTIMIZERS
@@ -145,27 +145,34 @@ RULES: tuple[Rule, ...] = (
 )
 """Rules for every phase; they hold for a case and for its baseline."""
 
+
+def _is_exported(variant: Variant) -> bool:
+    return backends.find(variant.mode).exported
+
+
 PREBUILT_RULES: tuple[Rule, ...] = (
     (
         lambda variant, options, device: options.phase == "train",
-        "a package has no backward pass, so nothing can be trained; use {of}mode=compile",
+        "what is made ahead of time has no backward pass here, so nothing can be trained; use "
+        "{of}mode=compile",
     ),
     (
-        lambda variant, options, device: variant.mode.autocast,
+        lambda variant, options, device: variant.mode.autocast and _is_exported(variant),
         "a package is exported without autocast; use {of}dtype=bf16 with {of}mode=aoti",
     ),
     (
         lambda variant, options, device: variant.mode.graph,
-        "a package is not captured in a CUDA graph; leave out {of}mode.graph=true, or use "
-        "{of}mode=compile-cuda-graph",
+        "what is made ahead of time is not captured in a CUDA graph; leave out {of}mode.graph=true, "
+        "or use {of}mode=compile-cuda-graph",
     ),
     (
-        lambda variant, options, device: variant.mode.grad == "enabled",
+        lambda variant, options, device: variant.mode.grad == "enabled" and _is_exported(variant),
         "results of a package carry no gradients; leave out {of}mode.grad=enabled",
     ),
     (
         lambda variant, options, device: getattr(options, "sizes_json", None) is not None,
-        "a package is built for one size of its inputs; use calls=repeat, or {of}mode=compile",
+        "what is made ahead of time is for one size of its inputs; use calls=repeat, or "
+        "{of}mode=compile",
     ),
 )
 """Rules for a mode whose code is made ahead of time (`backends.is_prebuilt`)."""
@@ -266,6 +273,11 @@ WHY_NOT_MIXED: tuple[tuple[Callable[[Case], bool], str], ...] = (
 )
 """Conditions under which products cannot be switched between case and baseline, and why."""
 
+STARTS = (
+    "starts, and caches that processes start with, are measured for inference with calls of one "
+    "size, not for {what}; leave out starts, and use compile_cache=cold or warm"
+)
+
 SAME_KERNELS = (
     "there are no CUDA graphs on {device}, so this would measure the kernels of mode={other} "
     "again, which is part of this sweep; measured alone it gets its own row"
@@ -311,8 +323,21 @@ def unfit_for(case: Case, unfit: Mapping[str, str]) -> str | None:
 
 def no_cache(case: Case, plan: Plan) -> str | None:
     """Says why the compiler's cache cannot be in the state that `plan` asks for; None if it can."""
-    frozen = any(freezing.is_asked(each.mode) for each in (case.variant, case.baseline) if each)
-    return freezing.UNCACHED if frozen and not CACHES[plan.compile_cache].starts_empty else None
+    cache, sides = (
+        CACHES[plan.compile_cache],
+        [each for each in (case.variant, case.baseline) if each],
+    )
+    if any(freezing.is_asked(each.mode) for each in sides) and not cache.starts_empty:
+        return freezing.UNCACHED
+    if not (plan.starts or cache.is_saved):
+        return None
+    if case.phase != Inference.phase or getattr(case.options, "sizes_json", None):
+        return STARTS.format(
+            what="training" if case.phase != Inference.phase else "calls that vary"
+        )
+    if any(kernels.is_asked(each.mode) for each in sides):
+        return STARTS.format(what="mode.kernels")
+    return None
 
 
 def _reason(

@@ -12,7 +12,9 @@ from omegaconf import MISSING, DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from modescope.bench.calls import options_of, refuse_unused
+from modescope.bench.modes import backends, freezing, regions
 from modescope.bench.records import cases, input_descriptions
+from modescope.bench.records.caches import CACHES
 from modescope.bench.records.cases import (
     PICKLE_FOLDER,
     PICKLE_SUFFIX,
@@ -195,7 +197,13 @@ def resolve(request: Request, describe: Callable[[str], DeviceFacts]) -> tuple[C
         options=options,
     )
     same = {key: getattr(settings, key) for key in PLANNED if hasattr(settings, key)}
+    compiles = backends.compiles_here(mode)
+    cache = CACHES[settings.compile_cache]
+    if compiles and cache.backend:
+        case = replace(case, variant=Variant(_saved_mode(mode, settings.compile_cache), dtype))
+    own = settings.starts or cache.is_saved  # what does not compile has no cache of the compiler
     changed = {
+        "compile_cache": settings.compile_cache if compiles or not own else "cold",
         "budget": Budget(**asdict(settings.budget)),
         "replicate": 0,
         "explain": _text(settings.explain),
@@ -204,6 +212,19 @@ def resolve(request: Request, describe: Callable[[str], DeviceFacts]) -> tuple[C
         "traces_max_bytes": round(settings.traces_max_mb * 1e6),
     }
     return case, Plan(**{**same, **changed})
+
+
+def _saved_mode(mode: Mode, cache: str) -> Mode:
+    """Returns `mode` with the backend that loads what was saved, as this state of caches asks."""
+    if (
+        mode.compile != "default"
+        or mode.backend
+        or regions.are_asked(mode)
+        or freezing.is_asked(mode)
+    ):
+        what = f"saves what torch.compile makes of a whole model, and mode={mode.name} is another"
+        raise usage_error(f"compile_cache={cache}", f"{what}; use mode=compile")
+    return replace(mode, compile=CACHES[cache].backend)
 
 
 def _baseline(request: Request, mode: Mode, dtype: str) -> Variant | None:

@@ -225,6 +225,7 @@ class Settings:
     study: str = MISSING
     timeout_s: float = setting(least=1, most=1e5)
     compile_cache: str = setting(*CACHES)
+    starts: int = setting(least=0, most=1000)
     profile: bool = MISSING
     memory: bool = MISSING
     explain: bool | str = setting(False, True, "best", "fusion")

@@ -56,3 +56,28 @@ def build(batch: int, seq: int, width: int, heads: int) -> tuple[nn.Module, tupl
             f"choose a width that is a multiple of {heads}, or another number of heads"
         )
     return Block(width, heads), (torch.randn(batch, seq, width),)
+
+
+class Stack(nn.Sequential):
+    """Calls its blocks in order."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Returns the output of the last block, (batch, seq, width), for an `x` of that shape."""
+        for block in self:
+            x = block(x)
+        return x
+
+
+def build_blocks(
+    batch: int, seq: int, width: int, heads: int, blocks: int
+) -> tuple[nn.Module, tuple[Tensor]]:
+    """Builds `blocks` blocks like that of `build`, one after another.
+
+    Returns:
+        The module and its input, (batch, seq, width).
+
+    Raises:
+        ValueError: `width` cannot be split evenly over `heads`.
+    """
+    parts = [build(batch, seq, width, heads) for _ in range(blocks)]
+    return Stack(*(block for block, _ in parts)), parts[0][1]

@@ -12,16 +12,16 @@ from pathlib import Path
 import torch
 from torch.utils._pytree import tree_leaves
 
-from modescope.bench.case.runner import set_up_torch
+from modescope.bench.case.torch_setup import set_up_torch
 from modescope.bench.devices.allocators import is_out_of_memory
 from modescope.bench.devices.cuda import find
 from modescope.bench.evidence.watching import watch_warnings
 from modescope.bench.model import compiler, module_state, plain_call
-from modescope.bench.model.made import FOLDER
 from modescope.bench.model.subject import Subject
 from modescope.bench.modes import axes, modes, packages
 from modescope.bench.modes.packages import Record
 from modescope.bench.modes.phases import phase_of
+from modescope.bench.records.caches import SAVED
 from modescope.bench.records.cases import Case
 from modescope.bench.records.errors import Progress, one_line
 from modescope.bench.records.outcomes import Status
@@ -40,13 +40,13 @@ PACKAGED = Result(Status.CACHE_FILLED, "the package is built", Findings())
 
 
 def build(progress: Progress, case: Case, plan: Plan, run_id: str | None = None) -> Result:
-    """Builds the package of `case` in the folder that the variable FOLDER names.
+    """Builds the package of `case` in the folder that the variable SAVED names.
 
     Returns PACKAGED; or what the row says if the model cannot be packaged. A model that fails in
     plain eager is left to the process that measures, which says so.
     """
     try:
-        return _build(progress, case, plan, Path(os.environ[FOLDER]))
+        return _build(progress, case, plan, Path(os.environ[SAVED]))
     except Ended as ended:
         return ended.result
     except Exception as error:

@@ -9,11 +9,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-import torch
-
 from modescope.bench.case import paired_timing
 from modescope.bench.case.blame import blame_gradients, compilers_reason, name_what_is_left
 from modescope.bench.case.examine import Examined, examine
+from modescope.bench.case.torch_setup import set_up_torch
 from modescope.bench.checking import own_kernels, steady_work
 from modescope.bench.checking.random_judge import Judge, RandomJudge, check_without_randomness
 from modescope.bench.devices.allocators import is_out_of_memory
@@ -23,8 +22,7 @@ from modescope.bench.evidence import cold_data, mixed_calls
 from modescope.bench.evidence.first_call import Contender, enter
 from modescope.bench.model import torch_settings
 from modescope.bench.model.subject import Subject
-from modescope.bench.modes import axes, backends, fp32_products, kernels
-from modescope.bench.modes.phases import phase_of
+from modescope.bench.modes import backends, kernels
 from modescope.bench.passes import passes
 from modescope.bench.records.cases import Case
 from modescope.bench.records.errors import Progress, UsageError, one_line, with_place
@@ -92,15 +90,6 @@ def _measure(progress: Progress, case: Case, plan: Plan, run_id: str | None) -> 
     progress("last check", Result(Status.OK, None, findings, ("checked_note",)))
     del scene
     return Result(Status.OK, None, check_without_randomness(case, plan, device, findings))
-
-
-def set_up_torch(case: Case, plan: Plan) -> None:
-    """Sets all global settings of torch on which a measurement depends."""
-    torch.set_num_threads(case.threads)
-    fp32_products.use(case.variant.dtype)
-    axes.set_up(case.variants)
-    torch.manual_seed(plan.seed)
-    phase_of(case.options).apply_settings()
 
 
 @dataclass(frozen=True)
@@ -298,7 +287,7 @@ def _prove(
         return findings
     if not baseline.effect(device).in_effect:
         findings = add_flag(findings, "baseline_not_in_effect")
-    elif facts.compiled.graphs or not backends.find(facts.mode).counted:
+    elif facts.compiled.graphs or facts.compiled.loaded or not backends.find(facts.mode).counted:
         return findings
     rounds = findings.rounds and replace(
         findings.rounds, baseline_latency_rounds_s=None, case_ran_first=None

@@ -28,6 +28,7 @@ class Compiled:
     graphs: int
     autotuned: int
     graph_skips: int  # graphs that the compiler runs without CUDA graphs
+    loaded: int = 0  # functions that were compiled in another process (caching_precompile)
 
     @property
     def compilations(self) -> int:
@@ -51,6 +52,7 @@ def read_compiled() -> Compiled:
         graphs=counters["stats"]["unique_graphs"],
         autotuned=sum(counters["inductor"][name] for name in AUTOTUNE_COUNTERS),
         graph_skips=counters["inductor"]["cudagraph_skips"],
+        loaded=counters["dynamo_cache"]["dynamo_cache_hit"],
     )
 
 

@@ -1,7 +1,4 @@
-"""What a backend says of a function that it made, and where processes of a case leave files.
-
-Imports no torch.
-"""
+"""What a backend says of a function that it made. Imports no torch."""
 
 from __future__ import annotations
 
@@ -13,10 +10,6 @@ from modescope.bench.records.columns.compiling import Packaged
 
 if TYPE_CHECKING:
     import torch
-
-FOLDER = "MODESCOPE_BUILT"
-"""Environment variable of the processes of a case whose backend has others `before`: a folder that
-they share, which is removed after the last of them."""
 
 
 @dataclass(frozen=True)

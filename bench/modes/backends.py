@@ -96,7 +96,10 @@ class Backend:
     before: tuple[str, ...] = ()
     """Functions ("module:name") like those of `Cache.before`, for what is made ahead of time, in a
     process of its own. What they make takes only the inputs that it was made for, and the process
-    that measures compiles nothing. They find the folder in `made.FOLDER`."""
+    that measures compiles nothing. They find the folder in `caches.SAVED`."""
+    exported: bool = (
+        False  # whether torch.export made it, so that it knows no autocast or gradients
+    )
     program: Callable[[Mode, bool, str], tuple[str, ...]] = lambda mode, named, context: ()
     """Lines before `code` in a user's program, for a mode, whether inputs are passed by name, and
     the expression of its contexts."""
@@ -149,7 +152,7 @@ OF_TORCH_COMPILE: tuple[Doubt, ...] = (
         "them, so nothing is compiled",
     ),
     (
-        lambda f: f.graphs == 0 and f.regions.regions_called != 0,
+        lambda f: f.graphs == f.compiled.loaded == 0 and f.regions.regions_called != 0,
         "torch.compile compiled nothing",
     ),
     (
@@ -174,6 +177,14 @@ OF_TORCH_COMPILE: tuple[Doubt, ...] = (
         "torch uses no CUDA graph for {f.compiled.graph_skips} piece(s) of the model",
     ),
 )
+
+
+def _load_saved(
+    module: torch.nn.Module, inputs: Inputs, mode: Mode, context: BuildContext
+) -> Callable[..., Any]:
+    from modescope.bench.modes import saved_functions
+
+    return saved_functions.load(module)
 
 
 def _load(
@@ -219,8 +230,17 @@ BACKENDS = {
         modes=("aoti",),
         dynamic=False,
         before=("modescope.bench.case.packaging:build",),
+        exported=True,
         program=package_program.lines,
         doubts=((lambda f: f.runs == 0, "no package ran"),),
+    ),
+    "aot": Backend(
+        _load_saved,
+        code=lambda mode, fullgraph: "run_saved",
+        modes=("aot",),
+        options=True,
+        before=("modescope.bench.case.saving:save",),
+        doubts=((lambda f: f.runs == 0, "no saved function ran"),),
     ),
     NAMED: Backend(
         _torch_compile,

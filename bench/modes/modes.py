@@ -78,7 +78,11 @@ def build(
     first = next(iter(subject.parts.values()), subject)
     context = BuildContext(device.type, fullgraph, files.make_folder)
     if made is None:
-        made = backends.find(variant.mode).build(subject.module, first.given, variant.mode, context)
+        make = partial(
+            backends.find(variant.mode).build, subject.module, first.given, variant.mode, context
+        )
+        # guards that are loaded here note the contexts, and would fail if calls had others
+        made = enter_contexts(make, variant, device.type)()
     target = made if isinstance(made, torch.nn.Module) else _Calling(made)
     facts = getattr(made, "made", Made())
     graphed = phase.graphs_parts(variant.mode)

@@ -20,13 +20,14 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from modescope.bench.model.made import FOLDER, Made
+from modescope.bench.model.made import Made
 from modescope.bench.model.subject import Inputs
+from modescope.bench.records.caches import SAVED
 from modescope.bench.records.columns.compiling import Packaged
 from modescope.bench.records.errors import UsageError
 
 PACKAGE, RECORD = "model.pt2", "model.json"
-"""Files in the folder that FOLDER names: a package, and what its builder says (`Record`)."""
+"""Files in the folder that SAVED names: a package, and what its builder says (`Record`)."""
 
 OPERATOR = re.compile(r"\baoti_torch_(?:cpu|cuda)_(\w+)\(")
 """Matches a call of an operator in the C++ code of a package, which no profiler sees."""
@@ -108,7 +109,7 @@ def load(inputs: Inputs) -> Package:
     process with empty caches, finds out the processor's instructions by compiling for half a
     minute.
     """
-    folder = Path(os.environ.get(FOLDER, os.devnull))
+    folder = Path(os.environ.get(SAVED, os.devnull))
     if not (folder / RECORD).exists():
         raise UsageError(NOT_BUILT)
     record = Record(**json.loads((folder / RECORD).read_text()))

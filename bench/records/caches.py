@@ -1,15 +1,31 @@
-"""The states in which a case may find the compiler's caches: the values of `compile_cache`."""
+"""The states in which a case may find the compiler's caches: the values of `compile_cache`.
+
+Functions that need torch import it: the command line reads this file without.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 
 from modescope.bench.records import files
 
 Variables = dict[str, str]
 """Environment variables of a child process that tell it where its compiler's caches are."""
+
+SAVED = "MODESCOPE_BUILT"
+"""Environment variable of the processes of a case of which one saves what others load: a folder
+that they share, which is removed after the last of them."""
+
+BUNDLE = "cache.bin"
+"""Name of the file with the bytes of `torch.compiler.save_cache_artifacts`, in that folder."""
+
+
+def _nothing() -> None:
+    pass
 
 
 @dataclass(frozen=True)
@@ -20,6 +36,11 @@ class Cache:
     ("module:name") of `before` is called like `bench.case.runner:run`, with the case, the plan and
     the run id, in a process of its own before the process that measures. If it returns a Result
     with another status than CACHE_FILLED, there was nothing to prepare: that is the case's result.
+
+    If a case counts starts, or the state `is_saved`, the caches are folders of the case alone. A
+    new process fills one (`fills`): it makes a first call and then calls `save`. All others use
+    that folder, or, if the state `ships`, an empty one of their own and what `save` wrote, which
+    they `load` before their first call.
     """
 
     meaning: str  # in the documentation of the column `compile_cache`
@@ -28,16 +49,29 @@ class Cache:
     starts_empty: bool = False  # whether the first call finds nothing of earlier runs
     compiles: bool = False  # whether the first call has to; if not, a miss spoils the state
     label: str = ""  # follows a result: `warm cache`; empty for the state that goes without saying
+    fills: bool = True  # whether a process has to fill it
+    is_saved: bool = False  # whether there is more to it than the files that the compiler leaves
+    ships: bool = False  # whether processes that start get these files alone
+    set_up: Callable[[], None] = _nothing  # in each process, before anything is compiled
+    save: Callable[[], None] = _nothing  # after the first call of the process that fills it
+    load: Callable[[], None] = _nothing
+    makes_graphs: bool = True  # whether Dynamo does its work again in each process
+    backend: str | None = None  # value of mode.compile that stands for the default in this state
+
+
+def variables_of(folder: Path) -> Variables:
+    """Returns the variables that make `folder` the compiler's caches."""
+    return {
+        "TORCHINDUCTOR_CACHE_DIR": str(folder),
+        "TRITON_CACHE_DIR": str(folder / "triton"),
+    }
 
 
 @contextmanager
 def empty() -> Iterator[Variables]:
     """Yields the variables of empty caches, which are removed after the block."""
     with files.temporary_folder() as folder:
-        yield {
-            "TORCHINDUCTOR_CACHE_DIR": str(folder),
-            "TRITON_CACHE_DIR": str(folder / "triton"),
-        }
+        yield variables_of(folder)
 
 
 def of_user() -> AbstractContextManager[Variables]:
@@ -45,12 +79,72 @@ def of_user() -> AbstractContextManager[Variables]:
     return nullcontext({})
 
 
+def _bundle() -> Path:
+    return Path(os.environ[SAVED]) / BUNDLE
+
+
+def _save_bundle() -> None:
+    import torch
+
+    saved = torch.compiler.save_cache_artifacts()
+    if saved is not None:  # None: the compiler made nothing
+        _bundle().write_bytes(saved[0])
+
+
+def _load_bundle() -> None:
+    import torch
+
+    if _bundle().exists():
+        torch.compiler.load_cache_artifacts(_bundle().read_bytes())
+
+
+def _precompile() -> None:
+    import torch._dynamo.config
+
+    torch._dynamo.config.caching_precompile = True
+
+
+def _save_functions() -> None:
+    import torch
+
+    torch.compiler.save_cache_artifacts()  # which also writes Dynamo's files
+
+
 CACHES = {
-    "cold": Cache("empty before the first call", empty, starts_empty=True, compiles=True),
+    "cold": Cache(
+        "empty before the first call", empty, starts_empty=True, compiles=True, fills=False
+    ),
     "warm": Cache(
         "filled before this process",
         of_user,
         before=("modescope.bench.case.runner:fill",),
         label="warm cache",
+    ),
+    "shipped": Cache(
+        "empty, and filled with what torch.compiler.save_cache_artifacts saved in another process",
+        empty,
+        label="shipped cache",
+        is_saved=True,
+        ships=True,
+        save=_save_bundle,
+        load=_load_bundle,
+    ),
+    "precompiled": Cache(
+        "filled before this process, with Dynamo's work (TORCH_CACHING_PRECOMPILE=1)",
+        empty,
+        label="precompiled",
+        is_saved=True,
+        set_up=_precompile,
+        save=_save_functions,
+        makes_graphs=False,
+    ),
+    "aot": Cache(
+        "empty, and the model is what aot_compile saved in another process",
+        empty,
+        label="aot_compile",
+        is_saved=True,
+        ships=True,
+        makes_graphs=False,
+        backend="aot",
     ),
 }

@@ -51,6 +51,7 @@ class Plan:
     trace_max_bytes: int  # of one profiler trace or memory snapshot; 0: none is kept
     traces_max_bytes: int  # of all traces and snapshots of the study
     max_error: float | None = None  # relative error that the user accepts; None: the usual limit
+    starts: int = 0  # new processes that are timed from their start to the first right result
     fills_cache: bool = False  # end after the first call if it had to fill the compiler's cache
     latency_alone: bool = False  # time the paired rounds only: no other clocks, no first call
 

@@ -49,6 +49,7 @@ from modescope.bench.records.columns.timing import (
 from modescope.bench.records.environment import Environment, Scheduling
 from modescope.bench.records.outcomes import Status
 from modescope.bench.records.plans import Plan
+from modescope.bench.records.starts import Starts
 
 SCHEMA_VERSION = 5
 """Increased when a column's name, unit or meaning changes, or what ids are hashed from. Rows of
@@ -206,6 +207,7 @@ class Findings:
     compiled_code: CompiledCode = field(default_factory=CompiledCode)
     compilations: Compilations = field(default_factory=Compilations)
     packaged: Packaged = field(default_factory=Packaged)
+    starts: Starts = field(default_factory=Starts)
     profile: Profiled = field(default_factory=Profiled)
     setup: Setup = field(default_factory=Setup)
     memory: Memory = field(default_factory=Memory)

@@ -12,17 +12,17 @@ from functools import partial
 from pathlib import Path
 from time import monotonic
 
-from modescope.bench.model.made import FOLDER
 from modescope.bench.modes import backends
 from modescope.bench.modes.backends import Backend
 from modescope.bench.records import files, parquet, results, rows
-from modescope.bench.records.caches import CACHES
+from modescope.bench.records.caches import CACHES, SAVED
 from modescope.bench.records.environment import Scheduling, scheduling
 from modescope.bench.records.outcomes import Status
 from modescope.bench.records.plans import Plan
 from modescope.bench.records.results import Findings, Record, Result, StoredRow
+from modescope.bench.records.starts import Starts
 from modescope.bench.summary import summary
-from modescope.bench.sweep import isolation
+from modescope.bench.sweep import isolation, starts
 from modescope.bench.sweep.isolation import STATUS, ChildOutcome, Ending, Task
 from modescope.bench.sweep.prepare import Job
 
@@ -139,31 +139,42 @@ def _outcome(job: Job, run_id: str, log: Path, on_phase: OnPhase) -> ChildOutcom
     that prepare the compiler's caches, unless `plan.latency_alone` (only paired rounds are timed).
     One of them that has nothing to prepare measures the case. With
     compile_cache=warm, code that is never cached is compiled again in the process that measures,
-    and `compiler_cache_misses` counts it.
+    and `compiler_cache_misses` counts it. Of a case that counts starts, these are new processes.
     """
-    cache, arguments = CACHES[job.plan.compile_cache], (job.case, job.plan, run_id)
-    backend = backends.find(job.case.variant.mode)
-    before = (*backend.before, *(() if job.plan.latency_alone else cache.before))
+    case, plan = job.case, job.plan
+    cache, backend = CACHES[plan.compile_cache], backends.find(case.variant.mode)
+    call = partial(isolation.call, timeout_s=plan.timeout_s, log=log, on_phase=on_phase)
+    run = Task("modescope.bench.case.runner:run", Result)
+    if (plan.starts or cache.is_saved) and not plan.latency_alone:
+        with starts.opened(case, plan, log) as rung:
+            found = starts.measure(rung, case, plan, on_phase)
+            if not isinstance(found, Starts):
+                return found
+            with rung.later() as variables:
+                outcome = call(run, case, plan, run_id, variables=variables)
+        return replace(outcome, value=outcome.value and _add(outcome.value, found, plan))
+    before = (*backend.before, *(() if plan.latency_alone else cache.before))
     with cache.variables() as variables, _shared(backend) as shared:
-        call = partial(
-            isolation.call,
-            timeout_s=job.plan.timeout_s,
-            log=log,
-            variables=variables | shared,
-            on_phase=on_phase,
-        )
         for function in before:
-            outcome = call(Task(function, Result), *arguments)
+            outcome = call(Task(function, Result), case, plan, run_id, variables=variables | shared)
             if outcome.value is None or outcome.value.status != Status.CACHE_FILLED:
                 return outcome
-        return call(Task("modescope.bench.case.runner:run", Result), *arguments)
+        return call(run, case, plan, run_id, variables=variables | shared)
+
+
+def _add(result: Result, found: Starts, plan: Plan) -> Result:
+    findings = replace(result.findings, starts=found)
+    if unused := starts.why_unused(plan.compile_cache, found):
+        findings = replace(findings, checks=replace(findings.checks, in_effect=False))
+        findings = results.add_note(findings, ["in_effect_note"], unused)
+    return replace(result, findings=findings)
 
 
 @contextmanager
 def _shared(backend: Backend) -> Iterator[dict[str, str]]:
-    """Yields the variable FOLDER with a folder that lasts for the block, if `backend` needs one."""
+    """Yields the variable SAVED with a folder that lasts for the block, if `backend` needs one."""
     if not backend.before:
         yield {}
         return
     with files.temporary_folder() as folder:
-        yield {FOLDER: str(folder)}
+        yield {SAVED: str(folder)}

@@ -31,6 +31,7 @@ the same budget."""
 COLUMNS = (
     *("schema_version", "run_id", "case_id", "status", "replicate", "seed", "environment_id"),
     *("budget", "budget_rank", "budget_settings", "compile_cache", "stopped_early"),
+    "starts_s",
     *("profile", "memory", "explain", "max_error", "flags", *COMPARED),
 )
 
@@ -107,6 +108,8 @@ def _difference(row: dict[str, Any], plan: Plan, environment: Environment) -> st
         return "it was stopped early in a sweep"
     if row["compile_cache"] != plan.compile_cache:
         return f"compile_cache was {row['compile_cache']}"
+    if len(row["starts_s"] or ()) < plan.starts and row["status"] == Status.OK:
+        return f"measured with starts={len(row['starts_s'] or ())}"
     if _status_may_differ(row, plan.max_error):
         return f"max_error was {row['max_error'] or 'null'}"
     for name in ("profile", "memory"):

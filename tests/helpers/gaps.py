@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from modescope.bench.case.examine import examine
-from modescope.bench.case.runner import set_up_torch
+from modescope.bench.case.torch_setup import set_up_torch
 from modescope.bench.devices.cuda import find
 from modescope.bench.devices.devices import Hardware
 from modescope.bench.evidence import first_call

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from modescope.bench.case import runner
-from modescope.bench.model.made import FOLDER
+from modescope.bench.records.caches import SAVED
 from modescope.bench.records.cases import Case, Mode, Model, Variant
 from modescope.bench.records.errors import Progress
 from modescope.bench.records.plans import Plan
@@ -118,7 +118,7 @@ def main(folder: Path) -> None:
     asks = {"profile": False, "memory": True, "max_error": None, "compile_cache": "warm"}
     none = {"replicate": 0, "seed": 0, "fills_cache": False, "latency_alone": False}
     plan = replace(made_up_plan(**asks, **none, trace_max_bytes=0), budget=brief)
-    variables = {FOLDER: str(folder)}
+    variables = {SAVED: str(folder)}
     for function in ("modescope.bench.case.packaging:build", "tests.helpers.packaged:measure"):
         outcome = isolation.call(
             Task(function, tuple), asked, plan, timeout_s=400, variables=variables

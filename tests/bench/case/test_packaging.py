@@ -16,7 +16,7 @@ from torch import nn
 from modescope.bench.case import packaging, runner
 from modescope.bench.evidence import watching
 from modescope.bench.model import torch_settings
-from modescope.bench.model.made import FOLDER
+from modescope.bench.records.caches import SAVED
 from modescope.bench.modes import packages
 from modescope.bench.modes.backends import BACKENDS, Backend
 from modescope.bench.records.cases import Case
@@ -43,7 +43,7 @@ MAIN = "from tests.helpers.packaged import *; main(Path({folder!r}))"
 def _as_before(
     restored_settings: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> Iterator[None]:
-    monkeypatch.setenv(FOLDER, str(tmp_path))
+    monkeypatch.setenv(SAVED, str(tmp_path))
     with torch_settings.keep():
         yield
     torch.compiler.reset()

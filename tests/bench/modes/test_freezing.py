@@ -107,7 +107,7 @@ def test_the_switch_of_the_process_is_that_of_its_modes() -> None:
         for mode, baseline in ((FROZEN, EAGER), (EAGER, FROZEN), (COMPILE, EAGER)):
             torch._inductor.config.freezing = before
             both = Variant(mode, "fp32"), Variant(baseline, "fp32")
-            runner.set_up_torch(of_probe(model(linear), *both), smoke())
+            torch_setup.set_up_torch(of_probe(model(linear), *both), smoke())
             states.append(torch._inductor.config.freezing)
     assert states == [True, True, False] * 2
 

@@ -18,7 +18,7 @@ from modescope.bench.case import dispatch
 from modescope.bench.devices.devices import Cpu
 from modescope.bench.evidence.first_call import Contender, enter
 from modescope.bench.model.building import build
-from modescope.bench.model.made import FOLDER
+from modescope.bench.records.caches import SAVED
 from modescope.bench.model.subject import Inputs, Subject
 from modescope.bench.modes import packages
 from modescope.bench.modes.backends import BACKENDS
@@ -165,7 +165,7 @@ class Stands:
 @pytest.fixture
 def built(subject: Subject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Record:
     """The record of a package of `subject` in the folder that processes of a case share."""
-    monkeypatch.setenv(FOLDER, str(tmp_path))
+    monkeypatch.setenv(SAVED, str(tmp_path))
     monkeypatch.setattr(torch._C._aoti, "AOTIModelPackageLoader", Stands(subject))
     (tmp_path / packages.PACKAGE).write_bytes(b"12345")
     record = Record(

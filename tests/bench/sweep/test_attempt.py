@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from modescope.bench.model.made import FOLDER
+from modescope.bench.records.caches import SAVED
 from modescope.bench.records.caches import CACHES, Cache
 from modescope.bench.records.outcomes import Status
 from modescope.bench.records.results import Findings, Result
@@ -124,7 +124,7 @@ def test_a_package_is_built_in_a_folder_that_its_processes_share(
 
     def call(task: Task[Any], *arguments: Any, **options: Any) -> ChildOutcome[Any]:
         called.append(task.function)
-        folders.append(options["variables"][FOLDER])
+        folders.append(options["variables"][SAVED])
         assert Path(folders[-1]).is_dir()
         return left.pop(0)
 

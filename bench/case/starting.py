@@ -1,0 +1,146 @@
+"""The program of a process that is timed from its start (`bench.case.start`): a user's program.
+
+It makes the model, loads what another process saved, compiles if the mode does, and makes a first
+call. A process that fills a cache makes a first call and saves; what is made ahead of time is built
+as for a case that counts no starts.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from typing import Any, Protocol
+
+import torch
+
+from modescope.bench.case.torch_setup import set_up_torch
+from modescope.bench.devices.cuda import find
+from modescope.bench.devices.devices import Hardware, bare_call
+from modescope.bench.model.building import build
+from modescope.bench.model.outputs import comparable, relative_error
+from modescope.bench.model.subject import Subject
+from modescope.bench.modes import axes, backends, modes
+from modescope.bench.modes.phases import phase_of
+from modescope.bench.records.caches import CACHES
+from modescope.bench.records.cases import Case
+from modescope.bench.records.errors import one_line
+from modescope.bench.records.outcomes import Status
+from modescope.bench.records.results import Result
+from modescope.bench.records.starts import Asked, Start
+
+
+class Watch(Protocol):
+    """The stopwatch of `bench.case.start`, and what it is told of a first call."""
+
+    def during(self, phase: str) -> Any:
+        """Times a block as a phase."""
+
+    def first_call(self) -> Any:
+        """Times a block as the model's first call."""
+
+    def read(self) -> dict[str, float]:
+        """Returns the seconds of each phase until now."""
+
+
+def run(asked: Asked, watch: Watch, tell: Callable[[], None]) -> dict[str, Any]:
+    """Does what is asked; calls `tell` once the first result is there, and not if it fails.
+
+    Returns the fields of a `records.starts.Start`.
+    """
+    try:
+        return asdict(_fill_ahead(asked, watch) if _is_ahead(asked) else _start(asked, watch, tell))
+    except Exception as error:
+        traceback.print_exc()
+        return asdict(Start(failure=one_line(error)))
+
+
+def _is_ahead(asked: Asked) -> bool:
+    return asked.fills and backends.is_prebuilt(asked.case.variant.mode)
+
+
+def _fill_ahead(asked: Asked, watch: Watch) -> Start:
+    """Makes ahead of time what the mode's backend needs."""
+    for function in backends.find(asked.case.variant.mode).before:
+        result: Result = pkgutil.resolve_name(function)(
+            lambda *phase: None, asked.case, asked.plan, None
+        )
+        if result.status != Status.CACHE_FILLED:
+            return Start(failure=result.reason)
+    return Start(own_s=watch.read()["own"])
+
+
+def _start(asked: Asked, watch: Watch, tell: Callable[[], None]) -> Start:
+    case, plan = asked.case, asked.plan
+    variant, cache = case.variant, CACHES[plan.compile_cache]
+    with watch.during("own"):
+        device, phase = find(case.device), phase_of(case.options)
+        set_up_torch(case, plan)
+        axes.switch(axes.switches(case), variant)
+    with watch.during("load"):
+        subject = build(case.model, case.largest_shape).to(device.torch_device)
+        subject = phase.prepare(subject, plan.seed)
+        own = modes.prepare(subject, variant, phase)
+        if not asked.fills:
+            cache.load()
+        built = modes.build(own, variant, case.model.fullgraph, device, phase)
+        step = bare_call(built.step)
+    with watch.first_call():
+        output = step()
+        device.synchronize()
+    phases_s = watch.read()
+    tell()
+    start = time.monotonic()
+    for _ in range(asked.calls):
+        step()
+    device.synchronize()
+    calls_s = time.monotonic() - start
+    if asked.fills:
+        cache.save()
+    own_s = phases_s.pop("own")
+    return Start(
+        whole_s=sum(phases_s.values()),
+        own_s=own_s,
+        phases_s=phases_s,
+        calls_s=calls_s,
+        error=None if asked.fills else _error(output, subject, case, device),
+        **_counts(),
+    )
+
+
+def _counts() -> dict[str, int]:
+    """Returns what the compiler counted in this process; 0 if nothing has imported it."""
+    if "torch._dynamo.utils" not in sys.modules:
+        return {}
+    counters = sys.modules["torch._dynamo.utils"].counters
+    made, functions = counters["inductor"], counters["dynamo_cache"]
+    return {
+        "graphs": counters["stats"]["unique_graphs"],
+        "hits": made["fxgraph_cache_hit"] + functions["dynamo_cache_hit"],
+        "misses": made["fxgraph_cache_miss"],
+    }
+
+
+def _error(output: Any, subject: Subject, case: Case, device: Hardware) -> float | None:
+    """Returns the error of `output` against plain eager; None if eager differs from itself."""
+    plain = replace(case.variant, mode=case.variant.mode.eager_mode())
+    phase = phase_of(case.options)
+
+    def again() -> dict[str, torch.Tensor]:
+        own = modes.prepare(subject, plain, phase)
+        built = modes.build(own, plain, False, device, phase)
+        return comparable(bare_call(built.step)())
+
+    wanted, found = again(), comparable(output)
+    if _largest(wanted, again()):
+        return None
+    return _largest(found, wanted)
+
+
+def _largest(found: dict[str, torch.Tensor], wanted: dict[str, torch.Tensor]) -> float:
+    if [(k, v.shape) for k, v in found.items()] != [(k, v.shape) for k, v in wanted.items()]:
+        return float("inf")
+    return max((relative_error(found[place], wanted[place]) for place in wanted), default=0.0)
