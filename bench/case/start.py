@@ -2,9 +2,9 @@
 
 Run as a file (`python -P start.py …`), so that its first line runs before anything is imported. The
 process prints nothing; it writes to the pipe that `bench.sweep.starts` reads: a byte once the first
-result is there, then a JSON object with the fields of `bench.sweep.starts.Start`.
+result is there, then a JSON object with the fields of `bench.records.starts.Start`.
 
-The time of each phase is its own: without that of phases inside it. What modescope itself needs (its
+The time of each phase is its own: without that of phases inside it. What only modescope needs (its
 modules, the description of the case) is the phase `own`, which no user's program has.
 """
 
@@ -94,10 +94,7 @@ class Stopwatch:
 
 
 class Probes:
-    """Tells a stopwatch when modules are imported, and when torch's compiler is in which phase.
-
-    `calls_within` is the depth of events at which a call of the model runs its code.
-    """
+    """Tells a stopwatch when modules are imported, and in which phase torch's compiler is."""
 
     def __init__(self, watch: Stopwatch) -> None:
         self._watch = watch

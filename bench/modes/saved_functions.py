@@ -1,4 +1,4 @@
-"""Calls a model as the function that `torch.compile(…).forward.aot_compile` saved in another process.
+"""Calls a model as the function that `aot_compile` of torch.compile saved in another process.
 
 The function has the model's guards. It takes the module as its first argument, so it has no weights
 of its own, and raises RuntimeError for arguments and settings that it was not compiled for.
@@ -24,7 +24,12 @@ NOT_SAVED = "no process has saved this model with aot_compile"
 
 
 def save(module: torch.nn.Module, args: Any, kwargs: Any, compile_options: dict[str, Any]) -> None:
-    """Compiles `module` for these arguments and saves it in the folder that SAVED names."""
+    """Compiles `module` for these arguments and saves it in the folder that SAVED names.
+
+    Raises UsageError if this torch cannot.
+    """
+    if not hasattr(torch.compiler, "load_compiled_function"):
+        raise UsageError(f"torch {torch.__version__} has no aot_compile; use another compile_cache")
     compiled: Any = torch.compile(module, fullgraph=True, **compile_options)
     function = compiled.forward.aot_compile((args, kwargs))
     function.save_compiled_function(str(Path(os.environ[SAVED]) / FUNCTION))

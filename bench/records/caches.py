@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from modescope.bench.records import files
+from modescope.bench.records.errors import UsageError
 
 Variables = dict[str, str]
 """Environment variables of a child process that tell it where its compiler's caches are."""
@@ -101,6 +102,11 @@ def _load_bundle() -> None:
 def _precompile() -> None:
     import torch._dynamo.config
 
+    if not hasattr(torch._dynamo.config, "caching_precompile"):
+        raise UsageError(
+            f"torch {torch.__version__} does not save Dynamo's work (caching_precompile); use "
+            "another compile_cache"
+        )
     torch._dynamo.config.caching_precompile = True
 
 
