@@ -1,7 +1,7 @@
 """Replays demands in real processes: which rung of caches takes least time, and is it the one told?
 
 `python -m tests.replay_starts STUDY [NUMBER ...]` takes a study of `experiment=coldstart` with the
-models of DEMANDS. For each demand every rung is filled and starts three processes, shown with its
+models of DEMANDS. For each demand every rung is filled and starts three processes, each with its
 first call and the demanded calls; those that may still be least start ten. The time of a rung is
 that of the process that fills it and of its processes, scaled to the demanded starts. Beside it
 stands what `python -m analysis.table STUDY --calls N --starts N` recommends. Exit status 1 if a
@@ -36,7 +36,7 @@ SWEEP = ("-m", "mode=eager,compile,aoti", "compile_cache=cold,warm,shipped,preco
 
 @dataclass(frozen=True)
 class Demand:
-    """So many processes start per filled cache, and shown makes so many calls of a model."""
+    """So many processes start per filled cache, and each makes so many calls of a model."""
 
     model: str
     calls: int
@@ -130,7 +130,7 @@ def main(study: str, *numbers: str) -> int:
         with tempfile.TemporaryDirectory() as folder:
             rungs = replay(demand, Path(folder))
         advice, best = told(Path(study), demand), rungs[0]
-        mine = next((each for shown in rungs if shown.name == advice), None)
+        mine = next((shown for shown in rungs if shown.name == advice), None)
         gap_s = (mine.total_s(demand) - best.total_s(demand)) if mine else math.inf
         within = mine is not None and gap_s <= 2 * math.hypot(
             mine.spread_s(demand), best.spread_s(demand)
@@ -141,10 +141,9 @@ def main(study: str, *numbers: str) -> int:
             flush=True,
         )
         for shown in rungs:
-            print(
-                f"  {shown.name:24} {shown.total_s(demand):8.1f} s  (filled in {shown.fill_s:.1f} s, "
-                f"{len(shown.processes_s)} processes of {statistics.fmean(shown.processes_s):.2f} s)"
-            )
+            each_s, count = statistics.fmean(shown.processes_s), len(shown.processes_s)
+            print(f"  {shown.name:20} {shown.total_s(demand):8.1f} s", end="  ")
+            print(f"(filled in {shown.fill_s:.1f} s, {count} processes of {each_s:.2f} s)")
         print(f"  replayed in {time.monotonic() - begin:.0f} s", flush=True)
     return int(wrong > 0)
 
