@@ -164,7 +164,8 @@ def _outcome(job: Job, run_id: str, log: Path, on_phase: OnPhase) -> ChildOutcom
 
 def _add(result: Result, found: Starts, plan: Plan) -> Result:
     findings = replace(result.findings, starts=found)
-    if unused := starts.why_unused(plan.compile_cache, found):
+    unused = starts.why_unused(plan.compile_cache, found)
+    if unused and result.status == Status.OK:
         findings = replace(findings, checks=replace(findings.checks, in_effect=False))
         findings = results.add_note(findings, ["in_effect_note"], unused)
     return replace(result, findings=findings)
