@@ -57,7 +57,7 @@ TESTS_S = {
 """File -> seconds, by estimate from the number of its tests and of what they compile: no run that
 was kept says how long they take."""
 
-FURTHER_TESTS_S = {"test_cuda_kernels": 40.0, "test_cuda_steps": 25.0}
+FURTHER_TESTS_S = {"test_cuda_kernels": 40.0, "test_cuda_starts": 100.0, "test_cuda_steps": 25.0}
 """Those that are further steps."""
 
 SLOW_CLAIMS = ("layernorm-kernels", "strided-kernel-slow", "profiler-launch-bound")
