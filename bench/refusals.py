@@ -162,8 +162,8 @@ PREBUILT_RULES: tuple[Rule, ...] = (
     ),
     (
         lambda variant, options, device: variant.mode.graph,
-        "what is made ahead of time is not captured in a CUDA graph; leave out {of}mode.graph=true, "
-        "or use {of}mode=compile-cuda-graph",
+        "what is made ahead of time is not captured in a CUDA graph; leave out "
+        "{of}mode.graph=true, or use {of}mode=compile-cuda-graph",
     ),
     (
         lambda variant, options, device: variant.mode.grad == "enabled" and _is_exported(variant),

@@ -1,7 +1,7 @@
 """What a user's program does in a new process, timed from its start to the first right result.
 
-Run as a file (`python -P start.py …`), so that its first line runs before anything is imported. The
-process prints nothing; it writes to the pipe that `bench.sweep.starts` reads: a byte once the first
+Run as a file (`python -P start.py …`), so that its first line runs before anything is imported.
+The process prints nothing; it writes to the pipe that `bench.sweep.starts` reads: a byte once the first
 result is there, then a JSON object with the fields of `bench.sweep.starts.Start`.
 
 The time of each phase is its own: without that of phases inside it. What modescope itself needs (its

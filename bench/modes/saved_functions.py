@@ -1,4 +1,4 @@
-"""Calls a model as the function that `torch.compile(…).forward.aot_compile` saved in another process.
+"""Calls a model as the function that `aot_compile` of torch saved in another process.
 
 The function has the model's guards. It takes the module as its first argument, so it has no weights
 of its own, and raises RuntimeError for arguments and settings that it was not compiled for.

@@ -65,7 +65,8 @@ class Starts:
     starts_s: tuple[float, ...] | None = nullable("each process, without what modescope needs")
     baseline_starts_s: tuple[float, ...] | None = nullable("the same for the baseline")
     start_phases_s: str | None = nullable(
-        f"JSON: for each process the time of its phases. {'; '.join(map(': '.join, PHASES.items()))}"
+        "JSON: for each process the time of its phases. "
+        + "; ".join(map(": ".join, PHASES.items()))
     )
     fill_s: float | None = nullable(
         "the process that fills the compiler's cache or saves its code; null if none does"

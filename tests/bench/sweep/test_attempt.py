@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from modescope.bench.records.caches import SAVED
-from modescope.bench.records.caches import CACHES, Cache
+from modescope.bench.records.caches import CACHES, SAVED, Cache
 from modescope.bench.records.outcomes import Status
 from modescope.bench.records.results import Findings, Result
 from modescope.bench.settings import LIMITS
