@@ -1,11 +1,11 @@
 """What a user's program does in a new process, timed from its start to the first right result.
 
 Run as a file (`python -P start.py …`), so that its first line runs before anything is imported.
-The process prints nothing; it writes to the pipe that `bench.sweep.starts` reads: a byte once the first
-result is there, then a JSON object with the fields of `bench.sweep.starts.Start`.
+The process prints nothing; it writes to the pipe that `bench.sweep.starts` reads: a byte once the
+first result is there, then a JSON object with the fields of `bench.records.starts.Start`.
 
-The time of each phase is its own: without that of phases inside it. What modescope itself needs (its
-modules, the description of the case) is the phase `own`, which no user's program has.
+The time of each phase is its own: without that of phases inside it. What modescope itself needs
+(its modules, the description of the case) is the phase `own`, which no user's program has.
 """
 
 import importlib._bootstrap
@@ -141,8 +141,8 @@ class Probes:
 
         What precedes the first event is `rest`: torch says of it nothing.
         """
-        before = self._watch.seconds["rest"]
         with self._watch.during("rest"):
+            before = self._watch.seconds["rest"]
             self._runs = "run"
             yield
             compiled = self._watch.phase == "run"

@@ -10,8 +10,8 @@ import pytest
 import torch
 import torch._inductor.config
 
-from modescope.bench.case import torch_setup
 from modescope.bench import refusals
+from modescope.bench.case import torch_setup
 from modescope.bench.evidence.mode_effect import Facts, ModeEffect, effect
 from modescope.bench.modes import axes, freezing
 from modescope.bench.records.cases import Case, Inference, Mode, PhaseOptions, Training, Variant
