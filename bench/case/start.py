@@ -2,7 +2,7 @@
 
 Run as a file (`python -P start.py …`), so that its first line runs before anything is imported.
 The process prints nothing; it writes to the pipe that `bench.sweep.starts` reads: a byte once the
-first result is there, then a JSON object with the fields of `bench.records.starts.Start`.
+first result is there, then a line of JSON with the fields of `bench.records.starts.Start`.
 
 The time of each phase is its own: without that of phases inside it. What modescope itself needs
 (its modules, the description of the case) is the phase `own`, which no user's program has.
@@ -12,6 +12,8 @@ import importlib._bootstrap
 import json
 import os
 import pickle
+import select
+import signal
 import sys
 import threading
 import time
@@ -199,6 +201,7 @@ def main(description: Path, pipe: int, started_s: float) -> None:
     """Makes the first call that the file `description` asks for (`bench.records.starts.Asked`)."""
     watch = Stopwatch(started_s)
     watch.turn("rest")  # until here the interpreter was started
+    threading.Thread(target=_exit_with_reader, args=(pipe,), daemon=True).start()
     probes = Probes(watch)
     probes.install()
     import torch  # noqa: F401  (first of all, as in a user's program)
@@ -208,9 +211,17 @@ def main(description: Path, pipe: int, started_s: float) -> None:
 
         asked = pickle.loads(description.read_bytes())
     said = starting.run(asked, probes, lambda: os.write(pipe, b"."))
-    os.write(pipe, json.dumps(said).encode())
     sys.stdout.flush()
+    os.write(pipe, json.dumps(said).encode() + b"\n")  # after which the process may be killed
     os._exit(0)
+
+
+def _exit_with_reader(pipe: int) -> None:
+    """Kills the process group when nobody reads the pipe any more."""
+    poll = select.poll()
+    poll.register(pipe, 0)
+    poll.poll()
+    os.killpg(0, signal.SIGKILL)
 
 
 if __name__ == "__main__":
