@@ -208,10 +208,11 @@ def measure(
             timed.append(start())
             if failure := timed[-1].start.failure:
                 return _failed(NO_START.format(cache=plan.compile_cache, reason=failure))
-    limit = EAGER_LIMIT * TOLERANCE[case.variant.dtype]
-    error = max((timed.start.error or 0.0 for timed in mine), default=0.0)
-    if not error <= limit:
-        reason = WRONG.format(cache=plan.compile_cache, error=error)
+    limit = max(EAGER_LIMIT * TOLERANCE[case.variant.dtype], plan.max_error or 0.0)
+    errors = [timed.start.error or 0.0 for timed in mine]
+    wrong = next((error for error in errors if not error <= limit), None)  # nan is above it, too
+    if wrong is not None:
+        reason = WRONG.format(cache=plan.compile_cache, error=wrong)
         return ChildOutcome(Ending.RETURNED, Result(Status.WRONG_RESULT, reason, Findings()))
     last = mine[-1].start if mine else Start()
     return Starts(
