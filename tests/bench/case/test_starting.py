@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch import nn
 
 from modescope.bench.case import starting
 from modescope.bench.case.start import Probes, Stopwatch
