@@ -1,17 +1,19 @@
 """What a user's program does in a new process, timed from its start to the first right result.
 
-Run as a file (`python -P start.py …`), so that its first line runs before anything is imported. The
-process prints nothing; it writes to the pipe that `bench.sweep.starts` reads: a byte once the first
-result is there, then a JSON object with the fields of `bench.records.starts.Start`.
+Run as a file (`python -P start.py …`), so that its first line runs before anything is imported.
+The process prints nothing; it writes to the pipe that `bench.sweep.starts` reads: a byte once the
+first result is there, then a line of JSON with the fields of `bench.records.starts.Start`.
 
-The time of each phase is its own: without that of phases inside it. What only modescope needs (its
-modules, the description of the case) is the phase `own`, which no user's program has.
+The time of each phase is its own: without that of phases inside it. What only modescope needs
+(its modules, the description of the case) is the phase `own`, which no user's program has.
 """
 
 import importlib._bootstrap
 import json
 import os
 import pickle
+import select
+import signal
 import sys
 import threading
 import time
@@ -138,8 +140,8 @@ class Probes:
 
         What precedes the first event is `rest`: torch says of it nothing.
         """
-        before = self._watch.seconds["rest"]
         with self._watch.during("rest"):
+            before = self._watch.seconds["rest"]
             self._runs = "run"
             yield
             compiled = self._watch.phase == "run"
@@ -196,6 +198,7 @@ def main(description: Path, pipe: int, started_s: float) -> None:
     """Makes the first call that the file `description` asks for (`bench.records.starts.Asked`)."""
     watch = Stopwatch(started_s)
     watch.turn("rest")  # until here the interpreter was started
+    threading.Thread(target=_exit_with_reader, args=(pipe,), daemon=True).start()
     probes = Probes(watch)
     probes.install()
     import torch  # noqa: F401  (first of all, as in a user's program)
@@ -205,9 +208,17 @@ def main(description: Path, pipe: int, started_s: float) -> None:
 
         asked = pickle.loads(description.read_bytes())
     said = starting.run(asked, probes, lambda: os.write(pipe, b"."))
-    os.write(pipe, json.dumps(said).encode())
     sys.stdout.flush()
+    os.write(pipe, json.dumps(said).encode() + b"\n")  # after which the process may be killed
     os._exit(0)
+
+
+def _exit_with_reader(pipe: int) -> None:
+    """Kills the process group when nobody reads the pipe any more."""
+    poll = select.poll()
+    poll.register(pipe, 0)
+    poll.poll()
+    os.killpg(0, signal.SIGKILL)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ as for a case that counts no starts.
 
 from __future__ import annotations
 
+import math
 import pkgutil
 import sys
 import time
@@ -27,7 +28,7 @@ from modescope.bench.modes import axes, backends, modes
 from modescope.bench.modes.phases import phase_of
 from modescope.bench.records.caches import CACHES
 from modescope.bench.records.cases import Case
-from modescope.bench.records.errors import one_line
+from modescope.bench.records.errors import UsageError, one_line
 from modescope.bench.records.outcomes import Status
 from modescope.bench.records.results import Result
 from modescope.bench.records.starts import Asked, Start
@@ -53,6 +54,8 @@ def run(asked: Asked, watch: Watch, tell: Callable[[], None]) -> dict[str, Any]:
     """
     try:
         return asdict(_fill_ahead(asked, watch) if _is_ahead(asked) else _start(asked, watch, tell))
+    except UsageError as error:
+        return asdict(Start(failure=str(error)))
     except Exception as error:
         traceback.print_exc()
         return asdict(Start(failure=one_line(error)))
@@ -143,4 +146,5 @@ def _error(output: Any, subject: Subject, case: Case, device: Hardware) -> float
 def _largest(found: dict[str, torch.Tensor], wanted: dict[str, torch.Tensor]) -> float:
     if [(k, v.shape) for k, v in found.items()] != [(k, v.shape) for k, v in wanted.items()]:
         return float("inf")
-    return max((relative_error(found[place], wanted[place]) for place in wanted), default=0.0)
+    errors = [relative_error(found[place], wanted[place]) for place in wanted]
+    return next(filter(math.isnan, errors), max(errors, default=0.0))

@@ -1,18 +1,14 @@
-"""The states in which a case may find the compiler's caches: the values of `compile_cache`.
-
-Functions that need torch import it: the command line reads this file without.
-"""
+"""The states in which a case may find the compiler's caches: the values of `compile_cache`."""
 
 from __future__ import annotations
 
-import os
+import pkgutil
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
 from modescope.bench.records import files
-from modescope.bench.records.errors import UsageError
 
 Variables = dict[str, str]
 """Environment variables of a child process that tell it where its compiler's caches are."""
@@ -20,9 +16,6 @@ Variables = dict[str, str]
 SAVED = "MODESCOPE_BUILT"
 """Environment variable of the processes of a case of which one saves what others load: a folder
 that they share, which is removed after the last of them."""
-
-BUNDLE = "cache.bin"
-"""Name of the file with the bytes of `torch.compiler.save_cache_artifacts`, in that folder."""
 
 
 def _nothing() -> None:
@@ -80,40 +73,9 @@ def of_user() -> AbstractContextManager[Variables]:
     return nullcontext({})
 
 
-def _bundle() -> Path:
-    return Path(os.environ[SAVED]) / BUNDLE
-
-
-def _save_bundle() -> None:
-    import torch
-
-    saved = torch.compiler.save_cache_artifacts()
-    if saved is not None:  # None: the compiler made nothing
-        _bundle().write_bytes(saved[0])
-
-
-def _load_bundle() -> None:
-    import torch
-
-    if _bundle().exists():
-        torch.compiler.load_cache_artifacts(_bundle().read_bytes())
-
-
-def _precompile() -> None:
-    import torch._dynamo.config
-
-    if not hasattr(torch._dynamo.config, "caching_precompile"):
-        raise UsageError(
-            f"torch {torch.__version__} does not save Dynamo's work (caching_precompile); use "
-            "another compile_cache"
-        )
-    torch._dynamo.config.caching_precompile = True
-
-
-def _save_functions() -> None:
-    import torch
-
-    torch.compiler.save_cache_artifacts()  # which also writes Dynamo's files
+def _in_torch(name: str) -> Callable[[], None]:
+    """Returns the function `name` of `bench.model.saved_caches`, which is imported at its call."""
+    return lambda: pkgutil.resolve_name(f"modescope.bench.model.saved_caches:{name}")()
 
 
 CACHES = {
@@ -132,16 +94,16 @@ CACHES = {
         label="shipped cache",
         is_saved=True,
         ships=True,
-        save=_save_bundle,
-        load=_load_bundle,
+        save=_in_torch("save_bundle"),
+        load=_in_torch("load_bundle"),
     ),
     "precompiled": Cache(
         "filled before this process, with Dynamo's work (TORCH_CACHING_PRECOMPILE=1)",
         empty,
         label="precompiled",
         is_saved=True,
-        set_up=_precompile,
-        save=_save_functions,
+        set_up=_in_torch("precompile"),
+        save=_in_torch("save_functions"),
         makes_graphs=False,
     ),
     "aot": Cache(

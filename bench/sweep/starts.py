@@ -50,7 +50,7 @@ class Timed:
 
     start: Start
     until_result_s: float  # from just before it was started; less what only modescope needs
-    ended_s: float  # until it ended, likewise
+    ended_s: float  # until all was said, likewise
 
 
 class Rung:
@@ -127,7 +127,7 @@ def _of(folder: Path) -> Iterator[Variables]:
 
 
 def run(description: Path, variables: Variables, log: Path, timeout_s: float) -> Timed:
-    """Starts a new interpreter on the file `description`, and waits until it ends.
+    """Starts a new interpreter on the file `description`, and waits until it has said all.
 
     Its output goes to `log`. A process that fails, dies or takes longer than `timeout_s` says so in
     its `Start.failure`. It leads a process group of its own, all of which is killed at the end.
@@ -163,7 +163,8 @@ def run(description: Path, variables: Variables, log: Path, timeout_s: float) ->
 def _read(pipe: int, started_s: float, timeout_s: float) -> tuple[float, bytes]:
     """Returns the time until the first result (inf without one), and what the process says.
 
-    That is empty if the process ends without a word, or takes longer than `timeout_s`.
+    That is a line; empty if the process ends without one, or takes longer than `timeout_s`. The end
+    of the pipe is not awaited: other processes may have it, too.
     """
     said, result_s = b"", math.inf
     while (left_s := started_s + timeout_s - time.monotonic()) > 0:
@@ -171,10 +172,12 @@ def _read(pipe: int, started_s: float, timeout_s: float) -> tuple[float, bytes]:
             break
         part = os.read(pipe, 65536)
         if not part:
-            return result_s, said
+            break
         if part.startswith(b".") and not said:
             result_s, part = time.monotonic() - started_s, part[1:]
         said += part
+        if said.endswith(b"\n"):
+            return result_s, said
     return result_s, b""
 
 
@@ -205,10 +208,11 @@ def measure(
             timed.append(start())
             if failure := timed[-1].start.failure:
                 return _failed(NO_START.format(cache=plan.compile_cache, reason=failure))
-    limit = EAGER_LIMIT * TOLERANCE[case.variant.dtype]
-    error = max((timed.start.error or 0.0 for timed in mine), default=0.0)
-    if not error <= limit:
-        reason = WRONG.format(cache=plan.compile_cache, error=error)
+    limit = max(EAGER_LIMIT * TOLERANCE[case.variant.dtype], plan.max_error or 0.0)
+    errors = [timed.start.error or 0.0 for timed in mine]
+    wrong = next((error for error in errors if not error <= limit), None)  # nan is above it, too
+    if wrong is not None:
+        reason = WRONG.format(cache=plan.compile_cache, error=wrong)
         return ChildOutcome(Ending.RETURNED, Result(Status.WRONG_RESULT, reason, Findings()))
     last = mine[-1].start if mine else Start()
     return Starts(

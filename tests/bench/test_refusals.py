@@ -9,7 +9,8 @@ import pytest
 
 from modescope.bench.records.cases import Inference, Mode, PhaseOptions, Training, Variant
 from modescope.bench.records.environment import DeviceFacts
-from modescope.bench.refusals import refusal, same_kernels
+from modescope.bench.refusals import no_cache, refusal, same_kernels
+from tests.helpers import made_up_records
 from tests.helpers.made_up_records import AMP, COMPILE, CPU, EAGER, H100, V100, case
 
 GRAPH = Mode("cuda-graph", "inference_mode", autocast=False, compile="none", graph=True)
@@ -115,6 +116,63 @@ def test_a_package_is_for_inference_at_one_size(options: PhaseOptions, remedy: s
 def test_a_package_is_no_baseline() -> None:
     asked = case(variant=Variant(COMPILE, "fp32"), baseline=Variant(AOTI, "fp32"))
     assert_refused(refusal(asked, CPU), "measure mode=aoti with another baseline.mode")
+
+
+AOT = replace(COMPILE, compile="aot")
+
+
+@pytest.mark.parametrize(
+    ("mode", "options", "remedy"),
+    [
+        (AOT, Inference(), None),
+        (replace(AOT, autocast=True, name="amp-compile"), Inference(), None),
+        (replace(AOT, grad="enabled"), Inference(), None),
+        (replace(AOT, options='{"max_fusion_size":8}'), Inference(), None),
+        (AOT, Inference('{"seq":[2,3]}'), "use calls=repeat"),
+        (AOT, Inference(data="cold"), "use mode=compile"),
+        (replace(AOT, grad="enabled"), Training(), "use mode=compile"),
+        (replace(AOT, axes=(("kernels", "mine"),)), Inference(), "leave out mode.kernels"),
+    ],
+)
+def test_a_saved_function_knows_autocast_and_gradients(
+    mode: Mode, options: PhaseOptions, remedy: str | None
+) -> None:
+    asked = case(variant=Variant(mode, "bf16"), baseline=None, options=options)
+    assert_refused(refusal(asked, H100), remedy)
+
+
+OF_KERNELS = replace(COMPILE, axes=(("kernels", "mine"),))
+FIRST_SIZES = Inference('{"seq":[2,3]}')
+
+
+@pytest.mark.parametrize(
+    ("mode", "baseline", "options", "what"),
+    [
+        (COMPILE, EAGER, Inference(), None),
+        (COMPILE, EAGER, Training(), "training"),
+        (COMPILE, EAGER, FIRST_SIZES, "calls that vary"),
+        (OF_KERNELS, EAGER, Inference(), "mode.kernels"),
+        (EAGER, OF_KERNELS, Inference(), "mode.kernels"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("cache", "starts", "asks"),
+    [
+        ("cold", 0, False),
+        ("warm", 0, False),
+        ("cold", 1, True),
+        ("warm", 1, True),
+        ("shipped", 0, True),
+        ("precompiled", 0, True),
+    ],
+)
+def test_starts_are_measured_for_inference_at_one_size(
+    mode: Mode, baseline: Mode, options: PhaseOptions, what: str | None,
+    cache: str, starts: int, asks: bool,
+) -> None:  # fmt: skip
+    plan = made_up_records.plan(compile_cache=cache, starts=starts)
+    asked = case(variant=Variant(mode, "fp32"), baseline=Variant(baseline, "fp32"), options=options)
+    assert_refused(no_cache(asked, plan), f"not for {what};" if what and asks else None)
 
 
 NO_GRAD = replace(EAGER, name="no_grad", grad="no_grad")

@@ -261,6 +261,53 @@ def test_the_plan_has_the_settings_of_the_command_which_no_case_has(
     assert case(*words).case_id == case().case_id
 
 
+@pytest.mark.parametrize(
+    ("words", "compiled", "cache"),
+    [
+        (("mode=compile", "compile_cache=aot"), "aot", "aot"),
+        (("mode=compile", "compile_cache=aot", "starts=1"), "aot", "aot"),
+        (("mode=amp-compile", "compile_cache=aot"), "aot", "aot"),
+        (("mode=compile", "compile_cache=shipped"), "default", "shipped"),
+        (("mode=reduce-overhead", "compile_cache=precompiled"), "reduce-overhead", "precompiled"),
+        # what does not compile in its process has no cache of the compiler
+        (("mode=eager", "compile_cache=aot"), "none", "cold"),
+        (("mode=eager", "compile_cache=warm", "starts=1"), "none", "cold"),
+        (("mode=aoti", "compile_cache=shipped", "starts=1"), "aoti", "cold"),
+        (("mode=aoti", "compile_cache=aot"), "aoti", "cold"),
+        (("mode=eager", "compile_cache=warm"), "none", "warm"),
+    ],
+)
+def test_a_cache_may_stand_for_a_backend_and_is_none_of_what_does_not_compile(
+    ask_quickly: Ask, words: tuple[str, ...], compiled: str, cache: str
+) -> None:
+    made, plan = resolve(ask_quickly(*words)[0], laptop)
+    assert (made.variant.mode.compile, plan.compile_cache) == (compiled, cache)
+    assert plan.starts == int("starts=1" in words)
+    assert made.baseline.mode.compile == "none"
+
+
+@pytest.mark.parametrize(
+    "mode",
+    [
+        "mode=reduce-overhead",
+        "mode=max-autotune",
+        "mode=freezing",
+        "mode=regional",
+        "mode=compile mode.backend=openvino",
+    ],
+)
+def test_only_what_torch_compile_makes_of_a_whole_model_is_saved(
+    ask_quickly: Ask, mode: str
+) -> None:
+    asked = ask_quickly(*mode.split(), "compile_cache=aot")[0]
+    with pytest.raises(UsageError) as refused:
+        resolve(asked, laptop)
+    text = str(refused.value)
+    assert text.startswith("compile_cache=aot: ")
+    assert text.endswith("use mode=compile")
+    assert "\n" not in text
+
+
 def test_options_of_training_count_for_the_id_unless_they_are_at_their_default(
     case: Resolve,
 ) -> None:

@@ -16,9 +16,9 @@ from torch import nn
 from modescope.bench.case import packaging, runner
 from modescope.bench.evidence import watching
 from modescope.bench.model import torch_settings
-from modescope.bench.records.caches import SAVED
 from modescope.bench.modes import packages
 from modescope.bench.modes.backends import BACKENDS, Backend
+from modescope.bench.records.caches import SAVED
 from modescope.bench.records.cases import Case
 from modescope.bench.records.outcomes import Status
 from tests.helpers.commands import Cli, rows

@@ -17,7 +17,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from modescope.bench.case import runner
+from modescope.bench.case import runner, torch_setup
 from modescope.bench.checking import steady_work
 from modescope.bench.devices.devices import Cpu, Step
 from modescope.bench.evidence import compiler_counts, first_call
@@ -374,7 +374,9 @@ def test_code_that_torch_compiles_no_more_is_told_where_errors_are_suppressed() 
 def test_global_settings_are_those_of_the_case() -> None:
     for dtype, precision, threads in (("fp32", "highest", 1), ("tf32", "high", 2)):
         torch.set_float32_matmul_precision("medium")
-        torch_setup.set_up_torch(replace(case(model(linear), variant(dtype)), threads=threads), smoke())
+        torch_setup.set_up_torch(
+            replace(case(model(linear), variant(dtype)), threads=threads), smoke()
+        )
         assert torch.get_float32_matmul_precision() == precision
         assert torch.backends.cudnn.allow_tf32 is (dtype == "tf32")
         assert torch.get_num_threads() == threads

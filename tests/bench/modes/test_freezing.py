@@ -11,7 +11,7 @@ import torch
 import torch._inductor.config
 
 from modescope.bench import refusals
-from modescope.bench.case import runner
+from modescope.bench.case import torch_setup
 from modescope.bench.evidence.mode_effect import Facts, ModeEffect, effect
 from modescope.bench.modes import axes, freezing
 from modescope.bench.records.cases import Case, Inference, Mode, PhaseOptions, Training, Variant

@@ -18,11 +18,11 @@ from modescope.bench.case import dispatch
 from modescope.bench.devices.devices import Cpu
 from modescope.bench.evidence.first_call import Contender, enter
 from modescope.bench.model.building import build
-from modescope.bench.records.caches import SAVED
 from modescope.bench.model.subject import Inputs, Subject
 from modescope.bench.modes import packages
 from modescope.bench.modes.backends import BACKENDS
 from modescope.bench.modes.packages import Package, Record, describe
+from modescope.bench.records.caches import SAVED
 from modescope.bench.records.cases import Variant
 from modescope.bench.records.errors import UsageError
 from tests.helpers.probe_models import case, linear, model, preset, smoke

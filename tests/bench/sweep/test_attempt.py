@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -9,13 +10,14 @@ from typing import Any
 
 import pytest
 
-from modescope.bench.records.caches import SAVED
-from modescope.bench.records.caches import CACHES, Cache
+from modescope.bench.records.caches import CACHES, SAVED, Cache
 from modescope.bench.records.outcomes import Status
 from modescope.bench.records.results import Findings, Result
+from modescope.bench.records.starts import Start
 from modescope.bench.settings import LIMITS
-from modescope.bench.sweep import attempt, isolation, prepare
+from modescope.bench.sweep import attempt, isolation, prepare, starts
 from modescope.bench.sweep.isolation import ChildOutcome, Ending, Task
+from modescope.bench.sweep.starts import Timed
 from tests.helpers.commands import Ask, rows
 from tests.helpers.worlds import World
 
@@ -136,5 +138,126 @@ def test_a_package_is_built_in_a_folder_that_its_processes_share(
 
 
 def test_the_setting_allows_every_state_of_the_cache() -> None:
-    assert LIMITS["compile_cache"]["choices"] == (*CACHES,) == ("cold", "warm")
-    assert [cache.starts_empty for cache in CACHES.values()] == [True, False]
+    assert LIMITS["compile_cache"]["choices"] == (*CACHES,)
+    assert [name for name, cache in CACHES.items() if cache.starts_empty] == ["cold"]
+
+
+class Measures:
+    """Stands for `isolation.call` and `starts.run`: processes asked for, and what they say.
+
+    `hits` and `misses` are what those that start count.
+    """
+
+    def __init__(self, hits: int = 1, misses: int = 0, failure: str | None = None) -> None:
+        self.counts = {"hits": hits, "misses": misses, "failure": failure}
+        self.asked: list[str] = []
+        self.variables: list[dict[str, str]] = []
+        self.outcome = ended(Result(Status.OK, None, self.findings()))
+
+    def findings(self) -> Findings:
+        checks = replace(Findings().checks, in_effect=True, in_effect_note="one note")
+        return replace(Findings(), checks=checks)
+
+    def run(self, description: Path, variables: dict[str, str], *given: Any) -> Timed:
+        self.asked.append("fill" if pickle.loads(description.read_bytes()).fills else "start")
+        self.variables.append(variables)
+        return Timed(Start(**self.counts), 1.0, 2.0)
+
+    def call(self, task: Task[Any], *arguments: Any, **options: Any) -> ChildOutcome[Any]:
+        self.asked.append(task.function)
+        self.variables.append(options["variables"])
+        assert all(Path(folder).parent.exists() for folder in options["variables"].values())
+        return self.outcome
+
+    def attempt(
+        self, ask: Ask, patch: pytest.MonkeyPatch, results: Path, *words: str, **planned: Any
+    ) -> dict[str, Any]:
+        patch.setattr(prepare, "_hosts", {})
+        patch.setattr(isolation, "call", World().call)
+        (job,) = prepare.prepare(ask("baseline.mode=none", f"results_dir={results}", *words))
+        patch.setattr(isolation, "call", self.call)
+        patch.setattr(starts, "run", self.run)
+        return attempt.attempt(replace(job, plan=replace(job.plan, **planned)))
+
+
+@pytest.mark.parametrize(
+    ("words", "planned", "asked"),
+    [
+        (("mode=compile", "starts=2"), {}, ["start", "start", RUN]),
+        (("mode=compile", "compile_cache=warm"), {}, [FILL]),
+        (("mode=compile", "compile_cache=warm", "starts=1"), {}, ["fill", "start", RUN]),
+        (("mode=compile", "compile_cache=shipped"), {}, ["fill", RUN]),
+        (("mode=compile", "compile_cache=aot", "starts=1"), {}, ["fill", "start", RUN]),
+        (("mode=eager", "compile_cache=shipped"), {}, [RUN]),
+        (("mode=eager", "compile_cache=warm", "starts=1"), {}, ["start", RUN]),
+        (("mode=aoti", "compile_cache=shipped", "starts=1"), {}, ["fill", "start", RUN]),
+        # a confirmation times no first call
+        (("mode=compile", "compile_cache=shipped"), {"latency_alone": True}, [RUN]),
+        (("mode=compile", "starts=2"), {"latency_alone": True}, [RUN]),
+    ],
+    ids=str,
+)
+def test_the_processes_of_a_case_that_counts_starts(
+    ask_quickly: Ask, monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
+    words: tuple[str, ...], planned: dict[str, Any], asked: list[str],
+) -> None:  # fmt: skip
+    world = Measures()
+    row = world.attempt(ask_quickly, monkeypatch, tmp_path, *words, **planned)
+    assert world.asked == asked
+    assert (row["status"], row["in_effect"]) == ("ok", True)
+    started = asked.count("start")
+    assert row["starts_s"] == ((1.0,) * started or None)
+    assert row["fill_s"] == (2.0 if "fill" in asked else None)
+
+
+def test_the_process_that_measures_finds_what_those_found_that_started(
+    ask_quickly: Ask, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    world = Measures()
+    words = ("mode=compile", "compile_cache=precompiled", "starts=1")
+    world.attempt(ask_quickly, monkeypatch, tmp_path, *words)
+    filled, started, measured = world.variables
+    assert filled == started == measured
+    assert not any(Path(folder).exists() for folder in measured.values())
+
+
+@pytest.mark.parametrize(
+    ("world", "note"),
+    [
+        (Measures(), "one note"),
+        (Measures(hits=0), "one note; new processes did not use compile_cache=shipped"),
+        (Measures(misses=1), "one note; new processes did not use compile_cache=shipped"),
+    ],
+    ids=["used", "not found", "made again"],
+)
+def test_a_cache_that_is_not_used_is_not_in_effect(
+    ask_quickly: Ask, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, world: Measures, note: str
+) -> None:
+    words = ("mode=compile", "compile_cache=shipped", "starts=1")
+    row = world.attempt(ask_quickly, monkeypatch, tmp_path, *words)
+    assert row["status"] == "ok"
+    assert row["in_effect"] == (note == "one note")
+    assert row["in_effect_note"].startswith(note)
+
+
+def test_a_case_whose_processes_fail_is_not_measured(
+    ask_quickly: Ask, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    world = Measures(failure="no space")
+    words = ("mode=compile", "compile_cache=shipped", "starts=1")
+    row = world.attempt(ask_quickly, monkeypatch, tmp_path, *words)
+    assert world.asked == ["fill"]
+    assert (row["status"], row["starts_s"], row["fill_s"]) == ("failed", None, None)
+    assert "no space" in row["reason"]
+
+
+def test_starts_are_kept_if_the_process_that_measures_dies_later(
+    ask_quickly: Ask, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    world = Measures()
+    world.outcome = KILLED
+    row = world.attempt(ask_quickly, monkeypatch, tmp_path, "mode=compile", "starts=1")
+    assert row["status"] == "crashed"
+    world.outcome = replace(KILLED, value=Result(Status.OK, None, world.findings()))
+    row = world.attempt(ask_quickly, monkeypatch, tmp_path, "mode=compile", "starts=1")
+    assert (row["status"], row["starts_s"]) == ("ok", (1.0,))

@@ -32,7 +32,7 @@ HERE = part(
 HERE = replace(HERE, environment_id=environment_id(HERE))
 PLAN = replace(
     made_up_records.plan(
-        compile_cache="cold", replicate=0, profile=True, memory=True, max_error=None
+        compile_cache="cold", replicate=0, profile=True, memory=True, max_error=None, starts=0
     ),
     budget=BUDGET,
 )
@@ -62,6 +62,7 @@ def measured(folder: Path, run_id: str = "20260301", **columns: Any) -> Path:
         "memory": True,
         "max_error": None,
         "stopped_early": None,
+        "starts_s": None,
         "flags": (),
         "status": "ok",
     }
@@ -117,6 +118,12 @@ WRONG = {"status": "wrong_result"}
         ({"status": "timeout"}, {"retry": False}, REUSED),
         ({"status": "skipped"}, {}, None),
         ({"status": "skipped", "max_error": 0.1}, {"refusal": "it needs a GPU"}, REUSED),
+        ({"starts_s": (1.0, 2.0)}, {"starts": 2}, REUSED),
+        ({"starts_s": (1.0, 2.0)}, {"starts": 3}, "measured with starts=2"),
+        ({"starts_s": (1.0, 2.0)}, {"starts": 1}, REUSED),
+        ({"starts_s": (1.0, 2.0)}, {}, REUSED),
+        ({}, {"starts": 1}, "measured with starts=0"),
+        ({"status": "timeout"}, {"starts": 1, "retry": False}, REUSED),
         # another max_error counts where the status depends on it
         ({}, {"max_error": 0.1}, REUSED),
         ({"max_error": 0.2}, {"max_error": 0.1}, "max_error was 0.2"),
