@@ -7,9 +7,12 @@ as for a case that counts no starts.
 
 from __future__ import annotations
 
+import errno
 import math
+import os
 import pkgutil
 import sys
+import tempfile
 import time
 import traceback
 from collections.abc import Callable
@@ -19,6 +22,7 @@ from typing import Any, Protocol
 import torch
 
 from modescope.bench.case.torch_setup import set_up_torch
+from modescope.bench.devices.allocators import is_out_of_memory
 from modescope.bench.devices.cuda import find
 from modescope.bench.devices.devices import Hardware, bare_call
 from modescope.bench.model.building import build
@@ -58,7 +62,10 @@ def run(asked: Asked, watch: Watch, tell: Callable[[], None]) -> dict[str, Any]:
         return asdict(Start(failure=str(error)))
     except Exception as error:
         traceback.print_exc()
-        return asdict(Start(failure=one_line(error)))
+        status = Status.OOM if is_out_of_memory(error) else Status.FAILED
+        full = os.strerror(errno.ENOSPC)  # it may be far down in what a compiler says
+        message = f"{full} in {tempfile.gettempdir()}" if full in str(error) else one_line(error)
+        return asdict(Start(failure=message, status=status))
 
 
 def _is_ahead(asked: Asked) -> bool:
@@ -72,7 +79,7 @@ def _fill_ahead(asked: Asked, watch: Watch) -> Start:
             lambda *phase: None, asked.case, asked.plan, None
         )
         if result.status != Status.CACHE_FILLED:
-            return Start(failure=result.reason)
+            return Start(failure=result.reason, status=result.status)
     return Start(own_s=watch.read()["own"])
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from modescope.bench.records.cases import Case
 from modescope.bench.records.columns.column import nullable
+from modescope.bench.records.outcomes import Status
 from modescope.bench.records.plans import Plan
 
 PHASES = {
@@ -40,8 +41,8 @@ class Start:
 
     `whole_s` lasts from the start of the process to its first result, and `phases_s` add up to it;
     neither has `own_s`, the time of what only modescope needs. `error`: relative error of the first
-    result against plain eager of the same module; None if it was not compared. `failure`: the
-    message of an exception, which ended it.
+    result against plain eager of the same module; None if it was not compared. `failure`: why it
+    ended without a result, in one line.
     """
 
     whole_s: float = 0.0
@@ -53,6 +54,7 @@ class Start:
     hits: int = 0  # graphs or functions whose code was there
     misses: int = 0  # graphs whose code was generated
     failure: str | None = None
+    status: str = Status.FAILED  # the case's, if there is a failure
 
 
 @dataclass(frozen=True)

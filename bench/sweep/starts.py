@@ -36,8 +36,8 @@ from modescope.bench.sweep.isolation import ChildOutcome, Ending, describe_exit
 
 PROGRAM = Path(__file__).parents[1] / "case" / "start.py"
 
-NO_FILL = "the process that fills the cache failed: {}"
-NO_START = "a process that starts with compile_cache={cache} failed: {reason}"
+NO_FILL = "the process that fills the cache failed"
+NO_START = "a process that starts with compile_cache={} failed"
 WRONG = (
     "a new process with compile_cache={cache} computed something else: relative error {error:.2g}"
 )
@@ -155,9 +155,10 @@ def run(description: Path, variables: Variables, log: Path, timeout_s: float) ->
         start = Start(**json.loads(said))
         return Timed(start, result_s - start.own_s, ended_s - start.own_s)
     failure = f"the process ended {describe_exit(code)}; its output is in {log}"
+    status = Status.CRASHED
     if ended_s >= timeout_s:
-        failure = f"still running after timeout_s={timeout_s:g}"
-    return Timed(Start(failure=failure), result_s, ended_s)
+        failure, status = f"still running after timeout_s={timeout_s:g}", Status.TIMEOUT
+    return Timed(Start(failure=failure, status=status), result_s, ended_s)
 
 
 def _read(pipe: int, started_s: float, timeout_s: float) -> tuple[float, bytes]:
@@ -197,7 +198,7 @@ def measure(
         on_phase("fill the cache")
         filled = rung.fill()
         if filled.start.failure:
-            return _failed(NO_FILL.format(filled.start.failure))
+            return _ended(filled.start, NO_FILL)
         fill_s = filled.ended_s
     mine, others = list[Timed](), list[Timed]()
     order = random.Random(plan.seed)
@@ -206,8 +207,8 @@ def measure(
         turns = [(rung.start, mine), (rung.start_baseline, others)][: 2 if case.baseline else 1]
         for start, timed in order.sample(turns, len(turns)):
             timed.append(start())
-            if failure := timed[-1].start.failure:
-                return _failed(NO_START.format(cache=plan.compile_cache, reason=failure))
+            if timed[-1].start.failure:
+                return _ended(timed[-1].start, NO_START.format(plan.compile_cache))
     limit = max(EAGER_LIMIT * TOLERANCE[case.variant.dtype], plan.max_error or 0.0)
     errors = [timed.start.error or 0.0 for timed in mine]
     wrong = next((error for error in errors if not error <= limit), None)  # nan is above it, too
@@ -240,5 +241,6 @@ def why_unused(cache: str, found: Starts) -> str | None:
     return None if found.start_hits else UNUSED.format(cache=cache, why="nothing was found in it")
 
 
-def _failed(reason: str) -> ChildOutcome[Result]:
-    return ChildOutcome(Ending.RETURNED, Result(Status.FAILED, reason, Findings()))
+def _ended(start: Start, what: str) -> ChildOutcome[Result]:
+    result = Result(Status(start.status), f"{what}: {start.failure}", Findings())
+    return ChildOutcome(Ending.RETURNED, result)

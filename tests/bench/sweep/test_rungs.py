@@ -180,7 +180,7 @@ def measured(
 
 
 FAILED = says(failure="it died")
-KILLED = Timed(Start(failure="the process ended by SIGKILL"), math.inf, 1.0)
+KILLED = Timed(Start(failure="ended by SIGKILL", status=Status.CRASHED), math.inf, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -196,12 +196,12 @@ KILLED = Timed(Start(failure="the process ended by SIGKILL"), math.inf, 1.0)
 def test_a_case_ends_with_the_first_process_that_fails(
     world: World, tmp_path: Path, answers: dict[str, list[Timed]], sides: list[str]
 ) -> None:
-    failure = next(iter(answers.values()))[-1].start.failure
+    ended = next(iter(answers.values()))[-1].start
     world.answers = answers
     outcome, _ = measured(world, tmp_path, asked=case(baseline=None))
     assert outcome.kind == Ending.RETURNED
-    assert outcome.value.status == Status.FAILED
-    assert failure in outcome.value.reason
+    assert outcome.value.status == ended.status
+    assert ended.failure in outcome.value.reason
     assert outcome.value.findings.starts == Starts()
     assert world.sides() == sides
 

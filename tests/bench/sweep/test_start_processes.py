@@ -89,23 +89,26 @@ def test_planted_delays_are_in_the_phases_that_have_them(of: Of) -> None:
 
 
 @pytest.mark.parametrize(
-    ("forward", "timeout_s", "within"),
+    ("forward", "timeout_s", "within", "status"),
     [
-        ("raise RuntimeError('first line\\nsecond line')", 60, "first line"),
-        ("os.kill(os.getpid(), 9)", 60, "by SIGKILL"),
-        ("raise SystemExit(3)", 60, "with exit status 3"),
-        ("time.sleep(60)", 6, "timeout_s=6"),
+        ("raise RuntimeError('first line\\nsecond line')", 60, "first line", "failed"),
+        ("raise MemoryError('so much')", 60, "so much", "oom"),
+        ("raise OSError(28, os.strerror(28))", 60, "No space left on device in /", "failed"),
+        ("os.kill(os.getpid(), 9)", 60, "by SIGKILL", "crashed"),
+        ("raise SystemExit(3)", 60, "with exit status 3", "crashed"),
+        ("time.sleep(60)", 6, "timeout_s=6", "timeout"),
     ],
-    ids=["raises", "dies", "exits", "hangs"],
+    ids=["raises", "oom", "full", "dies", "exits", "hangs"],
 )
 def test_a_process_that_does_not_come_to_its_end_says_so_and_leaves_none(
-    of: Of, tmp_path: Path, forward: str, timeout_s: float, within: str
+    of: Of, tmp_path: Path, forward: str, timeout_s: float, within: str, status: str
 ) -> None:
     sign = marker()
     begins = f"subprocess.Popen(['sleep', '{sign}']); open('{tmp_path}/begun', 'w').close()"
     timed = of(timeout_s=timeout_s, imported=begins, forward=forward)
     assert (tmp_path / "begun").exists()
     assert within in timed.start.failure
+    assert timed.start.status == status
     assert len(timed.start.failure.splitlines()) == 1
     assert timed.until_result_s == math.inf
     assert soon(lambda: not alive(sign))
