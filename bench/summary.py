@@ -30,7 +30,7 @@ from modescope.bench.stats.estimates import (
 )
 from modescope.bench.stats.roofline import Ceilings, Floor, floor
 
-VERSION = 3
+VERSION = 4
 """Version of the formulas, increased when one changes. When a row with another version is read, its
 summary is computed anew."""
 

@@ -144,7 +144,10 @@ OF_STARTS = (
 
 NUMBERS = (*OF_CALLS, *OF_CLOCKS, *OF_PACE, *OF_STEPS, *OF_PROFILES, *OF_GAP, *OF_STARTS)
 
-SIGNED = {"start_extra_s", *(number.column for number in OF_GAP if number.column.startswith("step"))}
+SIGNED = {
+    "start_extra_s",
+    *(number.column for number in OF_GAP if number.column.startswith("step")),
+}
 """Estimates that are differences, and so may be negative."""
 
 ESTIMATES = {
