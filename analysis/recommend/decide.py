@@ -87,9 +87,10 @@ def recommend(table: pd.DataFrame, wishes: Wishes = ANYTHING) -> tuple[Recommend
     below MARGIN. Of tied modes, checked ones are preferred; then the first call, memory and
     simplicity decide. With `wishes.calls`, the first call is spread over that many further calls
     (`gain`); with `wishes.starts`, the time of so many processes counts from their start
-    (`starting.gain`), and caches and packages are ranked together. Rows that are not known to fit into `wishes.memory_limit_bytes` are left out. If a
-    second process of the chosen mode or of the next best contradicts the first process, the answer
-    is undecided. How answers in tf32 relate to eager in fp32 is in `analysis.recommend.tf32`.
+    (`starting.gain`), and caches and packages are ranked together. Rows that are not known to fit
+    into `wishes.memory_limit_bytes` are left out. If a second process of the chosen mode or of the
+    next best contradicts the first process, the answer is undecided. How answers in tf32 relate to
+    eager in fp32 is in `analysis.recommend.tf32`.
     """
     return tuple(
         answer
