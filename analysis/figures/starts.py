@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
-from statistics import median
 
 import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from modescope.analysis.derive.starts import REST, phases_s
 from modescope.analysis.figures import theme
-from modescope.analysis.figures.bars import Look, Parts, stacked
+from modescope.analysis.figures.bars import Look, stacked
 from modescope.analysis.figures.theme import FigureKind
 from modescope.analysis.format import cells, numbers, phrases, style
 from modescope.analysis.format.columns import DTYPE, Column, Table, table_of
 from modescope.analysis.rows.type import Row
 from modescope.analysis.rows.values import required
-from modescope.bench.records.starts import PHASES
 from modescope.bench.stats.estimates import ends
 
 _LOOKS = {
@@ -29,30 +27,14 @@ _LOOKS = {
     "probe": Look("tests of the processor", "#d55e00"),
     "kernels": Look("kernels", "#c29b2c"),
     "run": Look("first run", "#009e73"),
-    "rest": Look("unexplained", None, "////"),
+    REST: Look("unexplained", None, "////"),
 }
-_REST = "rest"
 
 
 def started(section: pd.DataFrame) -> list[Row]:
     """Returns the charted rows of a section that have starts, the soonest first."""
-    rows = [row for row in theme.charted(section) if row["start_s"] and row["start_phases_s"]]
+    rows = [row for row in theme.charted(section) if phases_s(row)]
     return sorted(rows, key=lambda row: required(row["start_s"]).value)
-
-
-def phases(row: Row) -> Parts:
-    """Returns the seconds of each phase of a row's start: medians over its processes.
-
-    What they leave of `start_s` is unexplained, as is what the processes say of themselves.
-    """
-    processes = json.loads(required(row["start_phases_s"]))
-    known = {
-        name: median(process.get(name, 0.0) for process in processes)
-        for name in PHASES
-        if name != _REST
-    }
-    rest_s = required(row["start_s"]).value - sum(known.values())
-    return known | {_REST: max(0.0, rest_s)}
 
 
 def _draw(section: pd.DataFrame) -> Figure | None:
@@ -70,7 +52,7 @@ def _draw(section: pd.DataFrame) -> Figure | None:
     whisker = {"color": style.INK, "linewidth": 1.3}
     figure, drawn = stacked(
         named,
-        [[phases(row) for row in panel.rows] for panel in named],
+        [[phases_s(row) for row in panel.rows] for panel in named],
         _LOOKS,
         rows,
         further=[Line2D([], [], label="95 % interval", **whisker)],
