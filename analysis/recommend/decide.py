@@ -10,7 +10,7 @@ import pandas as pd
 
 from modescope.analysis.derive import formulas
 from modescope.analysis.derive.select import GROUP, SECTION, split_rows, trusted
-from modescope.analysis.estimates import high, low, point
+from modescope.analysis.estimates import high, low
 from modescope.analysis.format import phrases
 from modescope.analysis.recommend import starting
 from modescope.analysis.recommend.confirming import again, contradicted
@@ -86,8 +86,8 @@ def recommend(table: pd.DataFrame, wishes: Wishes = ANYTHING) -> tuple[Recommend
     is tied with the best mode if it is within NEAR of it and their intervals allow a difference
     below MARGIN. Of tied modes, checked ones are preferred; then the first call, memory and
     simplicity decide. With `wishes.calls`, the first call is spread over that many further calls
-    (`gain`); with `wishes.starts`, the time of so many processes counts from their start
-    (`starting.gain`), and caches and packages are ranked together. Rows that are not known to fit
+    (`starting.gain`); with `wishes.starts`, the time of so many processes counts from their start,
+    and caches and packages are ranked together. Rows that are not known to fit
     into `wishes.memory_limit_bytes` are left out. If a second process of the chosen mode or of the
     next best contradicts the first process, the answer is undecided. How answers in tf32 relate to
     eager in fp32 is in `analysis.recommend.tf32`.
@@ -204,7 +204,7 @@ def _answer(rows: Sequence[Row], baseline: Row | None, wishes: Wishes) -> Recomm
     for row in rows:
         if predicates.is_control(row):
             continue
-        ratio, why = total_gain(row, wishes, baseline), refusal(row, wishes)
+        ratio, why = starting.gain(row, wishes, baseline), refusal(row, wishes)
         if why is None and ratio is None:
             unknown = RefusalKind.START_UNKNOWN if wishes.starts else RefusalKind.FIRST_CALL_UNKNOWN
             why = unknown
@@ -286,42 +286,6 @@ def _mde(no_losses: Sequence[Choice]) -> float | None:
     """
     known = [choice.row["mde"] for choice in no_losses if choice.row["mde"] is not None]
     return max(known, default=None) if len(known) == len(no_losses) else None
-
-
-def total_gain(row: Row, wishes: Wishes, baseline: Row | None) -> Estimate | None:
-    """Returns the baseline's total time ÷ the row's, over what `wishes` has; None if unknown."""
-    if wishes.starts is not None and wishes.calls is not None:
-        return starting.gain(row, wishes.starts, wishes.calls)
-    return gain(row, wishes.calls, baseline)
-
-
-def gain(row: Row, calls: float | None, baseline: Row | None) -> Estimate | None:
-    """Returns the baseline's total time ÷ the row's, over a first call and `calls` further calls.
-
-    If `calls` is None, the result is the speedup, which ignores first calls. None if a time is
-    unknown. `baseline`: the baseline's own run, from which its first call is taken if it compiles,
-    because in the row's process the compiler cache is already warm. The interval comes from the
-    paired speedup alone, because first calls are single readings. The row's first call counts as
-    equal to the baseline's if it is shorter, or if a single reading cannot show the difference
-    (`formulas.extra_s`); if that is undecided, it counts as measured.
-    """
-    speedup = row["speedup"]
-    first_s, call_s = row["first_call_s"], point(row["baseline_latency_s"])
-    baseline_first_s = formulas.baseline_first_s(row)
-    if baseline_first_s is None and baseline is not None:
-        baseline_first_s = baseline["first_call_s"]
-    if calls is None or speedup is None or speedup.low is None:
-        return speedup
-    if first_s is None or call_s is None or baseline_first_s is None:
-        return None
-    calls /= predicates.calls_of_a_step(row)
-    extra_s = formulas.extra_s(row, baseline_first_s)
-    spent_s = first_s if extra_s is None else baseline_first_s + extra_s
-
-    def over_calls(ratio: float) -> float:
-        return float((baseline_first_s + calls * call_s) / (spent_s + calls * call_s / ratio))
-
-    return Estimate(*map(over_calls, (speedup.value, low(speedup), high(speedup))))
 
 
 def refusal(row: Row, wishes: Wishes) -> RefusalKind | None:

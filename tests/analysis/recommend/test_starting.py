@@ -80,7 +80,7 @@ def test_without_starts_each_cache_and_package_has_an_answer_of_its_own(tmp_path
 def test_the_gain_is_the_ratio_of_totals_with_the_ends_of_both_intervals(tmp_path: Path) -> None:
     rows = rows_of(tmp_path, rung("warm", 4.0, 14.0))
     (row,) = rows.to_dict("records")
-    gain = starting.gain(row, 10, of_calls(30.0))
+    gain = starting.of_starts(row, 10, of_calls(30.0))
     assert gain.value == pytest.approx(310 / (14 + 10 * (4 + 20)), rel=1e-3)
     speedup, extra = row["speedup"], row["start_extra_s"]
     assert extra.value == pytest.approx(3.0)
