@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -49,7 +50,7 @@ def _draw(section: pd.DataFrame) -> Figure | None:
             lambda row: numbers.duration_interval(row["start_s"]),
         )
     ]
-    whisker = {"color": style.INK, "linewidth": 1.3}
+    whisker: dict[str, Any] = {"color": style.INK, "linewidth": 1.3}
     figure, drawn = stacked(
         named,
         [[phases_s(row) for row in panel.rows] for panel in named],

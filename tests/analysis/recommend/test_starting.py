@@ -13,6 +13,7 @@ from modescope.analysis.recommend import starting
 from modescope.analysis.recommend.advice import fold
 from modescope.analysis.recommend.constraints import Wishes
 from modescope.analysis.recommend.decide import recommend
+from modescope.analysis.rows.values import as_rows
 from modescope.bench.records.results import Record
 from tests.helpers.drawings import rows_of
 from tests.helpers.recommendations import CALL_S, control
@@ -27,7 +28,7 @@ def rung(
 ) -> Record:  # fmt: skip
     """A row whose processes need `start_s`, more or less by 0.01 s, beside eager's EAGER_S."""
     off = [0.01 * (place - (starts - 1) / 2) for place in range(starts)]
-    given = {
+    given: dict[str, Any] = {
         "starts_s": tuple(start_s + extra for extra in off),
         "baseline_starts_s": (EAGER_S,) * starts,
         "fill_s": fill_s,
@@ -79,7 +80,7 @@ def test_without_starts_each_cache_and_package_has_an_answer_of_its_own(tmp_path
 
 def test_the_gain_is_the_ratio_of_totals_with_the_ends_of_both_intervals(tmp_path: Path) -> None:
     rows = rows_of(tmp_path, rung("warm", 4.0, 14.0))
-    (row,) = rows.to_dict("records")
+    (row,) = as_rows(rows)
     gain = starting.of_starts(row, 10, of_calls(30.0))
     assert gain.value == pytest.approx(310 / (14 + 10 * (4 + 20)), rel=1e-3)
     speedup, extra = row["speedup"], row["start_extra_s"]
