@@ -253,6 +253,7 @@ METRICS = (
            "roofline or profile",
            raised.flags_touch, holds="list[str]"),
     *_of_summary(summary_columns.OF_GAP),
+    *_of_summary(summary_columns.OF_STARTS),
     Metric("measured_cause", "neither",
            "the largest step that explains the gap between eager and the mode, by its name in "
            "step_<name>; other_operators if it also made torch run others; null without one that "

@@ -6,7 +6,7 @@ anew. Numbers that compare several rows are in `analysis.derive`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
 from itertools import compress
 from typing import Any
@@ -30,7 +30,7 @@ from modescope.bench.stats.estimates import (
 )
 from modescope.bench.stats.roofline import Ceilings, Floor, floor
 
-VERSION = 3
+VERSION = 4
 """Version of the formulas, increased when one changes. When a row with another version is read, its
 summary is computed anew."""
 
@@ -127,7 +127,7 @@ def all_estimates(row: StoredRow) -> Found:
     found["parts_ratio"] = _sum_of_parts(row)
     steps = gap.split(gap.by_variant(row["steps"], row["steps_rounds_s"]))
     found |= {number.name: steps.get(number.name) for number in OF_GAP}
-    found |= _paces(row, ends_s)
+    found |= _paces(row, ends_s) | _starts(row["starts_s"], row["baseline_starts_s"])
     calls = row["latency_calls_s"]
     enough = calls is not None and len(calls) >= MIN_CALLS_P95
     found["latency_p95"] = _without_interval(float(np.quantile(calls, 0.95))) if enough else None
@@ -234,6 +234,14 @@ def _paces(row: StoredRow, ends_s: tuple[float, float] | None) -> Found:
         "pace_typical": typical and _without_interval(typical.value),
         "pace_fastest": ends_s and _without_interval(min(ends_s[0], known_s or ends_s[0])),
         "pace_slowest": ends_s and _without_interval(ends_s[0] / ends_s[1]),
+    }
+
+
+def _starts(case_s: Sequence[float] | None, baseline_s: Sequence[float] | None) -> Found:
+    pairs = zip(case_s or (), baseline_s or (), strict=False)
+    return {
+        "start": estimates.of_processes(case_s),
+        "start_extra": estimates.of_processes([case - other for case, other in pairs], signed=True),
     }
 
 

@@ -16,6 +16,7 @@ from modescope.analysis.causes.outcome import is_compared, is_compiled, long_fir
 from modescope.analysis.causes.types import Cause, Context, Evidence, Kind
 from modescope.analysis.derive import profile
 from modescope.analysis.derive.mix import mix_of
+from modescope.analysis.derive.starts import phases_s
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.rows import predicates
 from modescope.analysis.rows.type import Row
@@ -24,6 +25,7 @@ from modescope.bench.records.caches import CACHES
 LEAST_PADDING = 1.05
 LEAST_FALLBACKS = 0.1  # of a call: operators that Inductor leaves to eager are named above it
 LEAST_BYTES = 32 * 2**20  # above plain eager's first call; loading the compiler takes 50 to 75 MiB
+LEAST_TESTS = 0.2  # of a start
 TIMES = 2.0  # the peak of a steady call
 _MOST_NUMBERS = 6  # of calls that compile, named
 _MOST_PHASES = 3
@@ -213,6 +215,27 @@ def memory_of_compiling(context: Context) -> Evidence | None:
     return Evidence(None, texts)
 
 
+TESTS_KNOWN = "TORCHINDUCTOR_VEC_ISA_OK"
+"""Inductor's variable, which it takes for the result of the tests of vector instructions. Further
+tests, of bf16 and VNNI, run all the same."""
+
+
+def instruction_tests(context: Context) -> Evidence | None:
+    """Inductor's tests of the processor's instructions take over 20 % of a new process's start."""
+    tests_s, start = phases_s(context.row).get("probe", 0.0), context.row["start_s"]
+    if start is None or not tests_s > LEAST_TESTS * start.value:
+        return None
+    is_set = TESTS_KNOWN in json.loads(context.row["variables"] or "{}")
+    texts = {
+        "tests": numbers.duration(tests_s), "start": numbers.duration(start.value),
+        "remedy": "Keep torch's compiler cache between processes, which has these programs."
+        if is_set
+        else f"{TESTS_KNOWN}=1 says that the compiler knows the vector instructions, and leaves "
+        "out all tests but those of bf16 and VNNI.",
+    }  # fmt: skip
+    return Evidence(None, texts)
+
+
 def torch_warning(context: Context) -> Evidence | None:
     """Torch printed a warning during the run that concerns the program, not torch's own work."""
     every = evidence.texts(context.row, "torch_warnings")
@@ -264,6 +287,12 @@ CAUSES = (
         "{steady}.",
         "Leave room for the first call, or compile with fewer workers "
         "(TORCHINDUCTOR_COMPILE_THREADS=1).",
+    ),
+    Cause(
+        Kind.COST, instruction_tests,
+        "programs that test the processor's instructions take {tests} of the {start} from the "
+        "start of a process to its first result.",
+        "{remedy}",
     ),
     Cause(
         Kind.HINT, torch_warning,

@@ -22,7 +22,7 @@ from modescope.analysis.rows.values import as_rows, grouped, value_of
 from modescope.bench.records.cases import PLAIN_EAGER
 from modescope.bench.records.outcomes import Checked, Status
 from modescope.bench.records.results import Work
-from modescope.bench.records.summary_columns import ESTIMATES, OF_GAP, VALUES
+from modescope.bench.records.summary_columns import ESTIMATES, SIGNED, VALUES
 from modescope.bench.stats import estimates as stats
 
 # One case on one machine, with a cold or a warm cache: replicate processes are combined by it.
@@ -90,9 +90,6 @@ HOLDS = {
     **dict.fromkeys(("process_nodes", "apart"), "str | None"),
 }
 """The types of their values in a row."""
-
-SIGNED = {number.column for number in OF_GAP if number.column.startswith("step")}
-"""Estimates that are differences, and so may be negative."""
 
 _ESTIMATES = tuple(columns[0] for columns in ESTIMATES.values())
 

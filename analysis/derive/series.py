@@ -217,4 +217,4 @@ def _grid(size: str, others: str, rows: Sequence[Row]) -> Grid | None:
 
 
 def _mode(row: Row, caches: bool) -> str:
-    return f"{phrases.mode(row)}, {row['compile_cache']} cache" if caches else phrases.mode(row)
+    return f"{phrases.mode(row)}, {phrases.cache(row)}" if caches else phrases.mode(row)

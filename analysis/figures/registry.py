@@ -21,6 +21,7 @@ from modescope.analysis.figures.cold import COLD
 from modescope.analysis.figures.own_kernels import OWN_KERNELS
 from modescope.analysis.figures.points import FUSION, SPEEDUP
 from modescope.analysis.figures.sizes import FIRST_PASS, HEATMAP, SCALING
+from modescope.analysis.figures.starts import STARTS
 from modescope.analysis.figures.steps import STEPS
 from modescope.analysis.figures.theme import FigureKind
 from modescope.analysis.format import numbers, style
@@ -30,6 +31,7 @@ from modescope.bench.records.outcomes import Status
 
 OF_SECTION = (  # one work at one size
     SPEEDUP, OWN_KERNELS, FIRST_PASS, STEPS, OVERHEAD, FUSION, MEMORY, STEP_PARTS,
+    STARTS,
 )  # fmt: skip
 OF_DATA = (COLD,)  # one work at one size, with warm and with cold data
 OF_GRIDS = (HEATMAP,)  # one work at all sizes

@@ -12,6 +12,7 @@ from modescope.analysis.format import numbers
 from modescope.analysis.rows import predicates
 from modescope.analysis.rows.type import Row
 from modescope.analysis.rows.values import required, value_of
+from modescope.bench.records.caches import CACHES
 from modescope.bench.records.cases import COLD, COLD_WEIGHTS, WARM
 from modescope.bench.records.cpu import instructions_text, told_name
 from modescope.bench.records.outcomes import Checked, Status
@@ -56,6 +57,16 @@ def ahead_s(row: Row) -> float | None:
     parts = (row["package_export_s"], row["package_build_s"])
     known = [seconds for seconds in parts if seconds is not None]
     return sum(known) if known else None
+
+
+def cache(row: Row) -> str:
+    """Returns the state of the compiler's caches at a first call: `cold cache`, `precompiled`."""
+    return CACHES[row["compile_cache"]].label or f"{row['compile_cache']} cache"
+
+
+def rung(row: Row) -> str:
+    """Returns the mode with what its processes start with: `compile, warm cache`; `eager`."""
+    return f"{mode(row)}, {cache(row)}" if predicates.has_cache(row) else mode(row)
 
 
 def setup_s(row: Row) -> float | None:

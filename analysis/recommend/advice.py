@@ -20,7 +20,6 @@ from modescope.analysis.recommend.wording import certainty, clause, modes, remar
 from modescope.analysis.rows import predicates
 from modescope.analysis.rows.type import Row
 from modescope.analysis.rows.values import grouped
-from modescope.bench.records.caches import CACHES
 from modescope.bench.records.cases import canonical_json
 
 
@@ -58,7 +57,7 @@ class Precision:
     They are ordered and merged along one size, such as the batch; other sizes are fixed.
     """
 
-    name: str  # `bf16`, `fp32, ahead of time`, `fp32, warm compiler cache`
+    name: str  # `bf16`, `fp32, ahead of time`, `fp32, warm cache`
     spans: tuple[Span, ...]
     remarks: tuple[str, ...]  # further sentences, with the sizes that they concern
 
@@ -146,7 +145,7 @@ def _preference(precision: Precision) -> tuple[bool, bool, bool, float, bool]:
     is_none = all(answer.outcome is Outcome.NOTHING for answer in answers)
     gains = [_gain_over_common_baseline(choice) for choice in modes(answers)]
     question = answers[0].question
-    is_told = bool(CACHES[question.compile_cache].label)
+    is_told = bool(question.cache_label)
     is_other = question.dtype != question.baseline_dtype
     return is_none, question.of_packages, is_told, -max(gains, default=1.0), is_other
 
@@ -183,8 +182,7 @@ def _precision(
     size: str | None, answers: Sequence[Recommendation], warm: Mapping[Question, Recommendation]
 ) -> Precision:
     question = answers[0].question
-    is_told = CACHES[question.compile_cache].label
-    cache = f", {question.compile_cache} compiler cache" if is_told else ""
+    cache = f", {question.cache_label}" if question.cache_label else ""
     if size is None:
         spans = [Span("", (answer,), clause([answer])) for answer in answers]
     else:

@@ -13,6 +13,7 @@ from typing import Any
 
 from modescope.analysis.format import phrases
 from modescope.analysis.rows.type import Row
+from modescope.bench.modes import cache_program
 from modescope.bench.modes.axes import AXES, acting
 from modescope.bench.modes.backends import arguments, compiling, program
 from modescope.bench.records.cases import Mode, Training, Variant, canonical_json
@@ -104,7 +105,10 @@ def code(row: Row) -> str:
     named, passed = bool(row["named_inputs"]), "held" if captured else "inputs"
     values = f"{passed}.values()" if named else passed
     call = f"model(**{passed})" if named and not graphed else f"model(*{values})"
+    kept = cache_program.OF_CACHES.get(row["compile_cache"], cache_program.Lines())
+    compiled = compiling(mode, bool(row["fullgraph"]), blocks)
     setup: list[tuple[object, str]] = [
+        (mode.compiles and kept.before, kept.before),
         (True, f"# inputs: a {'dict' if named else 'tuple'} of the arguments of model"),
         (device == "cpu", f"torch.set_num_threads({row['threads']})  # as measured"),
         (row["dtype"] == "tf32", 'torch.set_float32_matmul_precision("high")'),
@@ -131,7 +135,10 @@ def code(row: Row) -> str:
         (training.checkpoint == "children", CHECKPOINT_CHILDREN),
         (training.checkpoint == "model", "model = checkpoint_wrapper(model)"),
         *((True, line) for line in program(mode, named, contexts)),
-        (mode.compiles, compiling(mode, bool(row["fullgraph"]), blocks)),
+        (
+            mode.compiles,
+            cache_program.within(contexts, compiled) if kept.within else compiled,
+        ),
         (graphed and autocast, f"model.forward = {autocast}(model.forward)"),
         (
             graphed,
@@ -155,7 +162,8 @@ def code(row: Row) -> str:
     if trains:
         step = ["optimizer.zero_grad(set_to_none=True)", *step, *_UPDATES[scaled]]
     if not captured:
-        return "\n".join([*before, *step])
+        after = [kept.after] if mode.compiles and kept.after else []
+        return "\n".join([*before, *step, *after])
     result, returned = ("loss", "loss.detach()") if trains else ("output", "output")
     note = "  # training steps, too" if trains else ""
     body = indent("\n".join([*step, f"return {returned}"]), "    ")

@@ -1,4 +1,4 @@
-"""The user's constraints on a recommendation: --calls and --memory-limit."""
+"""The user's constraints on a recommendation: --calls, --starts and --memory-limit."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import re
 from contextlib import suppress
 from dataclasses import dataclass
 
+from modescope.bench.records.errors import UsageError
+
 _SIZE = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(?:([KMGT])(I?))?B\s*", re.IGNORECASE)
 
 
@@ -16,21 +18,29 @@ class Wishes:
     """The user's constraints on a recommendation; None stands for no constraint.
 
     `calls`: the number of further calls over which the time of the first call is spread.
+    `starts`: the number of processes that start per filled cache, and make `calls` calls after
+    their first; `calls` is then known. What they start with is part of the recommendation.
     `memory_limit_bytes`: the most memory that a mode may need in addition to an empty process.
     """
 
     calls: float | None = None
     memory_limit_bytes: int | None = None
+    starts: int | None = None
 
 
 ANYTHING = Wishes()
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Adds the options --calls and --memory-limit to `parser`."""
+    """Adds the options --calls, --starts and --memory-limit to `parser`."""
     parser.add_argument(
         "--calls", metavar="N", type=calls,
         help="include the first call in the recommendation, spread over N further calls",
+    )  # fmt: skip
+    parser.add_argument(
+        "--starts", metavar="N", type=starts,
+        help="recommend for N processes per filled compiler cache or saved code, which each start "
+        "and make --calls calls; needs rows that were measured with starts",
     )  # fmt: skip
     parser.add_argument(
         "--memory-limit", metavar="SIZE", type=size,
@@ -40,8 +50,16 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def wishes(options: argparse.Namespace) -> Wishes:
-    """Returns the constraints in a parsed command line."""
-    return Wishes(options.calls, options.memory_limit)
+    """Returns the constraints in a parsed command line.
+
+    Raises UsageError if it has --starts without --calls.
+    """
+    if options.starts is not None and options.calls is None:
+        raise UsageError(
+            f"--starts {options.starts} needs --calls, the number of calls of each process, such "
+            "as --calls 10000"
+        )
+    return Wishes(options.calls, options.memory_limit, options.starts)
 
 
 def calls(text: str) -> float:
@@ -53,6 +71,13 @@ def calls(text: str) -> float:
         if 1 <= (number := float(text)) < math.inf:
             return number
     raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 on, such as 10000 or 1e6")
+
+
+def starts(text: str) -> int:
+    """Parses a number of processes; raises ArgumentTypeError unless it is whole, and at least 1."""
+    if not (number := calls(text)).is_integer():
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number, such as 20")
+    return int(number)
 
 
 def size(text: str) -> int:

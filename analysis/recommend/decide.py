@@ -10,8 +10,9 @@ import pandas as pd
 
 from modescope.analysis.derive import formulas
 from modescope.analysis.derive.select import GROUP, SECTION, split_rows, trusted
-from modescope.analysis.estimates import high, low, point
+from modescope.analysis.estimates import high, low
 from modescope.analysis.format import phrases
+from modescope.analysis.recommend import starting
 from modescope.analysis.recommend.confirming import again, contradicted
 from modescope.analysis.recommend.constraints import ANYTHING, Wishes
 from modescope.analysis.recommend.tf32 import relate
@@ -85,9 +86,11 @@ def recommend(table: pd.DataFrame, wishes: Wishes = ANYTHING) -> tuple[Recommend
     is tied with the best mode if it is within NEAR of it and their intervals allow a difference
     below MARGIN. Of tied modes, checked ones are preferred; then the first call, memory and
     simplicity decide. With `wishes.calls`, the first call is spread over that many further calls
-    (`gain`). Rows that are not known to fit into `wishes.memory_limit_bytes` are left out. If a
-    second process of the chosen mode or of the next best contradicts the first process, the answer
-    is undecided. How answers in tf32 relate to eager in fp32 is in `analysis.recommend.tf32`.
+    (`starting.gain`); with `wishes.starts`, the time of so many processes counts from their start,
+    and caches and packages are ranked together. Rows that are not known to fit
+    into `wishes.memory_limit_bytes` are left out. If a second process of the chosen mode or of the
+    next best contradicts the first process, the answer is undecided. How answers in tf32 relate to
+    eager in fp32 is in `analysis.recommend.tf32`.
     """
     return tuple(
         answer
@@ -96,14 +99,17 @@ def recommend(table: pd.DataFrame, wishes: Wishes = ANYTHING) -> tuple[Recommend
             section,
             [
                 _confirmed(_answer(rows, _baseline(section, rows[0]), wishes))
-                for rows in _by_question(section)
+                for rows in _by_question(section, wishes)
             ],
         )
     )
 
 
-def _by_question(section: Sequence[Row]) -> Iterator[Sequence[Row]]:
+def _by_question(section: Sequence[Row], wishes: Wishes) -> Iterator[Sequence[Row]]:
     """Yields the rows of each question; beside packages, the baseline alone is none."""
+    if wishes.starts is not None:
+        yield from split_rows(section, GROUP)
+        return
     for rows in split_rows(section, QUESTION):
         others = [row for row in rows if not _is_packaged(row)]
         packaged = [row for row in rows if _is_packaged(row)]
@@ -198,19 +204,21 @@ def _answer(rows: Sequence[Row], baseline: Row | None, wishes: Wishes) -> Recomm
     for row in rows:
         if predicates.is_control(row):
             continue
-        ratio, why = gain(row, wishes.calls, baseline), refusal(row, wishes)
+        ratio, why = starting.gain(row, wishes, baseline), refusal(row, wishes)
         if why is None and ratio is None:
-            why = RefusalKind.FIRST_CALL_UNKNOWN
+            unknown = RefusalKind.START_UNKNOWN if wishes.starts else RefusalKind.FIRST_CALL_UNKNOWN
+            why = unknown
         if why is not None:
-            refused.append(
-                Refusal(row["run_id"], phrases.mode(row), why, predicates.host_slower(row))
-            )
+            name = starting.named(row, wishes)
+            refused.append(Refusal(row["run_id"], name, why, predicates.host_slower(row)))
         elif ratio is not None:
-            usable.append(_choice(row, ratio, baseline))
+            usable.append(_choice(row, ratio, baseline, wishes))
     floor, fits = _floor(baseline), fits_into(baseline, wishes.memory_limit_bytes)
     least_gain = 0.0 if fits is False else hurdle(floor)  # a baseline that does not fit cannot win
     no_losses = [choice for choice in usable if high(choice.gain) >= 1 / (1 + MARGIN)]
-    is_disturbed = any(map(estimates.is_wide, (floor, *(choice.speedup for choice in no_losses))))
+    is_disturbed = any(
+        map(estimates.is_wide, (floor, *(_ranked(choice, wishes) for choice in no_losses)))
+    )
     barred = [choice for choice in usable if is_disturbed and formulas.builds(choice.row)]
     winners = [
         choice for choice in usable if low(choice.gain) > least_gain and choice not in barred
@@ -228,13 +236,14 @@ def _answer(rows: Sequence[Row], baseline: Row | None, wishes: Wishes) -> Recomm
     outcome = _outcome(winners, usable, refused, fits)
     choice, tied = cheapest(close) if close else (None, ())
     if outcome is Outcome.BASELINE and baseline is not None and floor is not None:
-        choice = _choice(baseline, floor, baseline)
+        choice = _choice(baseline, floor, baseline, ANYTHING)
     unchecked = [predicates.unchecked(row) for row in ([baseline] if baseline else rows)
                  if row["status"] == Status.OK]  # fmt: skip
     return Recommendation(
         Question(
-            **{name: value_of(rows[0], name) for name in QUESTION_COLUMNS},
-            of_packages=_is_packaged(rows[0]),
+            **{name: value_of(rows[0], name) for name in QUESTION_COLUMNS}
+            | ({"compile_cache": None} if wishes.starts else {}),
+            of_packages=wishes.starts is None and _is_packaged(rows[0]),
         ),
         wishes, outcome, choice, tied, (*lost, *refused), floor,
         min((choice.row["replicates"] for choice in usable), default=1),
@@ -245,11 +254,15 @@ def _answer(rows: Sequence[Row], baseline: Row | None, wishes: Wishes) -> Recomm
     )  # fmt: skip
 
 
-def _choice(row: Row, gain: Estimate, baseline: Row | None) -> Choice:
+def _ranked(choice: Choice, wishes: Wishes) -> Estimate:
+    return choice.gain if wishes.starts else choice.speedup
+
+
+def _choice(row: Row, gain: Estimate, baseline: Row | None, wishes: Wishes) -> Choice:
     peak, of_baseline = row["peak_bytes"], baseline["peak_bytes"] if baseline else None
     return Choice(
         run_id=row["run_id"],
-        mode=phrases.mode(row),
+        mode=starting.named(row, wishes),
         dtype=row["dtype"],
         speedup=required(row["speedup"]),
         gain=gain,
@@ -273,35 +286,6 @@ def _mde(no_losses: Sequence[Choice]) -> float | None:
     """
     known = [choice.row["mde"] for choice in no_losses if choice.row["mde"] is not None]
     return max(known, default=None) if len(known) == len(no_losses) else None
-
-
-def gain(row: Row, calls: float | None, baseline: Row | None) -> Estimate | None:
-    """Returns the baseline's total time ÷ the row's, over a first call and `calls` further calls.
-
-    If `calls` is None, the result is the speedup, which ignores first calls. None if a time is
-    unknown. `baseline`: the baseline's own run, from which its first call is taken if it compiles,
-    because in the row's process the compiler cache is already warm. The interval comes from the
-    paired speedup alone, because first calls are single readings. The row's first call counts as
-    equal to the baseline's if it is shorter, or if a single reading cannot show the difference
-    (`formulas.extra_s`); if that is undecided, it counts as measured.
-    """
-    speedup = row["speedup"]
-    first_s, call_s = row["first_call_s"], point(row["baseline_latency_s"])
-    baseline_first_s = formulas.baseline_first_s(row)
-    if baseline_first_s is None and baseline is not None:
-        baseline_first_s = baseline["first_call_s"]
-    if calls is None or speedup is None or speedup.low is None:
-        return speedup
-    if first_s is None or call_s is None or baseline_first_s is None:
-        return None
-    calls /= predicates.calls_of_a_step(row)
-    extra_s = formulas.extra_s(row, baseline_first_s)
-    spent_s = first_s if extra_s is None else baseline_first_s + extra_s
-
-    def over_calls(ratio: float) -> float:
-        return float((baseline_first_s + calls * call_s) / (spent_s + calls * call_s / ratio))
-
-    return Estimate(*map(over_calls, (speedup.value, low(speedup), high(speedup))))
 
 
 def refusal(row: Row, wishes: Wishes) -> RefusalKind | None:
@@ -376,14 +360,14 @@ def _lost(choice: Choice, best: Choice | None, least_gain: float, wishes: Wishes
     """Says why the usable row `choice` is neither chosen nor tied.
 
     `least_gain`: the gain above which a row's interval must lie to win. `best`: the best such
-    winner if `one` is a winner, too, else None.
+    winner if `choice` is a winner, too, else None.
     """
     if best:
         kind = RefusalKind.LESS if _is_less(choice.gain, best.gain) else RefusalKind.OPEN
-    elif high(choice.speedup) < 1 / (1 + MARGIN):
-        kind = RefusalKind.SLOWER
     elif wishes.calls is not None and low(choice.speedup) > least_gain:
         kind = RefusalKind.UNPAID
+    elif high(_ranked(choice, wishes)) < 1 / (1 + MARGIN):
+        kind = RefusalKind.SLOWER
     else:
         kind = RefusalKind.NOISE if low(choice.speedup) > 1 + MARGIN else RefusalKind.NO_DIFFERENCE
     return Refusal(choice.run_id, choice.mode, kind)

@@ -12,6 +12,7 @@ from modescope.analysis.recommend.constraints import Wishes
 from modescope.analysis.rows import predicates
 from modescope.analysis.rows.type import Row
 from modescope.analysis.rows.values import required
+from modescope.bench.records.caches import CACHES
 from modescope.bench.stats.estimates import MARGIN, Estimate
 
 
@@ -41,6 +42,7 @@ class RefusalKind(StrEnum):
     MEMORY = "memory"  # it exceeds the memory limit
     MEMORY_UNKNOWN = "memory_unknown"
     FIRST_CALL_UNKNOWN = "first_call_unknown"
+    START_UNKNOWN = "start_unknown"  # no processes were timed from their start, or fewer than three
     DISTURBED = "disturbed"  # it would win, and the study is too disturbed for a mode that compiles
     LESS = "less"  # it wins, and its gain is surely below that of the best
     OPEN = "open"  # it wins, and may be as good as the best, but is not near it
@@ -58,7 +60,8 @@ class Question:
     say which error is acceptable, the baseline because speedups over different baselines cannot be
     ranked, and the compiler cache because emptying it is no property of a mode. Packages, which are
     built ahead of time, are ranked apart from modes that compile in the process or not at all,
-    because not every program can be shipped with one.
+    because not every program can be shipped with one. With `Wishes.starts` all of these are one
+    question, as the total time of processes has what each of them costs.
     """
 
     environment: str
@@ -80,8 +83,13 @@ class Question:
     dtype: str
     baseline_mode: str | None
     baseline_dtype: str | None
-    compile_cache: str
+    compile_cache: str | None  # None: all, for a number of starts
     of_packages: bool = False  # ranks packages, which are built ahead of time
+
+    @property
+    def cache_label(self) -> str:
+        """What follows an answer with this compiler cache: `warm cache`; empty for an empty one."""
+        return CACHES[self.compile_cache].label if self.compile_cache else ""
 
     def as_row(self) -> Row:
         """Returns these columns of a row, which name its work and its machine."""
@@ -96,7 +104,7 @@ class Choice:
     mode: str
     dtype: str
     speedup: Estimate  # paired, without first calls
-    gain: Estimate  # the same with first calls spread over the requested calls, if any
+    gain: Estimate  # the same with first calls, or starts, spread over the calls asked for, if any
     again: Estimate | None  # the speedup in a confirming process
     extra_bytes: float | None  # its peak memory beyond that of the baseline
     row: Row = field(repr=False, compare=False)  # all of its derived columns

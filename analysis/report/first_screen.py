@@ -103,6 +103,7 @@ def _wishes(wishes: Wishes) -> str:
     limit = wishes.memory_limit_bytes
     options = (
         "" if wishes.calls is None else f"--calls {numbers.calls(wishes.calls)}",
+        "" if wishes.starts is None else f"--starts {wishes.starts}",
         "" if limit is None else f"--memory-limit {numbers.limit(limit).replace(' ', '')}",
     )
     return " and ".join(filter(None, options))

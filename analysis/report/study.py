@@ -94,7 +94,7 @@ class Study:
 
     def variant(self, row: Row) -> str:
         """The row's mode and precision, `compile fp32`; with its cache if rows differ in that."""
-        cache = f" ({row['compile_cache']} cache)" if self.has_caches else ""
+        cache = f" ({phrases.cache(row)})" if self.has_caches else ""
         return phrases.variant(row) + cache
 
     def by_work(self, rows: Sequence[Row]) -> dict[str, list[Row]]:

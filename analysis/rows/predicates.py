@@ -6,11 +6,25 @@ import json
 
 from modescope.analysis.rows.type import Row
 from modescope.analysis.rows.values import value_of
-from modescope.bench.modes.backends import captures_graphs
+from modescope.bench.modes.backends import BACKENDS, captures_graphs
+from modescope.bench.records.caches import CACHES
 from modescope.bench.records.outcomes import Checked, Status
 from modescope.bench.stats.estimates import Estimate
 from modescope.bench.summary import is_smoke as is_smoke
 from modescope.bench.summary import on_cuda as on_cuda
+
+_PREBUILT = {mode for backend in BACKENDS.values() if backend.before for mode in backend.modes}
+
+
+def is_prebuilt(row: Row) -> bool:
+    """Whether another process made the code of the row's mode ahead of time."""
+    return row["compile_mode"] in _PREBUILT
+
+
+def has_cache(row: Row) -> bool:
+    """Whether the state of the compiler's caches matters to a process in the row's mode."""
+    compiles = row["compile_mode"] not in {*BACKENDS["none"].modes, *_PREBUILT}
+    return compiles or CACHES[row["compile_cache"]].backend is not None
 
 
 def captures(row: Row) -> str | None:

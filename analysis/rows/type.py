@@ -209,6 +209,15 @@ class Row(TypedDict):
     package_build_s: float | None
     package_load_s: float | None
     package_bytes: float | None
+    starts_s: Sequence[float] | None
+    baseline_starts_s: Sequence[float] | None
+    start_phases_s: str | None
+    fill_s: float | None
+    cache_bytes: float | None
+    shipped_bytes: float | None
+    start_graphs: float | None
+    start_hits: float | None
+    start_misses: float | None
     ops_dispatched: float | None
     ops_leaf: float | None
     leaf_ops_s: float | None
@@ -350,6 +359,8 @@ class Row(TypedDict):
     with_flush_denormal: Estimate | None
     with_contiguous: Estimate | None
     with_static: Estimate | None
+    start_s: Estimate | None
+    start_extra_s: Estimate | None
     measured_cause: str | None
     measured_share: Estimate | None
     cause: str | None

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from modescope.bench.modes import package_program, regions
+from modescope.bench.modes import cache_program, package_program, regions
 from modescope.bench.records.cases import Mode
 
 if TYPE_CHECKING:
@@ -236,10 +236,13 @@ BACKENDS = {
     ),
     "aot": Backend(
         _load_saved,
-        code=lambda mode, fullgraph: "run_saved",
+        code=lambda mode, fullgraph: "partial(run_saved, model)",
         modes=("aot",),
         options=True,
         before=("modescope.bench.case.saving:save",),
+        program=lambda mode, named, context: cache_program.saving(
+            mode, named, context, lambda mode: arguments(mode.compile_options)
+        ),
         doubts=((lambda f: f.runs == 0, "no saved function ran"),),
     ),
     NAMED: Backend(

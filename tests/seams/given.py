@@ -101,6 +101,18 @@ STEPS: dict[str, Any] = {
     "steps_s": 6.5,
 }
 
+STARTS: dict[str, Any] = {
+    "starts_s": (2.0, 4.0, 8.0),
+    "baseline_starts_s": (1.0, 2.0, 5.0),
+    "start_phases_s": '[{"import":1.5,"rest":0.5}]',
+    "fill_s": 12.0,
+    "cache_bytes": 5_000,
+    "shipped_bytes": 4_000,
+    "start_graphs": 3,
+    "start_hits": 2,
+    "start_misses": 1,
+}
+
 NOTES = ("in_effect", "snapshot", "parts", "memory", "work", "profile", "setup_peak", "steps")
 
 TF32: dict[str, Any] = {
@@ -141,7 +153,7 @@ ROWS: dict[str, Record] = {
         drawn_spread=0.9,
         checked="without_randomness",
         checked_note="dropout was switched off",
-        **(MACHINE | COMPILED | paired(100, 1.5) | _on_a_cpu(105.5, 20)
+        **(MACHINE | COMPILED | STARTS | paired(100, 1.5) | _on_a_cpu(105.5, 20)
            | {"pace_rounds_s": (100 * US,) * 12, "profiled_kernels_rounds_s": (84 * US,) * 12,
               "profiled_latency_rounds_s": (105 * US,) * 12}),
     ),

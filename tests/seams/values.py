@@ -250,6 +250,8 @@ STORED: Rows = {
         **dict.fromkeys(("best_pace_s", "batch_dim")),
         "compile_mode": "default", "device": "cpu", "threads": 2, "checked": "without_randomness",
         "checked_note": "dropout was switched off", "drawn_spread": 0.9, **given.COMPILED,
+        **{name: list(held) if isinstance(held, tuple) else held
+           for name, held in given.STARTS.items()},
         "profiled_kernels_rounds_s": rounds(12, 84e-6),
         "profiled_latency_rounds_s": rounds(12, 105e-6),
     },
@@ -307,6 +309,15 @@ def rising(first: float, step: float) -> Triple:
 def worst(top: Triple, bottom: Triple, widened: float = 1.0) -> Triple:
     """A quotient with the least favourable ends, widened by what two processes may differ by."""
     return top[0] / bottom[0], top[1] / bottom[2] / widened, top[2] / bottom[1] * widened
+
+
+STUDENT = 4.302653  # of two degrees of freedom, at 95 %
+
+
+def spread(middle: float, deviation: float) -> Triple:
+    """The mean of three processes with this standard deviation."""
+    half_width = STUDENT * deviation / math.sqrt(3)
+    return middle, middle - half_width, middle + half_width
 
 
 def gained(first: float) -> Triple:
@@ -501,6 +512,7 @@ DERIVED: Rows = {
         "residual_s": COMPILED_PAIRED_S * (1 - COMPILED_DISPATCH[0] - 84 / 105),
         "fusion_gain": COMPILED_FUSION, "fusion_speedup": COMPILED_ALONE,
         "launch_gain": SAME_GRAD_COMPILED[0] / COMPILED_ALONE, "bytes_saved": 3500 - 1000,
+        "start_s": tuple(2**power for power in spread(2, 1)), "start_extra_s": spread(2, 1),
         "flags": ["slow_pace"], "environment": "A", "process_nodes": None,
         "cause": "compiled_code;fused_kernels;no_autograd;first_call;recompiles;graph_breaks",
     },

@@ -125,7 +125,7 @@ def test_batches_are_merged_for_each_value_of_another_size(
 @pytest.mark.parametrize(
     ("column", "values", "in_subject"),
     [
-        ("compile_cache", ("cold", "warm"), "fp32, warm compiler cache:"),
+        ("compile_cache", ("cold", "warm"), "fp32, warm cache:"),
         ("threads", (1, 2), "on AMD EPYC 9554, 2 threads, environment A, fp32:"),
     ],
 )

@@ -317,6 +317,34 @@ def test_the_interval_covers_the_truth_where_processes_differ_more_than_rounds(
     assert 0.93 <= np.mean(covered) <= 0.97
 
 
+@pytest.mark.parametrize(
+    ("values", "signed", "value", "half_width"),
+    [
+        ([2.0, 4.0, 8.0], False, 4.0, 4.302653 * math.log(2) / math.sqrt(3)),
+        ([-1.0, 0.0, 1.0, 0.0, 0.0], True, 0.0, 2.776445 * math.sqrt(2 / 4) / math.sqrt(5)),
+        ([2.0, 8.0], False, 4.0, None),
+        ([-3.0], True, -3.0, None),
+    ],
+)
+def test_values_of_processes_have_an_interval_from_three_on(
+    values: list[float], signed: bool, value: float, half_width: float | None
+) -> None:
+    mean = estimates.of_processes(values, signed)
+    assert mean.value == pytest.approx(value)
+    if half_width is None:
+        assert (mean.low, mean.high) == (None, None)
+    else:
+        ends = (value - half_width, value + half_width)
+        if not signed:
+            ends = (value * math.exp(-half_width), value * math.exp(half_width))
+        assert bounds(mean) == pytest.approx(ends)
+
+
+def test_without_values_of_processes_there_is_no_mean() -> None:
+    for values in (None, [], [1.0, math.nan, 1.0], [1.0, 0.0, 2.0]):
+        assert estimates.of_processes(values) is None
+
+
 def test_relative_spread() -> None:
     assert estimates.relative_spread([math.exp(-0.02), 1.0, math.exp(0.02)]) == pytest.approx(0.02)
     assert estimates.relative_spread([1.0]) is None

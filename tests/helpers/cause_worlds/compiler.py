@@ -32,6 +32,12 @@ VARIED: dict[str, Any] = {
     ),
 }  # fmt: skip
 
+
+def tested(seconds: float) -> str:
+    """The phases of three processes, of which two test the processor for so long."""
+    return json.dumps([{"import": 2.0, "probe": tests} for tests in (seconds, 9.0, seconds)])
+
+
 WORLDS = {
     "eager_fallback": World(
         [record("compile", speedup=0.8, **VARIED, gave_up_at_call=4, eager_calls="[4, 6]")],
@@ -111,6 +117,15 @@ WORLDS = {
             "nothing is compiled or captured": last(compile_mode="none"),
         },
         still={"a thousand calls": last(first_call_s=0.401)},
+    ),
+    "instruction_tests": World(
+        [record("compile", starts_s=(10.0,) * 3, start_phases_s=tested(4.0))],
+        ["4.00 s", "10.0 s"],
+        silent={
+            "a fifth": last(start_phases_s=tested(2.0)),
+            "not started": last(start_s=None, start_phases_s=None),
+        },
+        still={"more than a fifth": last(start_phases_s=tested(2.01))},
     ),
     "memory_of_compiling": World(
         [

@@ -1,0 +1,109 @@
+"""Figure of new processes from their start to the first right result, cut by what they do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from modescope.analysis.derive.starts import REST, phases_s
+from modescope.analysis.figures import theme
+from modescope.analysis.figures.bars import Look, stacked
+from modescope.analysis.figures.theme import FigureKind
+from modescope.analysis.format import cells, numbers, phrases, style
+from modescope.analysis.format.columns import DTYPE, Column, Table, table_of
+from modescope.analysis.rows.type import Row
+from modescope.analysis.rows.values import required
+from modescope.bench.stats.estimates import ends
+
+_LOOKS = {
+    "import": Look("imports", "#b6bec7"),
+    "load": Look("loading", "#5b6570"),
+    "dynamo": Look("Dynamo", "#5357b8"),
+    "inductor": Look("Inductor", "#a6409a"),
+    "probe": Look("tests of the processor", "#d55e00"),
+    "kernels": Look("kernels", "#c29b2c"),
+    "run": Look("first run", "#009e73"),
+    REST: Look("unexplained", None, "////"),
+}
+
+
+def started(section: pd.DataFrame) -> list[Row]:
+    """Returns the charted rows of a section that have starts, the soonest first."""
+    rows = [row for row in theme.charted(section) if phases_s(row)]
+    return sorted(rows, key=lambda row: required(row["start_s"]).value)
+
+
+def _draw(section: pd.DataFrame) -> Figure | None:
+    rows = started(section)
+    if not rows:
+        return None
+    named = [
+        replace(panel, names=[phrases.rung(row) for row in panel.rows])
+        for panel in theme.panels(
+            "From the start to the first result",
+            rows,
+            lambda row: numbers.duration_interval(row["start_s"]),
+        )
+    ]
+    whisker: dict[str, Any] = {"color": style.INK, "linewidth": 1.3}
+    figure, drawn = stacked(
+        named,
+        [[phases_s(row) for row in panel.rows] for panel in named],
+        _LOOKS,
+        rows,
+        further=[Line2D([], [], label="95 % interval", **whisker)],
+    )
+    for (axes, scale), panel in zip(drawn, named, strict=True):
+        for place, row in enumerate(panel.rows):
+            reach = [end / scale for end in ends(required(row["start_s"]))]
+            axes.plot(reach, [place] * 2, **whisker, solid_capstyle="butt", zorder=3)
+        longest = max(ends(required(row["start_s"]))[1] for row in panel.rows)
+        theme.linear_ticks(axes, longest / scale, numbers.time_unit(longest)[1])
+    return figure
+
+
+def undecided(row: Row, others: Sequence[Row]) -> str:
+    """Names those of `others` whose interval, of the time after the baseline, overlaps the row's.
+
+    Which of two such rows starts sooner is open.
+    """
+    mine, names = row["start_extra_s"], []
+    if mine is None or mine.low is None:
+        return numbers.UNKNOWN
+    for other in others:
+        extra = other["start_extra_s"]
+        if other is row or extra is None or extra.low is None:
+            continue
+        overlap = ends(extra)[0] <= ends(mine)[1] and ends(mine)[0] <= ends(extra)[1]
+        names += [phrases.rung(other)] if overlap else []
+    return "; ".join(names) or "none"
+
+
+def _table(section: pd.DataFrame) -> Table:
+    rows = started(section)
+    return table_of("Cold starts", rows, (Column("starts", phrases.rung), DTYPE), (
+        Column("first result after [95 %]", lambda row: numbers.duration_interval(row["start_s"])),
+        Column("after the baseline [95 %]",
+               lambda row: numbers.duration_interval(row["start_extra_s"]), optional=True),
+        Column("undecided against", lambda row: undecided(row, rows)),
+        Column("filled or built in", lambda row: numbers.duration(row["fill_s"]), optional=True),
+        Column("cache on disk", lambda row: numbers.size(row["cache_bytes"]), optional=True),
+        Column("shipped", lambda row: numbers.size(row["shipped_bytes"]), optional=True),
+        Column("later calls [95 %]", cells.speedup),
+    ))  # fmt: skip
+
+
+STARTS = FigureKind(
+    "starts",
+    "Cold starts",
+    "bars of new processes until their first right result, a row per state of the caches",
+    "A bar is a new process until its first right result, cut by what it does: medians of all "
+    "processes, in the order of the legend. The line at its end is the interval of the whole.",
+    _draw,
+    _table,
+)
