@@ -54,6 +54,7 @@ class Timed:
     start: Start
     until_result_s: float  # from just before it was started; less what only modescope needs
     ended_s: float  # until it ended, likewise
+    died: bool = False  # without a word: it crashed, or took too long
     libraries: int = 0  # of C++ code, that it compiled into the compiler's cache
 
 
@@ -172,7 +173,7 @@ def run(description: Path, variables: Variables, log: Path, timeout_s: float) ->
     failure = f"the process ended {describe_exit(code)}; its output is in {log}"
     if ended_s >= timeout_s:
         failure = f"still running after timeout_s={timeout_s:g}"
-    return Timed(Start(failure=failure), result_s, ended_s)
+    return Timed(Start(failure=failure), result_s, ended_s, died=True)
 
 
 def _read(pipe: int, started_s: float, timeout_s: float) -> tuple[float, bytes]:

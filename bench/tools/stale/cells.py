@@ -20,6 +20,7 @@ class Outcome(StrEnum):
     COMPILED = "compiled again"
     REUSED = "reused"
     WRONG = "silently wrong"
+    CRASHED = "crashed"  # or took too long; no exception of torch
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ def classify(timed: Timed, error: float, limit: float, traces: bool, is_option: 
     """
     start = timed.start
     if start.failure:
-        return Cell(Outcome.REFUSED, words=start.failure)
+        return Cell(Outcome.CRASHED if timed.died else Outcome.REFUSED, words=start.failure)
     if not error <= limit:
         return Cell(Outcome.WRONG, f"relative error {error:.2g}")
     parts = {"graph": start.graphs and not traces, "code": start.misses, "C++": timed.libraries}

@@ -21,11 +21,12 @@ def cell(
     start: Start,
     error: float = 0.0,
     *,
+    died: bool = False,
     libraries: int = 0,
     traces: bool = True,
     is_option: bool = False,
 ) -> Cell:
-    timed = Timed(start, 1.0, 1.0, libraries)
+    timed = Timed(start, 1.0, 1.0, died, libraries)
     return classify(timed, error, LIMIT, traces, is_option)
 
 
@@ -45,6 +46,7 @@ def cell(
         (cell(Start(), math.nan), Outcome.WRONG, "relative error nan"),
         (cell(Start(misses=1), 1.0, libraries=1), Outcome.WRONG, "relative error 1"),
         (cell(Start(failure="AssertionError: x"), 1.0), Outcome.REFUSED, ""),
+        (cell(Start(failure="killed by SIGSEGV"), died=True), Outcome.CRASHED, ""),
     ],
 )
 def test_outcomes(found: Cell, outcome: Outcome, note: str) -> None:
