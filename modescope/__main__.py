@@ -50,6 +50,9 @@ COMMANDS = {
     "options": Command(
         "modescope.bench.options:main", "try options of torch.compile one at a time on a model"
     ),
+    "stale": Command(
+        "modescope.bench.stale:main", "change one thing after a compiler's cache was filled"
+    ),
     "claims": Command("modescope.bench.claims:main", "test statements about PyTorch here"),
     "selfcheck": Command("modescope.bench.selfcheck:main", "check how accurate modescope is here"),
     "instructions": Command(

@@ -110,6 +110,8 @@ def _start(asked: Asked, watch: Watch, tell: Callable[[], None]) -> Start:
     calls_s = time.monotonic() - start
     if asked.fills:
         cache.save()
+    if asked.output:
+        torch.save(comparable(output), asked.output)
     own_s = phases_s.pop("own")
     return Start(
         whole_s=sum(phases_s.values()),

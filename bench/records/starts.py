@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from modescope.bench.records.cases import Case
 from modescope.bench.records.columns.column import nullable
@@ -26,13 +27,14 @@ PHASES = {
 class Asked:
     """What a process is to do: start with what is saved, or fill it (`fills`).
 
-    `calls` further calls follow the first.
+    `calls` further calls follow the first. `output` is a file for the first result (`comparable`).
     """
 
     case: Case
     plan: Plan
     fills: bool = False
     calls: int = 0
+    output: Path | None = None
 
 
 @dataclass(frozen=True)

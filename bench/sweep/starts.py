@@ -36,6 +36,9 @@ from modescope.bench.sweep.isolation import ChildOutcome, Ending, describe_exit
 
 PROGRAM = Path(__file__).parents[1] / "case" / "start.py"
 
+LIBRARY = "*.main.so"
+"""Matches the files in Inductor's cache with compiled C++ code of graphs."""
+
 NO_FILL = "the process that fills the cache failed"
 NO_START = "a process that starts with compile_cache={} failed"
 WRONG = (
@@ -51,18 +54,26 @@ class Timed:
     start: Start
     until_result_s: float  # from just before it was started; less what only modescope needs
     ended_s: float  # until all was said, likewise
+    libraries: int = 0  # of C++ code, that it compiled into the compiler's cache
 
 
 class Rung:
-    """The folders of one case's caches, and what is in them; `opened` makes them."""
+    """The folders of one case's caches, and what is in them; `opened` makes them.
 
-    def __init__(self, case: Case, plan: Plan, folder: Path, log: Path) -> None:
+    Another case may have its rung in the same `folder`: it starts with what the first one filled.
+    All processes get the environment `variables`.
+    """
+
+    def __init__(
+        self, case: Case, plan: Plan, folder: Path, log: Path, variables: Variables | None = None
+    ) -> None:
         self._case, self._plan, self._folder, self._log = case, plan, folder, log
         self._cache = CACHES[plan.compile_cache]
         self._backend = backends.find(case.variant.mode)
         self._filled, self._saved = folder / "filled", folder / "saved"
-        self._filled.mkdir()
-        self._saved.mkdir()
+        self._filled.mkdir(exist_ok=True)
+        self._saved.mkdir(exist_ok=True)
+        self._variables = variables or {}
         self._new = 0
         self.cache_bytes: int | None = None  # files that the compiler keeps, once they are there
         self.shipped_bytes: int | None = None  # files that processes need that start elsewhere
@@ -78,10 +89,13 @@ class Rung:
         self.cache_bytes, self.shipped_bytes = _size(self._filled), _size(self._saved) or None
         return timed
 
-    def start(self, calls: int = 0) -> Timed:
-        """Starts a process with what was filled; `calls` further calls follow its first."""
+    def start(self, calls: int = 0, output: Path | None = None) -> Timed:
+        """Starts a process with what was filled, for its first call (`Asked`)."""
+        asked = Asked(self._case, self._plan, calls=calls, output=output)
         with self.later() as variables:
-            return self._run(Asked(self._case, self._plan, calls=calls), variables)
+            before = _libraries(variables)
+            timed = self._run(asked, variables)
+            return replace(timed, libraries=len(_libraries(variables) - before))
 
     def start_baseline(self) -> Timed:
         """Starts a process in the baseline's mode, with empty caches."""
@@ -110,7 +124,7 @@ class Rung:
     def _run(self, asked: Asked, variables: Variables) -> Timed:
         description = self._folder / "asked.pickle"
         description.write_bytes(pickle.dumps(asked))
-        given = {SAVED: str(self._saved), **variables}
+        given = {SAVED: str(self._saved), **variables, **self._variables}
         return run(description, given, self._log, asked.plan.timeout_s)
 
 
@@ -133,13 +147,14 @@ def run(description: Path, variables: Variables, log: Path, timeout_s: float) ->
     its `Start.failure`. It leads a process group of its own, all of which is killed at the end.
     """
     ours, theirs = os.pipe()
-    folders = (str(Path(modescope.__file__).absolute().parents[1]), os.environ.get("PYTHONPATH"))
+    given = os.environ | variables
+    folders = (str(Path(modescope.__file__).absolute().parents[1]), given.get("PYTHONPATH"))
     environment = {"PYTHONPATH": os.pathsep.join(filter(None, folders))}
     with log.open("ab") as output:
         started_s = time.monotonic()
         process = subprocess.Popen(
             [sys.executable, "-P", str(PROGRAM), str(description), str(theirs), repr(started_s)],
-            env=os.environ | variables | environment, stdin=subprocess.DEVNULL,
+            env=given | environment, stdin=subprocess.DEVNULL,
             stdout=output, stderr=output, pass_fds=[theirs], start_new_session=True,
         )  # fmt: skip
     os.close(theirs)
@@ -180,6 +195,10 @@ def _read(pipe: int, started_s: float, timeout_s: float) -> tuple[float, bytes]:
         if said.endswith(b"\n"):
             return result_s, said
     return result_s, b""
+
+
+def _libraries(variables: Variables) -> set[Path]:
+    return set(Path(variables["TORCHINDUCTOR_CACHE_DIR"]).rglob(LIBRARY))
 
 
 def _size(folder: Path) -> int:

@@ -1,0 +1,1 @@
+"""Starts processes with caches that were filled before something changed."""
