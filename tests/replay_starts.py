@@ -1,8 +1,8 @@
 """Replays demands in real processes: which rung of caches takes least time, and is it the one told?
 
 `python -m tests.replay_starts STUDY [NUMBER ...]` takes a study of `experiment=coldstart` with the
-models of DEMANDS. For each demand every rung is filled and starts three processes, each with its
-first call and the demanded calls; those that may still be least start ten. The time of a rung is
+models of DEMANDS. For each demand every rung is filled and starts a process, with its first call
+and the demanded calls; those that may still be least start three, then ten. The time of a rung is
 that of the process that fills it and of its processes, scaled to the demanded starts. Beside it
 stands what `python -m analysis.table STUDY --calls N --starts N` recommends. Exit status 1 if a
 demand is told another rung than the least, and the two differ by more than the spread of starts.
@@ -28,8 +28,9 @@ from modescope.bench.command_line import collect
 from modescope.bench.sweep import prepare, starts
 from modescope.bench.sweep.prepare import Job
 
-FEWEST, MOST = 3, 10  # processes of a rung
-NEAR = 1.3  # a rung that takes this much longer than the least is not started again
+MOST = 10  # processes of a rung
+NEAR = {1: 2.0, 3: 1.3}
+"""Processes of a rung, and how much longer than the least it may take to be started again."""
 
 SWEEP = ("-m", "mode=eager,compile,aoti", "compile_cache=cold,warm,shipped,precompiled,aot")
 
@@ -46,9 +47,9 @@ class Demand:
 DEMANDS = (
     Demand("mlp", 10_000, 20),
     Demand("mlp", 100, 3),
-    Demand("transformer", 10_000, 20),
+    Demand("mlp", 1_000, 200),
+    Demand("transformer", 2_000, 20),
     Demand("transformer", 1_000, 2),
-    Demand("pointwise", 10_000, 20),
 )
 
 
@@ -67,8 +68,10 @@ class Replayed:
 
     def spread_s(self, demand: Demand) -> float:
         """The standard error of `total_s`."""
-        deviation = statistics.stdev(self.processes_s) / math.sqrt(len(self.processes_s))
-        return demand.starts * deviation
+        if len(self.processes_s) < 2:
+            return 0.0
+        error_s = statistics.stdev(self.processes_s) / math.sqrt(len(self.processes_s))
+        return demand.starts * error_s
 
     def start(self, calls: int) -> None:
         """Starts one more process; raises RuntimeError if it fails."""
@@ -84,13 +87,13 @@ def replay(demand: Demand, folder: Path) -> list[Replayed]:
     jobs = [job for job in prepare.prepare(collect(words)) if not job.refusal]
     with ExitStack() as stack:
         rungs = [_open(stack, job, folder) for job in jobs]
+        left = rungs
         for number in range(MOST):
-            least_s = min(
-                (shown.total_s(demand) for shown in rungs if shown.processes_s), default=0.0
-            )
-            for shown in rungs:  # they take turns
-                if number < FEWEST or shown.total_s(demand) < NEAR * least_s:
-                    shown.start(demand.calls)
+            if near := NEAR.get(number):
+                least_s = min(shown.total_s(demand) for shown in left)
+                left = [shown for shown in left if shown.total_s(demand) < near * least_s]
+            for shown in left:  # they take turns
+                shown.start(demand.calls)
     return sorted(rungs, key=lambda shown: shown.total_s(demand))
 
 
