@@ -225,13 +225,17 @@ def instruction_tests(context: Context) -> Evidence | None:
     tests_s, start = phases_s(context.row).get("probe", 0.0), context.row["start_s"]
     if start is None or not tests_s > LEAST_TESTS * start.value:
         return None
-    is_set = TESTS_KNOWN in json.loads(context.row["variables"] or "{}")
+    state, remedies = CACHES[context.row["compile_cache"]], list[str]()
+    if state.ships or not state.fills:
+        remedies = [
+            "A compiler cache that is kept or shipped as a folder has these programs; a bundle and "
+            "a saved function have not."
+        ]
+    if TESTS_KNOWN not in json.loads(context.row["variables"] or "{}"):
+        remedies += [f"{TESTS_KNOWN}=1 leaves out the tests of vector instructions alone."]
     texts = {
         "tests": numbers.duration(tests_s), "start": numbers.duration(start.value),
-        "remedy": "Keep torch's compiler cache between processes, which has these programs."
-        if is_set
-        else f"{TESTS_KNOWN}=1 says that the compiler knows the vector instructions, and leaves "
-        "out all tests but those of bf16 and VNNI.",
+        "remedy": " ".join(remedies) or "Nothing leaves out the rest of them.",
     }  # fmt: skip
     return Evidence(None, texts)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from statistics import median
+from statistics import fmean
 
 from modescope.analysis.rows.type import Row
 from modescope.bench.records.starts import PHASES
@@ -13,18 +13,13 @@ REST = "rest"
 
 
 def phases_s(row: Row) -> dict[str, float]:
-    """Returns the seconds of each phase of a row's start: medians over its processes.
+    """Returns the seconds of each phase of a row's start: means over its processes.
 
-    What they leave of `start_s` is REST, as is what the processes cannot explain themselves. Empty
-    without starts.
+    REST also has what the phases leave of `start_s`. Empty without starts.
     """
     start, told = row["start_s"], row["start_phases_s"]
     if start is None or told is None:
         return {}
     processes = json.loads(told)
-    known = {
-        name: median(process.get(name, 0.0) for process in processes)
-        for name in PHASES
-        if name != REST
-    }
-    return known | {REST: max(0.0, start.value - sum(known.values()))}
+    known = {name: fmean(process.get(name, 0.0) for process in processes) for name in PHASES}
+    return known | {REST: known[REST] + max(0.0, start.value - sum(known.values()))}

@@ -102,7 +102,7 @@ STARTS = FigureKind(
     "starts",
     "Cold starts",
     "bars of new processes until their first right result, a row per state of the caches",
-    "A bar is a new process until its first right result, cut by what it does: medians of all "
+    "A bar is a new process until its first right result, cut by what it does: means of all "
     "processes, in the order of the legend. The line at its end is the interval of the whole.",
     _draw,
     _table,
