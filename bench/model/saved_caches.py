@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import torch
 
+from modescope.bench.model import compiler
 from modescope.bench.records.caches import SAVED
-from modescope.bench.records.errors import UsageError
 
 BUNDLE = "cache.bin"
 """Name of the file with the bytes of `torch.compiler.save_cache_artifacts`, in the folder SAVED."""
@@ -34,16 +35,11 @@ def load_bundle() -> None:
 def precompile() -> None:
     """Makes Dynamo save its work, and look for it, in this process.
 
-    Raises UsageError if this torch cannot.
+    Does not import the compiler, which a user's program would import later.
     """
-    import torch._dynamo.config  # the compiler, which nothing else needs here
-
-    if not hasattr(torch._dynamo.config, "caching_precompile"):
-        raise UsageError(
-            f"torch {torch.__version__} does not save Dynamo's work (caching_precompile); use "
-            "another compile_cache"
-        )
-    torch._dynamo.config.caching_precompile = True
+    os.environ["TORCH_CACHING_PRECOMPILE"] = "1"  # which it reads as it is imported
+    if compiler.is_imported():
+        sys.modules["torch._dynamo.config"].caching_precompile = True  # type: ignore[attr-defined]
 
 
 def save_functions() -> None:

@@ -46,8 +46,8 @@ ROOMS = (
 other freely, without a circle. A new file needs no entry; a new room does. Of models/ only the
 loader of C++ is a room, because claims use it, too."""
 
-SHARED = (*ROOMS[1:5], "bench.modes.axes", "bench.modes.backends")
-"""What of bench analysis may import: rooms, and the tables of what modes are made of."""
+SHARED = (*ROOMS[1:5], *(f"bench.modes.{name}" for name in ("axes", "backends", "cache_program")))
+"""What of bench analysis may import: rooms, and tables of what modes, and programs, are made of."""
 
 WITHOUT_TORCH = {
     *("bench.records", "bench.stats", "bench.text", "bench.settings", "bench.refusals"),

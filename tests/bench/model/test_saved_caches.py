@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,6 +12,7 @@ import torch
 
 from modescope.bench.model import saved_caches
 from modescope.bench.records.caches import CACHES, SAVED
+from tests.helpers.paths import ROOT
 
 
 @pytest.fixture
@@ -38,3 +42,25 @@ def test_a_process_without_such_a_folder_loads_nothing(
     monkeypatch.delenv(SAVED, raising=False)
     CACHES["shipped"].load()
     assert loaded == []
+
+
+def test_setting_up_a_state_imports_no_compiler() -> None:
+    """Imports of a new process are its own: those before the first call would count for nothing."""
+    lines = (
+        "import sys, os; from modescope.bench.records.caches import CACHES",
+        "[state.set_up() for state in CACHES.values()]",
+        "assert 'torch._dynamo' not in sys.modules",
+        "import torch._dynamo.config",
+        "assert torch._dynamo.config.caching_precompile",
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    subprocess.run([sys.executable, "-c", "\n".join(lines)], env=environment, check=True)
+
+
+def test_a_process_that_has_the_compiler_is_set_up_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch._dynamo.config
+
+    monkeypatch.setenv("TORCH_CACHING_PRECOMPILE", "0")
+    monkeypatch.setattr(torch._dynamo.config, "caching_precompile", False)
+    CACHES["precompiled"].set_up()
+    assert torch._dynamo.config.caching_precompile
