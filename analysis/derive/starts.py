@@ -6,7 +6,7 @@ import json
 from statistics import fmean
 
 from modescope.analysis.rows.type import Row
-from modescope.bench.records.starts import PHASES
+from modescope.bench.records.columns.starting import PHASES
 
 REST = "rest"
 """The phase that nothing explains."""

@@ -13,9 +13,9 @@ from typing import Any
 
 from modescope.analysis.format import phrases
 from modescope.analysis.rows.type import Row
-from modescope.bench.modes import cache_program
 from modescope.bench.modes.axes import AXES, acting
 from modescope.bench.modes.backends import arguments, compiling, program
+from modescope.bench.modes.cache_program import OF_CACHES, Lines, within
 from modescope.bench.records.cases import Mode, Training, Variant, canonical_json
 from modescope.bench.records.optimizers import IMPLEMENTATIONS, OPTIMIZERS
 
@@ -105,7 +105,7 @@ def code(row: Row) -> str:
     named, passed = bool(row["named_inputs"]), "held" if captured else "inputs"
     values = f"{passed}.values()" if named else passed
     call = f"model(**{passed})" if named and not graphed else f"model(*{values})"
-    kept = cache_program.OF_CACHES.get(row["compile_cache"], cache_program.Lines())
+    kept = OF_CACHES.get(row["compile_cache"], Lines())
     compiled = compiling(mode, bool(row["fullgraph"]), blocks)
     setup: list[tuple[object, str]] = [
         (mode.compiles and kept.before, kept.before),
@@ -137,7 +137,7 @@ def code(row: Row) -> str:
         *((True, line) for line in program(mode, named, contexts)),
         (
             mode.compiles,
-            cache_program.within(contexts, compiled) if kept.within else compiled,
+            within(contexts, compiled) if kept.within else compiled,
         ),
         (graphed and autocast, f"model.forward = {autocast}(model.forward)"),
         (

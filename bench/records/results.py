@@ -35,6 +35,7 @@ from modescope.bench.records.columns.passes import (
     Snapshot,
     WorkCounts,
 )
+from modescope.bench.records.columns.starting import Starts
 from modescope.bench.records.columns.timing import (
     Alone,
     CachedData,
@@ -49,7 +50,6 @@ from modescope.bench.records.columns.timing import (
 from modescope.bench.records.environment import Environment, Scheduling
 from modescope.bench.records.outcomes import Status
 from modescope.bench.records.plans import Plan
-from modescope.bench.records.starts import Starts
 
 SCHEMA_VERSION = 5
 """Increased when a column's name, unit or meaning changes, or what ids are hashed from. Rows of

@@ -16,11 +16,11 @@ from modescope.bench.modes import backends
 from modescope.bench.modes.backends import Backend
 from modescope.bench.records import files, parquet, results, rows
 from modescope.bench.records.caches import CACHES, SAVED
+from modescope.bench.records.columns.starting import Starts
 from modescope.bench.records.environment import Scheduling, scheduling
 from modescope.bench.records.outcomes import Status
 from modescope.bench.records.plans import Plan
 from modescope.bench.records.results import Findings, Record, Result, StoredRow
-from modescope.bench.records.starts import Starts
 from modescope.bench.summary import summary
 from modescope.bench.sweep import isolation, starts
 from modescope.bench.sweep.isolation import STATUS, ChildOutcome, Ending, Task

@@ -27,10 +27,11 @@ from modescope.bench.modes import backends
 from modescope.bench.records import files
 from modescope.bench.records.caches import CACHES, SAVED, Variables, variables_of
 from modescope.bench.records.cases import Case
+from modescope.bench.records.columns.starting import Starts
 from modescope.bench.records.outcomes import Status
 from modescope.bench.records.plans import Plan
 from modescope.bench.records.results import Findings, Result
-from modescope.bench.records.starts import Asked, Start, Starts
+from modescope.bench.records.starts import Asked, Start
 from modescope.bench.records.tolerances import EAGER_LIMIT, TOLERANCE
 from modescope.bench.sweep.isolation import ChildOutcome, Ending, describe_exit
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from modescope.bench.records.cases import Mode, Model, Variant
-from modescope.bench.records.starts import PHASES
+from modescope.bench.records.columns.starting import PHASES
 from modescope.bench.sweep import starts
 from tests.helpers.probe_models import case, preset, smoke
 

@@ -32,7 +32,8 @@ def lines(
 ) -> str:
     """The code that is recommended for a row with this variant."""
     asked_case = case(model(linear), asked, device=device)
-    work = work_of(replace(asked_case, options=training or Inference()), smoke())
+    plan = replace(smoke(), compile_cache="cold")  # whose code sets no folder
+    work = work_of(replace(asked_case, options=training or Inference()), plan)
     found = {
         "named_inputs": named_inputs, "dtypes_kept": dtypes_kept, "region_names": region_names
     }  # fmt: skip

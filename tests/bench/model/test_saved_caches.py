@@ -61,6 +61,6 @@ def test_a_process_that_has_the_compiler_is_set_up_too(monkeypatch: pytest.Monke
     import torch._dynamo.config
 
     monkeypatch.setenv("TORCH_CACHING_PRECOMPILE", "0")
-    monkeypatch.setattr(torch._dynamo.config, "caching_precompile", False)
-    CACHES["precompiled"].set_up()
-    assert torch._dynamo.config.caching_precompile
+    with torch._dynamo.config.patch(caching_precompile=False):
+        CACHES["precompiled"].set_up()
+        assert torch._dynamo.config.caching_precompile

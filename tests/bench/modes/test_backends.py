@@ -18,6 +18,7 @@ from modescope.bench.model.subject import Inputs
 from modescope.bench.modes import backends, modes
 from modescope.bench.modes.backends import BACKENDS, Backend, BuildContext
 from modescope.bench.modes.phases import ONE_CALL
+from modescope.bench.records.caches import CACHES
 from modescope.bench.records.cases import Mode, Variant
 from modescope.bench.refusals import refusal
 from modescope.bench.settings import LIMITS
@@ -40,7 +41,8 @@ def test_backends_state_what_a_mode_uses(compiler: str, graph: bool) -> None:
 def test_each_compile_mode_belongs_to_one_backend() -> None:
     assert set(Counter(backends.modes()).values()) == {1}
     assert LIMITS["mode.compile"]["choices"] == backends.modes()
-    assert {preset(name).compile for name in PRESETS} == set(backends.modes())
+    of_caches = {state.backend for state in CACHES.values()} - {None}
+    assert {preset(name).compile for name in PRESETS} | of_caches == set(backends.modes())
 
 
 def test_a_further_backend_is_one_entry(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,8 +13,9 @@ import pytest
 
 from modescope.bench.records.caches import CACHES, SAVED, variables_of
 from modescope.bench.records.cases import Mode, Variant
+from modescope.bench.records.columns.starting import Starts
 from modescope.bench.records.outcomes import Status
-from modescope.bench.records.starts import Asked, Start, Starts
+from modescope.bench.records.starts import Asked, Start
 from modescope.bench.sweep import starts
 from modescope.bench.sweep.isolation import ChildOutcome, Ending
 from modescope.bench.sweep.starts import Timed

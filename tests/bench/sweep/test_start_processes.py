@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from modescope.bench.records.cases import Mode, Model, Variant
-from modescope.bench.records.starts import PHASES, Asked
+from modescope.bench.records.columns.starting import PHASES
+from modescope.bench.records.starts import Asked
 from modescope.bench.sweep import starts
 from modescope.bench.sweep.starts import Timed
 from tests.helpers.made_up_records import EAGER

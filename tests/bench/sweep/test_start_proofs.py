@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from modescope.bench.records.cases import Mode, Model, Variant
-from modescope.bench.records.starts import Start, Starts
+from modescope.bench.records.columns.starting import Starts
+from modescope.bench.records.starts import Start
 from modescope.bench.sweep import starts
 from modescope.bench.sweep.isolation import ChildOutcome
 from tests.helpers.made_up_records import COMPILE

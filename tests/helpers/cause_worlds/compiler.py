@@ -34,8 +34,9 @@ VARIED: dict[str, Any] = {
 
 
 def tested(seconds: float) -> str:
-    """The phases of three processes, of which two test the processor for so long."""
-    return json.dumps([{"import": 2.0, "probe": tests} for tests in (seconds, 9.0, seconds)])
+    """The phases of three processes, which test the processor for so long on average."""
+    parts = (0.5, 0.6, 1.9)
+    return json.dumps([{"import": 2.0, "probe": part * seconds} for part in parts])
 
 
 WORLDS = {
