@@ -200,7 +200,8 @@ def resolve(request: Request, describe: Callable[[str], DeviceFacts]) -> tuple[C
     compiles = backends.compiles_here(mode)
     cache = CACHES[settings.compile_cache]
     if compiles and cache.backend:
-        case = replace(case, variant=Variant(_saved_mode(mode, settings.compile_cache), dtype))
+        _check_saved_mode(mode, settings.compile_cache)
+        case = replace(case, variant=Variant(replace(mode, compile=cache.backend), dtype))
     own = settings.starts or cache.is_saved  # what does not compile has no cache of the compiler
     changed = {
         "compile_cache": settings.compile_cache if compiles or not own else "cold",
@@ -214,8 +215,8 @@ def resolve(request: Request, describe: Callable[[str], DeviceFacts]) -> tuple[C
     return case, Plan(**{**same, **changed})
 
 
-def _saved_mode(mode: Mode, cache: str) -> Mode:
-    """Returns `mode` with the backend that loads what was saved, as this state of caches asks."""
+def _check_saved_mode(mode: Mode, cache: str) -> None:
+    """Raises UsageError if `mode` is not what this state of caches saves."""
     if (
         mode.compile != "default"
         or mode.backend
@@ -224,7 +225,6 @@ def _saved_mode(mode: Mode, cache: str) -> Mode:
     ):
         what = f"saves what torch.compile makes of a whole model, and mode={mode.name} is another"
         raise usage_error(f"compile_cache={cache}", f"{what}; use mode=compile")
-    return replace(mode, compile=CACHES[cache].backend)
 
 
 def _baseline(request: Request, mode: Mode, dtype: str) -> Variant | None:

@@ -25,6 +25,7 @@ from modescope.bench.case.torch_setup import set_up_torch
 from modescope.bench.devices.allocators import is_out_of_memory
 from modescope.bench.devices.cuda import find
 from modescope.bench.devices.devices import Hardware, bare_call
+from modescope.bench.model import compiler
 from modescope.bench.model.building import build
 from modescope.bench.model.outputs import comparable, relative_error
 from modescope.bench.model.subject import Subject
@@ -51,7 +52,7 @@ class Watch(Protocol):
         """Returns the seconds of each phase until now."""
 
 
-def run(asked: Asked, watch: Watch, tell: Callable[[], None]) -> dict[str, Any]:
+def run(asked: Asked, watch: Watch, tell: Callable[[], object]) -> dict[str, Any]:
     """Does what is asked; calls `tell` once the first result is there, and not if it fails.
 
     Returns the fields of a `records.starts.Start`.
@@ -83,7 +84,7 @@ def _fill_ahead(asked: Asked, watch: Watch) -> Start:
     return Start(own_s=watch.read()["own"])
 
 
-def _start(asked: Asked, watch: Watch, tell: Callable[[], None]) -> Start:
+def _start(asked: Asked, watch: Watch, tell: Callable[[], object]) -> Start:
     case, plan = asked.case, asked.plan
     variant, cache = case.variant, CACHES[plan.compile_cache]
     with watch.during("own"):
@@ -103,37 +104,38 @@ def _start(asked: Asked, watch: Watch, tell: Callable[[], None]) -> Start:
         device.synchronize()
     phases_s = watch.read()
     tell()
-    start = time.monotonic()
+    began_s = time.monotonic()
     for _ in range(asked.calls):
         step()
     device.synchronize()
-    calls_s = time.monotonic() - start
+    calls_s = time.monotonic() - began_s
     if asked.fills:
         cache.save()
     if asked.output:
         torch.save(comparable(output), asked.output)
     own_s = phases_s.pop("own")
-    return Start(
+    start = Start(
         whole_s=sum(phases_s.values()),
         own_s=own_s,
         phases_s=phases_s,
         calls_s=calls_s,
-        error=None if asked.fills else _error(output, subject, case, device),
-        **_counts(),
     )
+    start = _counted(start)  # before the check, which runs the model, too
+    return start if asked.fills else replace(start, error=_error(output, subject, case, device))
 
 
-def _counts() -> dict[str, int]:
-    """Returns what the compiler counted in this process; 0 if nothing has imported it."""
-    if "torch._dynamo.utils" not in sys.modules:
-        return {}
+def _counted(start: Start) -> Start:
+    """Returns `start` with what the compiler, if it is imported, counted in this process."""
+    if not compiler.is_imported():
+        return start
     counters = sys.modules["torch._dynamo.utils"].counters
     made, functions = counters["inductor"], counters["dynamo_cache"]
-    return {
-        "graphs": counters["stats"]["unique_graphs"],
-        "hits": made["fxgraph_cache_hit"] + functions["dynamo_cache_hit"],
-        "misses": made["fxgraph_cache_miss"],
-    }
+    return replace(
+        start,
+        graphs=counters["stats"]["unique_graphs"],
+        hits=made["fxgraph_cache_hit"] + functions["dynamo_cache_hit"],
+        misses=made["fxgraph_cache_miss"],
+    )
 
 
 def _error(output: Any, subject: Subject, case: Case, device: Hardware) -> float | None:

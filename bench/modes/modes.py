@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -78,11 +78,11 @@ def build(
     first = next(iter(subject.parts.values()), subject)
     context = BuildContext(device.type, fullgraph, files.make_folder)
     if made is None:
-        make = partial(
-            backends.find(variant.mode).build, subject.module, first.given, variant.mode, context
-        )
-        # guards that are loaded here note the contexts, and would fail if calls had others
-        made = enter_contexts(make, variant, device.type)()
+        with ExitStack() as stack:  # guards that are loaded note contexts: those of the calls
+            for entered in reversed(axes.contexts(variant, device.type)):  # the outermost first
+                stack.enter_context(entered())
+            build_it = backends.find(variant.mode).build
+            made = build_it(subject.module, first.given, variant.mode, context)
     target = made if isinstance(made, torch.nn.Module) else _Calling(made)
     facts = getattr(made, "made", Made())
     graphed = phase.graphs_parts(variant.mode)

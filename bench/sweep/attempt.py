@@ -20,7 +20,7 @@ from modescope.bench.records.columns.starting import Starts
 from modescope.bench.records.environment import Scheduling, scheduling
 from modescope.bench.records.outcomes import Status
 from modescope.bench.records.plans import Plan
-from modescope.bench.records.results import Findings, Record, Result, StoredRow
+from modescope.bench.records.results import Ended, Findings, Record, Result, StoredRow
 from modescope.bench.summary import summary
 from modescope.bench.sweep import isolation, starts
 from modescope.bench.sweep.isolation import STATUS, ChildOutcome, Ending, Task
@@ -147,9 +147,10 @@ def _outcome(job: Job, run_id: str, log: Path, on_phase: OnPhase) -> ChildOutcom
     run = Task("modescope.bench.case.runner:run", Result)
     if (plan.starts or cache.is_saved) and not plan.latency_alone:
         with starts.opened(case, plan, log) as rung:
-            found = starts.measure(rung, case, plan, on_phase)
-            if not isinstance(found, Starts):
-                return found
+            try:
+                found = starts.measure(rung, case, plan, on_phase)
+            except Ended as ended:
+                return ChildOutcome(Ending.RETURNED, ended.result)
             with rung.later() as variables:
                 outcome = call(run, case, plan, run_id, variables=variables)
         return replace(outcome, value=outcome.value and _add(outcome.value, found, plan))

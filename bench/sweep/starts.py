@@ -30,10 +30,10 @@ from modescope.bench.records.cases import Case
 from modescope.bench.records.columns.starting import Starts
 from modescope.bench.records.outcomes import Status
 from modescope.bench.records.plans import Plan
-from modescope.bench.records.results import Findings, Result
+from modescope.bench.records.results import Ended, Findings
 from modescope.bench.records.starts import Asked, Start
 from modescope.bench.records.tolerances import EAGER_LIMIT, TOLERANCE
-from modescope.bench.sweep.isolation import ChildOutcome, Ending, describe_exit
+from modescope.bench.sweep.isolation import describe_exit
 
 PROGRAM = Path(__file__).parents[1] / "case" / "start.py"
 
@@ -206,19 +206,17 @@ def _size(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
-def measure(
-    rung: Rung, case: Case, plan: Plan, on_phase: Callable[[str], None]
-) -> ChildOutcome[Result] | Starts:
+def measure(rung: Rung, case: Case, plan: Plan, on_phase: Callable[[str], None]) -> Starts:
     """Fills the rung, and starts `plan.starts` processes that take turns with the baseline's.
 
-    Returns their columns, or how the case ends because one of them failed or was wrong.
+    Returns their columns. Raises Ended if one of them failed or was wrong.
     """
     fill_s = None
     if rung.needs_filling:
         on_phase("fill the cache")
         filled = rung.fill()
         if filled.start.failure:
-            return _ended(filled.start, NO_FILL)
+            raise _ended(filled.start, NO_FILL)
         fill_s = filled.ended_s
     mine, others = list[Timed](), list[Timed]()
     order = random.Random(plan.seed)
@@ -228,13 +226,13 @@ def measure(
         for start, timed in order.sample(turns, len(turns)):
             timed.append(start())
             if timed[-1].start.failure:
-                return _ended(timed[-1].start, NO_START.format(plan.compile_cache))
+                raise _ended(timed[-1].start, NO_START.format(plan.compile_cache))
     limit = max(EAGER_LIMIT * TOLERANCE[case.variant.dtype], plan.max_error or 0.0)
     errors = [timed.start.error or 0.0 for timed in mine]
     wrong = next((error for error in errors if not error <= limit), None)  # nan is above it, too
     if wrong is not None:
         reason = WRONG.format(cache=plan.compile_cache, error=wrong)
-        return ChildOutcome(Ending.RETURNED, Result(Status.WRONG_RESULT, reason, Findings()))
+        raise Ended(Status.WRONG_RESULT, reason, Findings())
     last = mine[-1].start if mine else Start()
     return Starts(
         starts_s=tuple(timed.until_result_s for timed in mine) or None,
@@ -261,6 +259,5 @@ def why_unused(cache: str, found: Starts) -> str | None:
     return None if found.start_hits else UNUSED.format(cache=cache, why="nothing was found in it")
 
 
-def _ended(start: Start, what: str) -> ChildOutcome[Result]:
-    result = Result(Status(start.status), f"{what}: {start.failure}", Findings())
-    return ChildOutcome(Ending.RETURNED, result)
+def _ended(start: Start, what: str) -> Ended:
+    return Ended(Status(start.status), f"{what}: {start.failure}", Findings())

@@ -203,9 +203,9 @@ def planted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, clock: Clock) -> It
     monkeypatch.syspath_prepend(tmp_path)
     for package in (modescope, modescope.models):
         monkeypatch.setattr(package, "__path__", [*package.__path__, str(tmp_path)])
-    monkeypatch.setitem(sys.modules, "clock", clock)  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "clock", clock)
     before = importlib._bootstrap._find_and_load  # type: ignore[attr-defined]
-    monkeypatch.setattr(importlib._bootstrap, "_find_and_load", before)  # type: ignore[attr-defined]
+    monkeypatch.setattr(importlib._bootstrap, "_find_and_load", before)
     yield
     for name in MODULES:
         sys.modules.pop(name, None)

@@ -71,7 +71,7 @@ def test_a_first_result_other_than_eagers_is_an_error(monkeypatch: pytest.Monkey
         built.append(made)
         if len(built) > 1:
             return made
-        step = made.step
+        step: Any = made.step
         return replace(made, step=lambda *given: step(*given) * 1.5)
 
     monkeypatch.setattr(modes, "build", wrong_at_first)

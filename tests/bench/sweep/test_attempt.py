@@ -149,7 +149,7 @@ class Measures:
     """
 
     def __init__(self, hits: int = 1, misses: int = 0, failure: str | None = None) -> None:
-        self.counts = {"hits": hits, "misses": misses, "failure": failure}
+        self.counts: dict[str, Any] = {"hits": hits, "misses": misses, "failure": failure}
         self.asked: list[str] = []
         self.variables: list[dict[str, str]] = []
         self.outcome = ended(Result(Status.OK, None, self.findings()))
@@ -161,7 +161,7 @@ class Measures:
     def run(self, description: Path, variables: dict[str, str], *given: Any) -> Timed:
         self.asked.append("fill" if pickle.loads(description.read_bytes()).fills else "start")
         self.variables.append(variables)
-        return Timed(Start(**self.counts), 1.0, 2.0)
+        return Timed(replace(Start(), **self.counts), 1.0, 2.0)
 
     def call(self, task: Task[Any], *arguments: Any, **options: Any) -> ChildOutcome[Any]:
         self.asked.append(task.function)
@@ -177,7 +177,7 @@ class Measures:
         (job,) = prepare.prepare(ask("baseline.mode=none", f"results_dir={results}", *words))
         patch.setattr(isolation, "call", self.call)
         patch.setattr(starts, "run", self.run)
-        return attempt.attempt(replace(job, plan=replace(job.plan, **planned)))
+        return dict(attempt.attempt(replace(job, plan=replace(job.plan, **planned))))
 
 
 @pytest.mark.parametrize(
@@ -258,6 +258,7 @@ def test_starts_are_kept_if_the_process_that_measures_dies_later(
     world.outcome = KILLED
     row = world.attempt(ask_quickly, monkeypatch, tmp_path, "mode=compile", "starts=1")
     assert row["status"] == "crashed"
-    world.outcome = replace(KILLED, value=Result(Status.OK, None, world.findings()))
+    result = Result(Status.OK, None, world.findings())
+    world.outcome = ChildOutcome(KILLED.kind, result, KILLED.reason)
     row = world.attempt(ask_quickly, monkeypatch, tmp_path, "mode=compile", "starts=1")
     assert (row["status"], row["starts_s"]) == ("ok", (1.0,))
