@@ -11,9 +11,9 @@ import pytest
 
 from modescope.bench.records.cases import Mode, Model, Variant
 from modescope.bench.records.columns.starting import Starts
+from modescope.bench.records.results import Ended
 from modescope.bench.records.starts import Start
 from modescope.bench.sweep import starts
-from modescope.bench.sweep.isolation import ChildOutcome
 from tests.helpers.made_up_records import COMPILE
 from tests.helpers.probe_models import case, smoke
 
@@ -61,7 +61,7 @@ from modescope.bench.modes import saved_functions
 saved_functions.save = lambda *given: None
 """
 
-Planted = Callable[..., Any]
+Planted = Callable[..., Starts]
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def planted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Planted:
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setenv("TORCHINDUCTOR_VEC_ISA_OK", "1")  # compiles no tests of instructions
 
-    def measured(cache: str, code: str = "") -> Starts | ChildOutcome[Any]:
+    def measured(cache: str, code: str = "") -> Starts:
         (tmp_path / "planted.py").write_text(MODEL.format(planted=code))
         mode: Mode = replace(COMPILE, compile="aot") if cache == "aot" else COMPILE
         asked = case(Model("custom:planted:build", "planted:build"), Variant(mode, "fp32"), None)
@@ -136,7 +136,9 @@ def test_a_cache_that_nothing_fills_or_loads_is_not_in_effect(
 
 
 def test_a_function_that_was_not_saved_is_an_error_in_one_line(planted: Planted) -> None:
-    outcome = planted("aot", UNSAVED)
-    assert outcome.value.status == "failed"
-    assert len(outcome.value.reason.splitlines()) == 1
-    assert "aot_compile" in outcome.value.reason
+    with pytest.raises(Ended) as ended:
+        planted("aot", UNSAVED)
+    result = ended.value.result
+    assert result.status == "failed"
+    assert len(str(result.reason).splitlines()) == 1
+    assert "aot_compile" in str(result.reason)
