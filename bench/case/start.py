@@ -125,8 +125,9 @@ class Probes:
             if not self._watch.is_here():
                 return load(name, import_)
             ours = name.startswith("modescope.") and not name.startswith("modescope.models")
-            inside = self._watch.phase == OWN
-            with self._watch.during(OWN if ours or inside else "import"):
+            # torch's modules are the user's, too: compiled code needs them, whoever asks first
+            own = ours or (self._watch.phase == OWN and not name.startswith("torch."))
+            with self._watch.during(OWN if own else "import"):
                 module = load(name, import_)
                 if hook := self._hooks.pop(name, None):
                     hook(sys.modules[name])

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
 from modescope.bench.case import start
 from modescope.bench.case.start import OWN, Probes, Stopwatch
@@ -188,6 +189,8 @@ MODULES = {
     "othertool": "import clock; clock.passes(8)",
     "modescope.models.theirs": "import clock; clock.passes(16)",
     "modescope.models.theirs_too": "import clock; clock.passes(32)",
+    "modescope.setting": "import clock; clock.passes(4); import torch.compiles, othertool",
+    "torch.compiles": "import clock; clock.passes(64); import deeper",
     "logs": "class ChromiumEventLogger:\n    log_event_start = log_event_end = print",
 }
 
@@ -201,7 +204,7 @@ def planted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, clock: Clock) -> It
     for name, text in MODULES.items():
         (tmp_path / f"{name.rpartition('.')[2]}.py").write_text(text)
     monkeypatch.syspath_prepend(tmp_path)
-    for package in (modescope, modescope.models):
+    for package in (modescope, modescope.models, torch):
         monkeypatch.setattr(package, "__path__", [*package.__path__, str(tmp_path)])
     monkeypatch.setitem(sys.modules, "clock", clock)
     before = importlib._bootstrap._find_and_load  # type: ignore[attr-defined]
@@ -223,6 +226,15 @@ def test_modules_are_imported_by_the_user_or_by_modescope_with_all_that_it_needs
     importlib.import_module("modescope.models.theirs_too")  # a model is the user's
     importlib.import_module("users")  # is there
     assert passed(probes) == {"import": 35.0, OWN: 28.0}
+
+
+def test_what_modescope_imports_of_torch_is_the_users_with_all_that_it_needs(
+    planted: None, probes: Probes, clock: Clock
+) -> None:
+    """As torch._inductor.config, which is set before a model is compiled that needs it, too."""
+    probes.install()
+    importlib.import_module("modescope.setting")
+    assert passed(probes) == {OWN: 12.0, "import": 66.0}
 
 
 def test_another_threads_imports_are_not_told(planted: None, probes: Probes, clock: Clock) -> None:
