@@ -202,6 +202,9 @@ def resolve(request: Request, describe: Callable[[str], DeviceFacts]) -> tuple[C
     if compiles and cache.backend:
         _check_saved_mode(mode, settings.compile_cache)
         case = replace(case, variant=Variant(replace(mode, compile=cache.backend), dtype))
+    if settings.starts and settings.replicates > 1:
+        what = "these are processes themselves, so a case has them once; leave out replicates"
+        raise usage_error(f"replicates={settings.replicates} with starts={settings.starts}", what)
     own = settings.starts or cache.is_saved  # what does not compile has no cache of the compiler
     changed = {
         "compile_cache": settings.compile_cache if compiles or not own else "cold",

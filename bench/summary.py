@@ -240,7 +240,7 @@ def _paces(row: StoredRow, ends_s: tuple[float, float] | None) -> Found:
 def _starts(case_s: Sequence[float] | None, baseline_s: Sequence[float] | None) -> Found:
     pairs = zip(case_s or (), baseline_s or (), strict=False)
     return {
-        "start": estimates.of_processes(case_s),
+        "start": estimates.of_processes(case_s, signed=True),
         "start_extra": estimates.of_processes([case - other for case, other in pairs], signed=True),
     }
 

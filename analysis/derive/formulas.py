@@ -73,7 +73,7 @@ def break_even_calls(rows: pd.DataFrame) -> pd.Series:
     """
     needed = ["compile_mode", "graph", "first_call_s", "baseline_first_call_s", "mode", "dtype",
               "baseline_mode", "baseline_dtype", "in_effect", "calls", "device",
-              "baseline_latency_s", "package_export_s", "package_build_s"]  # fmt: skip
+              "baseline_latency_s", "package_export_s", "package_build_s", "fill_s"]  # fmt: skip
     cases = as_rows(rows[needed])
     more_s = per_row(rows, (extra_s(row, baseline_first_s(row)) for row in cases))
     same = (predicates.is_control(row) or predicates.not_in_effect(row) for row in cases)

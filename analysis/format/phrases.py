@@ -52,9 +52,12 @@ def first_step(row: Row) -> str:
 def ahead_s(row: Row) -> float | None:
     """Returns how long another process took to make the mode's code ahead of time; None if none.
 
-    It is the time to export, compile and package (`mode=aoti`).
+    It is the time to export, compile and package (`mode=aoti`), or that of the process which saves
+    the compiled model (`compile_cache=aot`).
     """
-    parts = (row["package_export_s"], row["package_build_s"])
+    parts = [row["package_export_s"], row["package_build_s"]]
+    if parts == [None, None] and predicates.is_prebuilt(row):
+        parts = [row["fill_s"]]
     known = [seconds for seconds in parts if seconds is not None]
     return sum(known) if known else None
 

@@ -216,9 +216,7 @@ def _answer(rows: Sequence[Row], baseline: Row | None, wishes: Wishes) -> Recomm
     floor, fits = _floor(baseline), fits_into(baseline, wishes.memory_limit_bytes)
     least_gain = 0.0 if fits is False else hurdle(floor)  # a baseline that does not fit cannot win
     no_losses = [choice for choice in usable if high(choice.gain) >= 1 / (1 + MARGIN)]
-    is_disturbed = any(
-        map(estimates.is_wide, (floor, *(_ranked(choice, wishes) for choice in no_losses)))
-    )
+    is_disturbed = any(map(estimates.is_wide, (floor, *(choice.speedup for choice in no_losses))))
     barred = [choice for choice in usable if is_disturbed and formulas.builds(choice.row)]
     winners = [
         choice for choice in usable if low(choice.gain) > least_gain and choice not in barred

@@ -95,7 +95,9 @@ def span(wishes: Wishes) -> str:
     calls = f"{numbers.calls(wishes.calls)} calls"
     if wishes.starts is None:
         return f" over {calls}"
-    return f" for {numbers.counted(wishes.starts, 'process', 'processes')} of {calls} each"
+    if wishes.starts == 1:
+        return f" for a process of {calls}"
+    return f" for {wishes.starts:,} processes of {calls} each"
 
 
 def baseline_start_s(row: Row) -> float:

@@ -142,7 +142,8 @@ def _nothing(same: Sequence[Recommendation]) -> str:
     if not kinds:
         return f"{text}: only the baseline was measured"
     why = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
-    return f"{text} from {numbers.counted(kinds.total(), 'run', 'runs')}: {why}"
+    remedy = "; starts=5 measures them" if "start unknown" in kinds else ""
+    return f"{text} from {numbers.counted(kinds.total(), 'run', 'runs')}: {why}{remedy}"
 
 
 _CLAUSES: dict[Outcome, Callable[[Sequence[Recommendation]], str]] = {
@@ -201,8 +202,10 @@ def _held_again(row: Row) -> str:
 
 def certainty(answers: Sequence[Recommendation]) -> Iterator[str]:
     """Yields clauses on what the answers rest on: processes, noise floor, detectable gain."""
+    single = " a call" if answers[0].wishes.starts else ""  # what is told is a total beside that
     again = dict.fromkeys(
-        f"a second process measured {choice.mode} {choice.dtype} at {numbers.ratio(choice.again)}"
+        f"a second process measured{single} {choice.mode} {choice.dtype} at "
+        f"{numbers.ratio(choice.again)}"
         for choice in modes(answers)
         if choice.again and choice.row["replicates"] == 1
     )
@@ -227,7 +230,7 @@ def certainty(answers: Sequence[Recommendation]) -> Iterator[str]:
     if any(answer.is_disturbed for answer in answers):
         yield DISTURBED
     elif detectable:
-        yield f"gains below {numbers.percent(max(detectable))} may be missed"
+        yield f"gains{single} below {numbers.percent(max(detectable))} may be missed"
 
 
 def modes(answers: Iterable[Recommendation]) -> list[Choice]:

@@ -26,7 +26,8 @@ _NEEDED = tuple(
         (*against.NEEDED, *SAME_BASELINE, *FAMILY, *phrases.PLACE, *flags.BANNER_COLUMNS,
          *MIX_COLUMNS, "apart", "reason", "budget", "in_effect", "in_effect_note", "verdict",
          "autocast", "compile_mode", "graph", "compile_cache", "first_call_s", "break_even_calls",
-         "baseline_latency_s", "baseline_note", "pace", "package_export_s", "package_build_s")
+         "baseline_latency_s", "baseline_note", "pace", "package_export_s", "package_build_s",
+         "fill_s")
     )
 )  # fmt: skip
 

@@ -110,7 +110,7 @@ def examine(progress: Progress, case: Case, device: Hardware, plan: Plan) -> Exa
     if check.unfit:
         raise Ended(Status.FAILED, check.unfit, findings)
 
-    compiles = any(backends.compiles_here(variant.mode) for variant in case.variants)
+    compiles = any(backends.needs_compiler(variant.mode) for variant in case.variants)
     if compiles or case.options.compiles or compiler.is_imported():  # as the model may have done
         compiler.import_it()  # not in the first call, whose time is measured
         # by default it silently runs eager, which a row of calls that vary says; torch refuses it

@@ -300,6 +300,11 @@ def is_prebuilt(mode: Mode) -> bool:
     return bool(find(mode).before)
 
 
+def needs_compiler(mode: Mode) -> bool:
+    """Whether the process that runs `mode` imports torch's compiler."""
+    return mode.compiles and not find(mode).exported
+
+
 def compiles_here(mode: Mode) -> bool:
     """Whether the process that measures `mode` compiles it."""
     return mode.compiles and not is_prebuilt(mode)

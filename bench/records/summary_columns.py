@@ -135,7 +135,7 @@ OF_GAP = (
 
 OF_STARTS = (
     Number("start_s", "lower",
-           "geometric mean of starts_s: a new process until its first right result; the interval "
+           "mean of starts_s: a new process until its first right result; the interval "
            "is that of the spread between processes, null below three"),
     Number("start_extra_s", "lower",
            "mean of starts_s - baseline_starts_s, of processes that took turns; negative if it "
@@ -145,10 +145,10 @@ OF_STARTS = (
 NUMBERS = (*OF_CALLS, *OF_CLOCKS, *OF_PACE, *OF_STEPS, *OF_PROFILES, *OF_GAP, *OF_STARTS)
 
 SIGNED = {
-    "start_extra_s",
+    *("start_s", "start_extra_s"),
     *(number.column for number in OF_GAP if number.column.startswith("step")),
 }
-"""Estimates that are differences, and so may be negative."""
+"""Estimates that are added up, as differences are: their means are arithmetic."""
 
 ESTIMATES = {
     number.name: estimate_columns(number.column) for number in NUMBERS if number.in_files == 3

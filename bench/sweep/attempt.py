@@ -145,7 +145,7 @@ def _outcome(job: Job, run_id: str, log: Path, on_phase: OnPhase) -> ChildOutcom
     cache, backend = CACHES[plan.compile_cache], backends.find(case.variant.mode)
     call = partial(isolation.call, timeout_s=plan.timeout_s, log=log, on_phase=on_phase)
     run = Task("modescope.bench.case.runner:run", Result)
-    if (plan.starts or cache.is_saved) and not plan.latency_alone:
+    if plan.starts or cache.is_saved:
         with starts.opened(case, plan, log) as rung:
             try:
                 found = starts.measure(rung, case, plan, on_phase)

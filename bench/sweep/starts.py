@@ -45,7 +45,7 @@ NO_START = "a process that starts with compile_cache={} failed"
 WRONG = (
     "a new process with compile_cache={cache} computed something else: relative error {error:.2g}"
 )
-UNUSED = "new processes did not use compile_cache={cache}: {why}"
+UNUSED = "new processes did not take all from compile_cache={cache}: {why}"
 
 
 @dataclass(frozen=True)
@@ -233,7 +233,7 @@ def measure(rung: Rung, case: Case, plan: Plan, on_phase: Callable[[str], None])
     if wrong is not None:
         reason = WRONG.format(cache=plan.compile_cache, error=wrong)
         raise Ended(Status.WRONG_RESULT, reason, Findings())
-    last = mine[-1].start if mine else Start()
+    said = [timed.start for timed in mine]
     return Starts(
         starts_s=tuple(timed.until_result_s for timed in mine) or None,
         baseline_starts_s=tuple(timed.until_result_s for timed in others) or None,
@@ -241,9 +241,9 @@ def measure(rung: Rung, case: Case, plan: Plan, on_phase: Callable[[str], None])
         fill_s=fill_s,
         cache_bytes=rung.cache_bytes,
         shipped_bytes=rung.shipped_bytes,
-        start_graphs=last.graphs if mine else None,
-        start_hits=last.hits if mine else None,
-        start_misses=last.misses if mine else None,
+        start_graphs=max((start.graphs for start in said), default=None),
+        start_hits=min((start.hits for start in said), default=None),
+        start_misses=max((start.misses for start in said), default=None),
     )
 
 

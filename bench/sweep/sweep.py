@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from modescope.bench.records import files
+from modescope.bench.records.caches import CACHES
 from modescope.bench.records.environment import describe_machine
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.plans import Budget
@@ -201,12 +202,13 @@ def confirm(explained: Mapping[str, bool], jobs: Mapping[str, Job]) -> None:
     print("measuring once more, in fresh processes, what would be recommended", flush=True)
     with progress_bar(len(todo), "process") as bar:
         for number, (run_id, job) in enumerate(todo.items(), 1):
-            label = f"{job.label} once more"
+            label, cache = f"{job.label} once more", job.plan.compile_cache
             plan = replace(
                 job.plan,  # with its weights and inputs, and another order of rounds
                 budget=Budget(**preset("budget", "budget", "quick")),
                 replicate=job.plan.replicate + 1,
-                compile_cache="warm",
+                compile_cache=cache if CACHES[cache].is_saved else "warm",
+                starts=0,
                 profile=False,
                 memory=False,
                 explain="true" if explained[run_id] else "false",

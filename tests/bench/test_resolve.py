@@ -308,6 +308,13 @@ def test_only_what_torch_compile_makes_of_a_whole_model_is_saved(
     assert "\n" not in text
 
 
+def test_starts_are_asked_for_once(ask_quickly: Ask) -> None:
+    (asked,) = ask_quickly("mode=compile", "starts=3", "replicates=2")
+    with pytest.raises(UsageError, match=r"^replicates=2 with starts=3: ") as refused:
+        resolve(asked, laptop)
+    assert "\n" not in str(refused.value)
+
+
 def test_options_of_training_count_for_the_id_unless_they_are_at_their_default(
     case: Resolve,
 ) -> None:

@@ -512,7 +512,7 @@ DERIVED: Rows = {
         "residual_s": COMPILED_PAIRED_S * (1 - COMPILED_DISPATCH[0] - 84 / 105),
         "fusion_gain": COMPILED_FUSION, "fusion_speedup": COMPILED_ALONE,
         "launch_gain": SAME_GRAD_COMPILED[0] / COMPILED_ALONE, "bytes_saved": 3500 - 1000,
-        "start_s": tuple(2**power for power in spread(2, 1)), "start_extra_s": spread(2, 1),
+        "start_s": spread(14 / 3, math.sqrt(28 / 3)), "start_extra_s": spread(2, 1),
         "flags": ["slow_pace"], "environment": "A", "process_nodes": None,
         "cause": "compiled_code;fused_kernels;no_autograd;first_call;recompiles;graph_breaks",
     },

@@ -15,8 +15,9 @@ import pytest
 
 from modescope.analysis.metrics import derived
 from modescope.bench import run as running
+from modescope.bench.records.columns.starting import Starts
 from modescope.bench.records.outcomes import Status
-from modescope.bench.sweep import isolation, others, prepare, progress_bar, sweep
+from modescope.bench.sweep import isolation, others, prepare, progress_bar, starts, sweep
 from tests.helpers import composing
 from tests.helpers.commands import Answer, Cli, last_of_each, rows, rows_in
 from tests.helpers.made_up_records import CPU, H100
@@ -82,6 +83,17 @@ def test_only_a_sweep_of_single_processes_may_stop_early(
     assert {plan.budget.slow_half_width for _, plan in world.measured} == {half_width}
     command(*ALONE, *more)
     assert {plan.budget.slow_half_width for _, plan in world.measured} == {None}
+
+
+def test_what_another_process_saved_is_saved_again_for_a_second_process(
+    command: Command, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(starts, "measure", lambda *given: Starts())
+    world.slower = {"compile": 0.5}
+    command(*MODES[:-1], "mode=eager,compile", "compile_cache=precompiled", "order=given")
+    plans = [plan for case, plan in world.measured if case.variant.mode.name == "compile"]
+    assert [plan.latency_alone for plan in plans] == [False, True]
+    assert {plan.compile_cache for plan in plans} == {"precompiled"}
 
 
 def test_a_mode_to_switch_to_and_the_next_best_are_measured_once_more(
