@@ -160,6 +160,8 @@ def first_call(context: Context) -> Evidence | None:
     if calls is None:
         return None
     what, keep = phrases.first_step(row), "keep torch's compiler cache between processes"
+    if not CACHES[row["compile_cache"]].compiles:  # which is kept
+        keep = "let each process make many calls"
     if phrases.ahead_s(row) is not None:
         what, keep = f"build ahead of time with the {what}", "build the package once for them"
     texts = {
