@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 
 from modescope.bench.command_line import collect
-from modescope.bench.model.outputs import Outputs, relative_error
+from modescope.bench.model.outputs import Outputs, largest_error
 from modescope.bench.records import files
 from modescope.bench.records.caches import CACHES, Variables
 from modescope.bench.records.errors import UsageError
@@ -93,11 +93,11 @@ class Table:
         if changed is None:
             return Cell()
         truth, limit = self._truth(changed), EAGER_LIMIT * TOLERANCE[job.case.variant.dtype]
-        if state.shows and _error(before, truth) <= limit:
+        if state.shows and largest_error(before, truth) <= limit:
             raise UsageError(f"{job.case.model.name} computes the same after: {state.meaning}")
         output = self._folder / "output.pt"
         timed = changed.open().start(output=output)
-        error = 0.0 if timed.start.failure else _error(torch.load(output), truth)
+        error = 0.0 if timed.start.failure else largest_error(torch.load(output), truth)
         traces = CACHES[job.plan.compile_cache].makes_graphs
         return classify(timed, error, limit, traces, state.is_option)
 
@@ -116,12 +116,6 @@ class Table:
                 raise UsageError(f"the model fails in plain eager: {failure}")
             self._truths[key] = torch.load(output)
         return self._truths[key]
-
-
-def _error(found: Outputs, wanted: Outputs) -> float:
-    if [(k, v.shape) for k, v in found.items()] != [(k, v.shape) for k, v in wanted.items()]:
-        return float("inf")
-    return max((relative_error(found[place], wanted[place]) for place in wanted), default=0.0)
 
 
 def measure(

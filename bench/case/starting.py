@@ -8,7 +8,6 @@ as for a case that counts no starts.
 from __future__ import annotations
 
 import errno
-import math
 import os
 import pkgutil
 import sys
@@ -27,7 +26,7 @@ from modescope.bench.devices.cuda import find
 from modescope.bench.devices.devices import Hardware, bare_call
 from modescope.bench.model import compiler
 from modescope.bench.model.building import build
-from modescope.bench.model.outputs import comparable, relative_error
+from modescope.bench.model.outputs import comparable, largest_error
 from modescope.bench.model.subject import Subject
 from modescope.bench.modes import axes, backends, modes
 from modescope.bench.modes.phases import phase_of
@@ -152,13 +151,6 @@ def _error(output: Any, subject: Subject, case: Case, device: Hardware) -> float
         return comparable(bare_call(built.step)())
 
     wanted, found = again(), comparable(output)
-    if _largest(wanted, again()):
+    if largest_error(wanted, again()):
         return None
-    return _largest(found, wanted)
-
-
-def _largest(found: dict[str, torch.Tensor], wanted: dict[str, torch.Tensor]) -> float:
-    if [(k, v.shape) for k, v in found.items()] != [(k, v.shape) for k, v in wanted.items()]:
-        return float("inf")
-    errors = [relative_error(found[place], wanted[place]) for place in wanted]
-    return next(filter(math.isnan, errors), max(errors, default=0.0))
+    return largest_error(found, wanted)

@@ -6,6 +6,7 @@ They may be attributes of objects, such as a distribution of torch, besides in c
 from __future__ import annotations
 
 import concurrent.futures
+import math
 import multiprocessing.pool
 from collections import abc
 from collections.abc import Iterable, Iterator
@@ -144,6 +145,14 @@ def relative_error(output: torch.Tensor, reference: torch.Tensor) -> float:
     wrong = float(difference(output, reference).square().mean().sqrt())
     size = float(zero_nonfinite(reference).square().mean().sqrt())
     return wrong / size if size > 0 else wrong
+
+
+def largest_error(found: Outputs, wanted: Outputs) -> float:
+    """Returns the largest relative error of all outputs; nan if one is, inf for other shapes."""
+    if [(k, v.shape) for k, v in found.items()] != [(k, v.shape) for k, v in wanted.items()]:
+        return float("inf")
+    errors = [relative_error(found[place], wanted[place]) for place in wanted]
+    return next(filter(math.isnan, errors), max(errors, default=0.0))
 
 
 def zero_nonfinite(reference: torch.Tensor) -> torch.Tensor:

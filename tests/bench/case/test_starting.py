@@ -13,6 +13,7 @@ from torch import nn
 
 from modescope.bench.case import starting
 from modescope.bench.case.start import Probes, Stopwatch
+from modescope.bench.model.outputs import largest_error
 from modescope.bench.modes import modes
 from modescope.bench.records.cases import Model
 from modescope.bench.records.starts import Asked, Start
@@ -98,5 +99,5 @@ NAN = torch.full((3,), torch.nan)
     ids=str,
 )
 def test_the_largest_error_of_all_outputs_counts(found: dict[str, Any], error: float) -> None:
-    largest = starting._largest(found, {"a": A, "b": B})
+    largest = largest_error(found, {"a": A, "b": B})
     assert largest == pytest.approx(error, nan_ok=True)
