@@ -30,7 +30,7 @@ from modescope.bench.stats.estimates import (
 )
 from modescope.bench.stats.roofline import Ceilings, Floor, floor
 
-VERSION = 4
+VERSION = 5
 """Version of the formulas, increased when one changes. When a row with another version is read, its
 summary is computed anew."""
 
@@ -241,7 +241,7 @@ def _starts(case_s: Sequence[float] | None, baseline_s: Sequence[float] | None) 
     pairs = zip(case_s or (), baseline_s or (), strict=False)
     return {
         "start": estimates.of_processes(case_s, signed=True),
-        "start_extra": estimates.of_processes([case - other for case, other in pairs], signed=True),
+        "start_ratio": estimates.of_processes([case / other for case, other in pairs]),
     }
 
 

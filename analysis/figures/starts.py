@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -35,7 +36,13 @@ _LOOKS = {
 def started(section: pd.DataFrame) -> list[Row]:
     """Returns the charted rows of a section that have starts, the soonest first."""
     rows = [row for row in theme.charted(section) if phases_s(row)]
-    return sorted(rows, key=lambda row: required(row["start_s"]).value)
+    return sorted(rows, key=_order)
+
+
+def _order(row: Row) -> float:
+    """Orders by the ratio to the baseline's starts, which took turns with the row's."""
+    ratio = row["start_ratio"]
+    return math.inf if ratio is None else ratio.value
 
 
 def _draw(section: pd.DataFrame) -> Figure | None:
@@ -68,18 +75,18 @@ def _draw(section: pd.DataFrame) -> Figure | None:
 
 
 def undecided(row: Row, others: Sequence[Row]) -> str:
-    """Names those of `others` whose interval, of the time after the baseline, overlaps the row's.
+    """Names those of `others` whose interval, as ratio to the baseline, overlaps the row's.
 
     Which of two such rows starts sooner is open.
     """
-    mine, names = row["start_extra_s"], []
+    mine, names = row["start_ratio"], []
     if mine is None or mine.low is None:
         return numbers.UNKNOWN
     for other in others:
-        extra = other["start_extra_s"]
-        if other is row or extra is None or extra.low is None:
+        theirs = other["start_ratio"]
+        if other is row or theirs is None or theirs.low is None:
             continue
-        overlap = ends(extra)[0] <= ends(mine)[1] and ends(mine)[0] <= ends(extra)[1]
+        overlap = ends(theirs)[0] <= ends(mine)[1] and ends(mine)[0] <= ends(theirs)[1]
         names += [phrases.rung(other)] if overlap else []
     return "; ".join(names) or "none"
 
@@ -88,8 +95,8 @@ def _table(section: pd.DataFrame) -> Table:
     rows = started(section)
     return table_of("Cold starts", rows, (Column("starts", phrases.rung), DTYPE), (
         Column("first result after [95 %]", lambda row: numbers.duration_interval(row["start_s"])),
-        Column("after the baseline [95 %]",
-               lambda row: numbers.duration_interval(row["start_extra_s"]), optional=True),
+        Column("as long as the baseline's [95 %]",
+               lambda row: numbers.factor_interval(row["start_ratio"]), optional=True),
         Column("undecided against", lambda row: undecided(row, rows)),
         Column("filled or built in", lambda row: numbers.duration(row["fill_s"]), optional=True),
         Column("cache on disk", lambda row: numbers.size(row["cache_bytes"]), optional=True),

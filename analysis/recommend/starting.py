@@ -60,21 +60,20 @@ def of_starts(row: Row, processes: int, calls: float) -> Estimate | None:
     that fills its cache or saves its code. Starts and calls are pairs of the row's own processes.
     The ends of the interval are the worst cases of both. None unless starts have an interval.
     """
-    speedup, start, extra = row["speedup"], row["start_s"], row["start_extra_s"]
+    speedup, start, later = row["speedup"], row["start_s"], row["start_ratio"]
     call_s = row["baseline_latency_s"]
-    if speedup is None or call_s is None or start is None or extra is None or extra.low is None:
+    if speedup is None or call_s is None or start is None or later is None or later.low is None:
         return None
-    baseline_s, calls_s = start.value - extra.value, calls * call_s.value
+    baseline_s, calls_s = baseline_start_s(row), calls * call_s.value
     whole_s, fill_s = processes * (baseline_s + calls_s), row["fill_s"] or 0.0
 
-    def over(ratio: float, more_s: float) -> float:
-        start_s = max(0.0, baseline_s + more_s)
-        return whole_s / (fill_s + processes * (start_s + calls_s / ratio))
+    def over(speedup: float, ratio: float) -> float:
+        return whole_s / (fill_s + processes * (baseline_s * ratio + calls_s / speedup))
 
     return Estimate(
-        over(speedup.value, extra.value),
-        over(low(speedup), high(extra)),
-        over(high(speedup), low(extra)),
+        over(speedup.value, later.value),
+        over(low(speedup), high(later)),
+        over(high(speedup), low(later)),
     )
 
 
@@ -102,4 +101,4 @@ def span(wishes: Wishes) -> str:
 
 def baseline_start_s(row: Row) -> float:
     """Returns how long processes in the baseline's mode took that took turns with the row's."""
-    return required(row["start_s"]).value - required(row["start_extra_s"]).value
+    return required(row["start_s"]).value / required(row["start_ratio"]).value

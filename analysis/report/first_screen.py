@@ -78,7 +78,8 @@ def answer_cards(study: Study, chapters: Sequence[Chapter]) -> dict[str, Any]:
 
     `chapters` provide the pictures of the Cards. `works` is a list of the first MOST_WORKS Cards,
     and `others` of the rest, which the page folds. `wishes` names the user's constraints, `banner`
-    is a warning on the whole study, and `chained` says whether a mode in tf32 is linked to fp32.
+    is a warning on the whole study, `chained` says whether a mode in tf32 is linked to fp32, and
+    `starts` whether the answers are for processes that start.
     """
     pictures = {
         chapter.family: picture
@@ -96,6 +97,7 @@ def answer_cards(study: Study, chapters: Sequence[Chapter]) -> dict[str, Any]:
         "wishes": _wishes(study.answers[0].wishes) if study.answers else "",
         "banner": banner(list(study.by_id.values())),
         "chained": bool(study.rows["chained_speedup"].notna().any()),
+        "starts": bool(study.answers and study.answers[0].wishes.starts),
     }
 
 

@@ -360,7 +360,7 @@ class Row(TypedDict):
     with_contiguous: Estimate | None
     with_static: Estimate | None
     start_s: Estimate | None
-    start_extra_s: Estimate | None
+    start_ratio: Estimate | None
     measured_cause: str | None
     measured_share: Estimate | None
     cause: str | None

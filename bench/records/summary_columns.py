@@ -137,15 +137,15 @@ OF_STARTS = (
     Number("start_s", "lower",
            "mean of starts_s: a new process until its first right result; the interval "
            "is that of the spread between processes, null below three"),
-    Number("start_extra_s", "lower",
-           "mean of starts_s - baseline_starts_s, of processes that took turns; negative if it "
-           "starts faster; its interval likewise"),
+    Number("start_ratio", "lower",
+           "geometric mean of starts_s / baseline_starts_s, of processes that took turns; its "
+           "interval likewise"),
 )  # fmt: skip
 
 NUMBERS = (*OF_CALLS, *OF_CLOCKS, *OF_PACE, *OF_STEPS, *OF_PROFILES, *OF_GAP, *OF_STARTS)
 
 SIGNED = {
-    *("start_s", "start_extra_s"),
+    "start_s",
     *(number.column for number in OF_GAP if number.column.startswith("step")),
 }
 """Estimates that are added up, as differences are: their means are arithmetic."""

@@ -83,10 +83,10 @@ def test_the_gain_is_the_ratio_of_totals_with_the_ends_of_both_intervals(tmp_pat
     (row,) = as_rows(rows)
     gain = starting.of_starts(row, 10, of_calls(30.0))
     assert gain.value == pytest.approx(310 / (14 + 10 * (4 + 20)), rel=1e-3)
-    speedup, extra = row["speedup"], row["start_extra_s"]
-    assert extra.value == pytest.approx(3.0)
-    worst_s = 14 + 10 * (EAGER_S + extra.high + 30 / speedup.low)
-    best_s = 14 + 10 * (EAGER_S + extra.low + 30 / speedup.high)
+    speedup, ratio = row["speedup"], row["start_ratio"]
+    assert ratio.value == pytest.approx(4.0, rel=1e-3)
+    worst_s = 14 + 10 * (EAGER_S * ratio.high + 30 / speedup.low)
+    best_s = 14 + 10 * (EAGER_S * ratio.low + 30 / speedup.high)
     ends = (310 / worst_s, 310 / best_s)
     assert (low(gain), high(gain)) == pytest.approx(ends, rel=1e-3)
 
