@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from modescope.bench.api.compare import Comparison, compare
     from modescope.bench.api.measure import Measured, measure
+    from modescope.bench.api.suggesting import suggest
+    from modescope.bench.api.watching import watch
     from modescope.bench.records.errors import UsageError
 
-__all__ = ["Comparison", "Measured", "UsageError", "compare", "measure"]
+__all__ = ["Comparison", "Measured", "UsageError", "compare", "measure", "suggest", "watch"]
 __version__ = "0.1.0"
 
 _FOLDER = Path(__file__).resolve().parent
@@ -27,6 +29,8 @@ _PLACES = {
     "UsageError": "modescope.bench.records.errors",
     "compare": "modescope.bench.api.compare",
     "measure": "modescope.bench.api.measure",
+    "suggest": "modescope.bench.api.suggesting",
+    "watch": "modescope.bench.api.watching",
 }
 """Maps a public name to its module, which is imported on first use because torch takes seconds."""
 

@@ -53,6 +53,9 @@ COMMANDS = {
     "stale": Command(
         "modescope.bench.stale:main", "change one thing after a compiler's cache was filled"
     ),
+    "watch": Command(
+        "modescope.bench.api.script:main", "run a program, and say what torch compiled in it"
+    ),
     "claims": Command("modescope.bench.claims:main", "test statements about PyTorch here"),
     "selfcheck": Command("modescope.bench.selfcheck:main", "check how accurate modescope is here"),
     "instructions": Command(

@@ -22,6 +22,7 @@ ROOMS = (
         "bench.model",
         "bench.modes",
         "bench.evidence",
+        "bench.watch",
         "bench.passes",
         "bench.checking",
         "bench.case",
@@ -30,6 +31,7 @@ ROOMS = (
     *("bench.sweep", "bench.cluster", "bench.tools"),
     *("analysis.rows", "analysis.estimates", "analysis.format", "analysis.changes"),
     *("analysis.derive", "analysis.load", "analysis.causes", "analysis.metrics"),
+    "analysis.watched",
     *("analysis.where", "analysis.nodes", "analysis.recommend"),
     *("analysis.figures", "analysis.cli", "analysis.compact", "analysis.restat"),
     *(

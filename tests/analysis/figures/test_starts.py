@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
+from statistics import fmean, stdev
 from typing import Any
 
 import numpy as np
@@ -37,22 +39,34 @@ def test_a_bar_is_a_start_cut_by_phase_with_the_rest_at_its_end(tmp_path: Path) 
     axes = only_axes(STARTS.draw(rows))
     assert names(axes) == ["eager", "compile, warm cache", "compile, cold cache"]
     drawn = bars(axes)
+    pace = (3.6 * 4.0 * 4.4) ** (1 / 3) / 4.0  # the mean of ratios is geometric
     assert drawn["compile, warm cache"] == [
-        (0, 2),
-        (2, 1),
-        (3, 0.5),
-        (pytest.approx(3.5), pytest.approx(0.5)),
+        pytest.approx((begin * pace, length * pace), abs=0.01)
+        for begin, length in ((0, 2), (2, 1), (3, 0.5), (3.5, 0.5))
     ]
-    assert drawn["compile, cold cache"][-1] == pytest.approx((3.5, 6.5))
+    assert drawn["compile, cold cache"][-1] == pytest.approx((3.5, 6.5), rel=1e-2)
     assert drawn["eager"] == [(0, 1)]
 
 
 def test_the_line_is_the_interval_of_the_whole(tmp_path: Path) -> None:
     axes = only_axes(STARTS.draw(rows_of(tmp_path, start("warm", 4.0))))
     (line,) = (each for each in axes.lines if isinstance(each, Line2D))
-    reach = 0.4 * 4.302653 / 3**0.5
-    assert np.asarray(line.get_xdata()).tolist() == pytest.approx([4 - reach, 4 + reach])
-    assert axes.get_xlim()[1] > 4 + reach
+    logs = [math.log(value) for value in (3.6, 4.0, 4.4)]
+    reach = stdev(logs) * 4.302653 / 3**0.5
+    interval = [math.exp(fmean(logs) - reach), math.exp(fmean(logs) + reach)]
+    assert np.asarray(line.get_xdata()).tolist() == pytest.approx(interval)
+    assert axes.get_xlim()[1] > interval[1]
+
+
+def test_bars_are_at_one_pace(tmp_path: Path) -> None:
+    """Beside the first row the machine was half as fast, so that its starts are the shorter."""
+    slow = start("warm", 8.0, baseline_starts_s=(2.0, 2.0, 2.0))
+    fast = start("precompiled", 4.5, baseline_starts_s=(1.0, 1.0, 1.0))
+    axes = only_axes(STARTS.draw(rows_of(tmp_path, slow, fast)))
+    assert names(axes) == ["compile, warm cache", "compile, precompiled"]
+    drawn = {name: pieces[-1] for name, pieces in bars(axes).items()}
+    assert sum(drawn["compile, warm cache"]) == pytest.approx(4 * 1.5, rel=0.01)
+    assert sum(drawn["compile, precompiled"]) == pytest.approx(4.5 * 1.5, rel=0.01)
 
 
 def test_without_starts_there_is_no_figure(tmp_path: Path) -> None:

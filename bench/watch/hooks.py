@@ -1,0 +1,202 @@
+"""Hooks in torch's compiler, shared by all watches that are open in this process.
+
+Counts go on over the watches; each takes the difference.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from types import CodeType
+from typing import Any
+from unittest import mock
+
+from modescope.bench.evidence.graph_break_watch import LIMIT_REACHED
+from modescope.bench.watch import asked, pieces, torch_names
+from modescope.bench.watch.asked import Asked, OwnCalls
+from modescope.bench.watch.ledger import COMPILING, Ledger
+from modescope.bench.watch.pieces import OfThread, Piece
+
+MANY = 1_000_000  # records of compilations that torch keeps while it is watched
+
+
+@dataclass
+class Frame:
+    """One function that Dynamo compiled, or tried to."""
+
+    code: CodeType
+    named: tuple[str, str]  # its name, and its place such as `net.py:12`
+    compile_id: str
+    thread: str
+    start_s: float  # of time.perf_counter
+    start_us: float  # since the epoch, as torch's records have it
+    end_s: float | None = None  # None: it is under way
+    failure: str | None = None
+
+
+class Hooks:
+    """What the hooks have counted since the first of the open watches began."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.ledger = ledger
+        self.own = OfThread()
+        self.frames: list[Frame] = []
+        self.pieces: list[Piece] = []
+        self.asked: list[Asked] = []
+        self.recorded: Counter[str] = Counter()  # CUDA graphs, by the id of the compilation
+        self.bypasses: list[str] = []  # why graphs could not be looked up in the cache
+        self.before_compiling: list[Callable[[], None]] = []
+        self._own_calls = OwnCalls()
+        self._backward = Piece((pieces.BACKWARD, "–"), None, "")
+        self._undo = ExitStack()
+
+    def set(self) -> None:
+        """Sets the hooks; the compiler must be imported."""
+        self._patch("compile_frame", self._compile_frame)
+        self._patch("install_global", self._install_global)
+        self._patch("ask", self._ask)
+        self._listen()
+        self._raise_limit()
+        self._find_earlier()
+
+    def remove(self) -> None:
+        """Takes all hooks away."""
+        self._own_calls.stop()
+        for piece in self.pieces:
+            piece.put_back()
+        for noted in self.asked:
+            noted.put_back()
+        self._undo.close()
+
+    def _patch(self, name: str, wrap: Callable[[Any], Any]) -> None:
+        place = torch_names.PLACES[name]
+        if original := torch_names.find(place):
+            self._undo.enter_context(mock.patch.object(*torch_names.holder(place), wrap(original)))
+
+    def _compile_frame(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def compile_frame(code: CodeType, *args: Any, **options: Any) -> Any:
+            for act in self.before_compiling:
+                act()
+            now_us, thread = time.time_ns() / 1000, threading.current_thread().name
+            called = self.own.asked[-1] if self.own.asked else None
+            named = asked.named(code, called)
+            compile_id = str(options.get("compile_id"))
+            frame = Frame(code, named, compile_id, thread, time.perf_counter(), now_us)
+            values = args[1] if len(args) > 1 else options.get("locals", {})
+            outer, self.own.frame = self.own.frame, (frame, values)
+            self.frames.append(frame)
+            self.ledger.shift(COMPILING, 1)  # reset() of the compiler forgets `_listen`
+            try:
+                return original(code, *args, **options)
+            except Exception as error:
+                frame.failure = f"{type(error).__name__}: {error}"
+                if LIMIT_REACHED in str(error) and self.own.asked:
+                    self.own.asked[-1].limit_hits += 1
+                raise
+            finally:
+                frame.end_s = self.ledger.shift(COMPILING, -1)
+                self.own.frame = outer
+                self._hook_inductor()
+
+        return compile_frame
+
+    def _install_global(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def install(graph: Any, name: str, value: Any) -> Any:
+            if not name.startswith(torch_names.COMPILED) or self.own.frame is None:
+                return original(graph, name, value)
+            frame, values = self.own.frame
+            arguments, tensors = pieces.describe(frame.code, values)
+            scope = graph.global_scope
+            piece = Piece(frame.named, scope, name, arguments=arguments, tensors=tensors)
+            self.pieces.append(piece)
+            return original(graph, name, pieces.count(value, piece, self.ledger, self.own))
+
+        return install
+
+    def _ask(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def ask(context: Any, function: Any) -> Any:
+            if self.own.asks:  # for a module, torch asks once more for its call
+                return original(context, function)
+            self.own.asks = True
+            try:
+                result = original(context, function)
+            finally:
+                self.own.asks = False
+            noted = asked.note(context, function, asked.caller(sys._getframe(1)), self.own)
+            self.asked.append(noted)
+            self._own_calls.look_for(noted)
+            return result
+
+        return ask
+
+    def _listen(self) -> None:
+        """Counts what is compiled or recorded by a call of compiled code, by Dynamo's callbacks."""
+        handler = torch_names.find(torch_names.PLACES["callbacks"])
+        if handler is None:
+            return
+
+        def start(given: Any) -> None:
+            self.ledger.shift(COMPILING, 1)
+            if given.callback_trigger.name == torch_names.RECORDING:
+                self.recorded[given.compile_id] += 1
+
+        def end(given: Any) -> None:
+            self.ledger.shift(COMPILING, -1)
+
+        handler.register_start_callback(start)
+        handler.register_end_callback(end)
+        self._undo.callback(_forget, handler.start_callbacks, start)
+        self._undo.callback(_forget, handler.end_callbacks, end)
+
+    def _raise_limit(self) -> None:
+        """Lets torch keep its records of all compilations instead of the last 64."""
+        names = ("set_metrics_limit", "metrics_limit")
+        set_limit, limit = (torch_names.find(torch_names.PLACES[name]) for name in names)
+        if set_limit and limit:
+            set_limit(MANY)
+            self._undo.callback(set_limit, limit)
+
+    def _find_earlier(self) -> None:
+        """Counts calls of what was compiled before, too."""
+        for module in list(sys.modules.values()):
+            scope = getattr(module, "__dict__", {})
+            for name in [name for name in scope if str(name).startswith(torch_names.COMPILED)]:
+                if callable(scope[name]):
+                    piece = Piece((pieces.EARLIER, module.__name__), scope, name)
+                    self.pieces.append(piece)
+                    scope[name] = pieces.count(scope[name], piece, self.ledger, self.own)
+        optimized = torch_names.find(torch_names.PLACES["optimized_module"])
+        for module in gc.get_objects() if optimized else ():
+            if type(module) is optimized and hasattr(module, "dynamo_ctx"):
+                place = "a place before the watch"
+                self.asked.append(asked.note(module.dynamo_ctx, module._orig_mod, place, self.own))
+        self._hook_inductor()
+
+    def _hook_inductor(self) -> None:
+        """Counts backward passes, for which Dynamo has no name, once Inductor is imported."""
+        if self._backward.name or torch_names.INDUCTOR_GRAPH.partition(":")[0] not in sys.modules:
+            return
+        self._backward.name = torch_names.INDUCTOR_GRAPH
+        self.pieces.append(self._backward)
+        owner, name = torch_names.holder(torch_names.INDUCTOR_GRAPH)
+        run = pieces.count_backward(getattr(owner, name), self._backward, self.ledger, self.own)
+        self._undo.enter_context(mock.patch.object(owner, name, run))
+        if bypass := torch_names.find(torch_names.CACHE_BYPASS):
+            make = bypass.__init__
+
+            def made(error: Exception, *reasons: Any) -> None:
+                self.bypasses.extend(map(str, reasons))
+                make(error, *reasons)
+
+            self._undo.enter_context(mock.patch.object(bypass, "__init__", made))
+
+
+def _forget(callbacks: list[Any], callback: Any) -> None:
+    if callback in callbacks:  # torch._dynamo.reset() may have cleared them
+        callbacks.remove(callback)

@@ -1,0 +1,62 @@
+"""Adds up what the threads of a program do: compile, run compiled code, or neither."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+COMPILING, COMPILED, OTHER = range(3)
+"""What a program does at a moment: the first of these that at least one of its threads does."""
+
+
+@dataclass(frozen=True)
+class Times:
+    """Seconds of each kind; their sum is the time that has passed."""
+
+    compiling_s: float
+    compiled_s: float
+    other_s: float
+
+    def since(self, earlier: Times) -> Times:
+        """Returns the seconds since `earlier`."""
+        return Times(
+            self.compiling_s - earlier.compiling_s,
+            self.compiled_s - earlier.compiled_s,
+            self.other_s - earlier.other_s,
+        )
+
+
+class Ledger:
+    """A clock for each kind, of which exactly one runs."""
+
+    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._clock = clock
+        self._lock = threading.RLock()  # a collection of garbage within `shift` may run code
+        self._open = [0, 0]
+        self._seconds = [0.0, 0.0, 0.0]
+        self._since = clock()
+
+    def shift(self, kind: int, step: int) -> float:
+        """Notes that a thread begins (`step` 1) or ends (-1) `kind`; returns the time.
+
+        It calls no Python function, because Dynamo would compile that.
+        """
+        with self._lock:
+            now = self._clock()
+            doing = COMPILING if self._open[0] else COMPILED if self._open[1] else OTHER
+            self._seconds[doing] += now - self._since
+            self._since = now
+            self._open[kind] += step
+            return now
+
+    def is_compiling(self) -> bool:
+        """Whether a thread compiles now."""
+        return self._open[COMPILING] > 0
+
+    def read(self) -> Times:
+        """Returns the seconds of each kind until now."""
+        with self._lock:
+            self.shift(COMPILED, 0)
+            return Times(*self._seconds)

@@ -1,0 +1,204 @@
+"""Samples how long torch's operators run outside compiled code: torch has no count of that.
+
+Now and then torch's profiler records the operators of the main thread for some milliseconds. A
+sample begins and ends between two bytecodes of the program, where Python calls what another thread
+has asked for (Py_AddPendingCall of Python's C interface). All samples together may cost COST of the
+time.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from statistics import fmean, stdev
+from typing import TYPE_CHECKING, Any
+from unittest import mock
+
+from modescope.bench.watch import torch_names
+from modescope.bench.watch.ledger import Ledger, Times
+
+if TYPE_CHECKING:
+    from modescope.bench.stats.estimates import Estimate
+
+COST = 0.004
+EVENT_S = 2e-6  # what recording one operator costs
+SHORTEST_S, LONGEST_S = 0.02, 1.0
+OPERATORS = 20
+"""A sample is as long as so many of the longest operator of the samples before: shorter ones would
+begin after long operators and end after others."""
+
+LEAST_SAMPLES = 5  # fewer say nothing
+
+PROFILER = "torch.autograd.profiler"
+BEGINNINGS = ("_prepare_profiler", "_enable_profiler")
+"""torch's profiler, and its functions with which a program begins a profile."""
+
+REGION = "Torch-Compiled Region"
+LOOKUP = "TorchDynamo Cache Lookup"
+BACKWARD = "CompiledFunctionBackward"
+"""REGION, LOOKUP (its guards) and BACKWARD are how torch's profiler names compiled code."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What one sample saw."""
+
+    operators_s: float  # outside compiled code
+    passed: Times  # what the program did meanwhile
+
+    @property
+    def share(self) -> float:
+        """Operators' part of the time that was neither compiling nor in compiled code."""
+        return min(1.0, self.operators_s / self.passed.other_s) if self.passed.other_s else 0.0
+
+
+class Samples:
+    """Takes samples while a program runs; `tick` is called by another thread."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.taken: list[Sample] = []
+        self._ledger = ledger
+        self._start = time.perf_counter()
+        self._cost_s = 0.0
+        self._length_s = SHORTEST_S
+        self._until: float | None = None  # when the sample that is under way ends
+        self._before: Times | None = None  # of that sample
+        self._asked = False  # whether the main thread has a call to make
+        self._closed = False
+        self._undo = ExitStack()
+
+    def tick(self) -> float:
+        """Asks the main thread to begin or end a sample, if it is time; returns when to come again.
+
+        The result is in seconds.
+        """
+        now = time.perf_counter()
+        if not self._asked and not self._closed:
+            due = self._start + (self._cost_s + self._length_s * COST) / COST
+            if self._until is not None and now >= self._until:
+                self._ask(self.end)
+            elif self._until is None and now >= due:
+                self._ask(self._begin)
+        return self._length_s if self._until is not None else 0.1
+
+    def _ask(self, act: Callable[[], None]) -> None:
+        self._asked = True
+
+        def call() -> None:
+            self._asked = False
+            act()
+
+        _in_main_thread(call)
+
+    def _begin(self) -> None:
+        profiler = sys.modules.get(PROFILER)
+        if self._closed or profiler is None or self._ledger.is_compiling():
+            return
+        if torch_names.is_profiling():  # by the program
+            return
+        start = time.perf_counter()
+        try:
+            torch_names.begin_profile()
+        except (RuntimeError, TypeError, AttributeError):
+            self._closed = True  # this version has another one
+            return
+        for name in BEGINNINGS:
+            self._undo.enter_context(mock.patch.object(profiler, name, self._give_way(name)))
+        self._before = self._ledger.read()
+        now = time.perf_counter()
+        self._until = now + self._length_s
+        self._cost_s += now - start
+
+    def end(self) -> None:
+        """Ends the sample that is under way, if any; does nothing in another thread."""
+        if self._before is None or threading.current_thread() is not threading.main_thread():
+            return
+        start = time.perf_counter()
+        passed = self._ledger.read().since(self._before)
+        self._before = self._until = None
+        self._undo.close()
+        operators_s, longest_s, count = operators(torch_names.end_profile())
+        self.taken.append(Sample(operators_s, passed))
+        self._length_s = min(LONGEST_S, max(SHORTEST_S, OPERATORS * longest_s))
+        self._cost_s += time.perf_counter() - start + count * EVENT_S
+
+    def _give_way(self, name: str) -> Callable[..., Any]:
+        """Wraps a beginning of the profiler, so that the program can begin its own."""
+        begin = getattr(sys.modules[PROFILER], name)
+
+        def begin_of_program(*args: Any, **options: Any) -> Any:
+            self.end()
+            return begin(*args, **options)
+
+        return begin_of_program
+
+    def close(self) -> None:
+        """Takes no more samples."""
+        self.end()
+        self._closed = True
+
+
+def eager_s(taken: list[Sample], other_s: float) -> Estimate | None:
+    """Returns the seconds of operators outside compiled code, of `other_s` seconds.
+
+    The interval is Student's, of the samples' shares. None of fewer than LEAST_SAMPLES.
+    """
+    from modescope.bench.stats.estimates import Estimate, student_quantile  # imports numpy
+
+    if len(taken) < LEAST_SAMPLES:
+        return None
+    shares = [sample.share for sample in taken]
+    half = student_quantile(len(shares) - 1, 0.05) * stdev(shares) / len(shares) ** 0.5
+    low, mean, high = (fmean(shares) + step * half for step in (-1, 0, 1))
+    return Estimate(mean * other_s, max(0.0, low) * other_s, min(1.0, high) * other_s)
+
+
+def operators(threads: Iterable[Iterable[Any]]) -> tuple[float, float, int]:
+    """Returns the seconds of outermost operators outside compiled code, the longest, and events.
+
+    `threads` has the events of each thread: operators begin (`push`) and end (`pop`).
+    """
+    total_us = longest_us = 0.0
+    count = 0
+    for events in threads:
+        open_: list[Any] = []
+        for event in events:
+            count += 1
+            if event.kind() == "push":
+                open_.append(event)
+            elif event.kind() == "pop" and open_:
+                begun = open_.pop()
+                name = begun.name()
+                if open_ or name.startswith((REGION, LOOKUP)) or name.endswith(BACKWARD):
+                    continue
+                total_us += begun.cpu_elapsed_us(event)
+                longest_us = max(longest_us, begun.cpu_elapsed_us(event))
+    return total_us / 1e6, longest_us / 1e6, count
+
+
+_calls: list[Callable[[], None]] = []
+
+
+def _run(argument: object) -> int:
+    before = torch_names.set_eval_frame(None)
+    try:
+        while _calls:
+            with suppress(Exception):
+                _calls.pop(0)()
+    finally:
+        torch_names.set_eval_frame(before)
+    return 0
+
+
+_RUN = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(_run)  # kept: Python may call it later
+
+
+def _in_main_thread(call: Callable[[], None]) -> None:
+    _calls.append(call)
+    torch_names.skip(_run, torch_names.set_eval_frame)
+    ctypes.pythonapi.Py_AddPendingCall(_RUN, None)
