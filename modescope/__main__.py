@@ -54,7 +54,7 @@ COMMANDS = {
         "modescope.bench.stale:main", "change one thing after a compiler's cache was filled"
     ),
     "watch": Command(
-        "modescope.bench.api.script:main", "run a program, and say what torch compiled in it"
+        "modescope.bench.watch:main", "run a program, and say what torch compiled in it"
     ),
     "claims": Command("modescope.bench.claims:main", "test statements about PyTorch here"),
     "selfcheck": Command("modescope.bench.selfcheck:main", "check how accurate modescope is here"),

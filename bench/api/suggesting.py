@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
+from modescope.analysis.format import numbers
 from modescope.bench.api.watching import WatchResult
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.files import atomic_write
@@ -48,7 +49,7 @@ class Suggestion:
     def __str__(self) -> str:
         listed = "\n".join(
             f"  {', '.join(f'{name}={value}' for name, value in sizes.items()) or 'one size'}: "
-            f"{calls} calls"
+            f"{numbers.counted(calls, 'call', 'calls')}"
             for sizes, calls in self.sizes
         )
         return f"{self.function}\n{listed}"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.files import atomic_write
 from modescope.bench.records.watched import Watched
-from modescope.bench.watch.watch import STOPS, Watch
+from modescope.bench.watching.watch import STOPS, Watch
 
 if TYPE_CHECKING:  # what imports numpy waits until the program has set what it reads
     import pandas as pd

@@ -27,7 +27,7 @@ def programs() -> set[str]:
     files = [*(ROOT / "analysis").glob("*/__main__.py"), *(ROOT / "bench").glob("*/__main__.py")]
     of_files = {
         *("table", "trend", "why", "compact", "restat", "claims", "instructions", "selfcheck"),
-        *("options", "stale"),
+        *("options", "stale", "watch"),
     }
     return {path.parent.name for path in files} | of_files
 

@@ -22,7 +22,7 @@ ROOMS = (
         "bench.model",
         "bench.modes",
         "bench.evidence",
-        "bench.watch",
+        "bench.watching",
         "bench.passes",
         "bench.checking",
         "bench.case",

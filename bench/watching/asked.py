@@ -14,8 +14,8 @@ from typing import Any
 import torch
 
 from modescope.bench.records.paths import is_of_python
-from modescope.bench.watch import torch_names
-from modescope.bench.watch.pieces import OfThread
+from modescope.bench.watching import torch_names
+from modescope.bench.watching.pieces import OfThread
 
 MOST_EVENTS = 20_000
 """Calls of Python functions, about 10 ms of them, among which those of a function are looked for

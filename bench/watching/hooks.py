@@ -18,10 +18,11 @@ from typing import Any
 from unittest import mock
 
 from modescope.bench.evidence.graph_break_watch import LIMIT_REACHED
-from modescope.bench.watch import asked, pieces, torch_names
-from modescope.bench.watch.asked import Asked, OwnCalls
-from modescope.bench.watch.ledger import COMPILING, Ledger
-from modescope.bench.watch.pieces import OfThread, Piece
+from modescope.bench.watching import asked, pieces, torch_names
+from modescope.bench.watching.asked import Asked, OwnCalls
+from modescope.bench.watching.imports import OnImport
+from modescope.bench.watching.ledger import COMPILING, Ledger
+from modescope.bench.watching.pieces import OfThread, Piece
 
 MANY = 1_000_000  # records of compilations that torch keeps while it is watched
 
@@ -64,6 +65,8 @@ class Hooks:
         self._listen()
         self._raise_limit()
         self._find_earlier()
+        self._once_imported(torch_names.INDUCTOR_GRAPH, self._count_backward)
+        self._once_imported(torch_names.CACHE_BYPASS, self._note_bypasses)
 
     def remove(self) -> None:
         """Takes all hooks away."""
@@ -102,7 +105,6 @@ class Hooks:
             finally:
                 frame.end_s = self.ledger.shift(COMPILING, -1)
                 self.own.frame = outer
-                self._hook_inductor()
 
         return compile_frame
 
@@ -176,25 +178,41 @@ class Hooks:
             if type(module) is optimized and hasattr(module, "dynamo_ctx"):
                 place = "a place before the watch"
                 self.asked.append(asked.note(module.dynamo_ctx, module._orig_mod, place, self.own))
-        self._hook_inductor()
 
-    def _hook_inductor(self) -> None:
-        """Counts backward passes, for which Dynamo has no name, once Inductor is imported."""
-        if self._backward.name or torch_names.INDUCTOR_GRAPH.partition(":")[0] not in sys.modules:
+    def _once_imported(self, place: str, act: Callable[[], None]) -> None:
+        """Acts once the module of `place` is imported, now or by the program."""
+        module = place.partition(":")[0]
+        if module in sys.modules:
+            act()
             return
-        self._backward.name = torch_names.INDUCTOR_GRAPH
+
+        def load_and_act(load: Callable[[], None]) -> None:
+            load()
+            act()
+
+        waiting = OnImport(module, load_and_act)
+        waiting.begin()
+        self._undo.callback(waiting.end)
+
+    def _count_backward(self) -> None:
+        """Counts backward passes, for which Dynamo has no name."""
         self.pieces.append(self._backward)
         owner, name = torch_names.holder(torch_names.INDUCTOR_GRAPH)
         run = pieces.count_backward(getattr(owner, name), self._backward, self.ledger, self.own)
         self._undo.enter_context(mock.patch.object(owner, name, run))
-        if bypass := torch_names.find(torch_names.CACHE_BYPASS):
-            make = bypass.__init__
 
-            def made(error: Exception, *reasons: Any) -> None:
-                self.bypasses.extend(map(str, reasons))
-                make(error, *reasons)
+    def _note_bypasses(self) -> None:
+        owner, name = torch_names.holder(torch_names.CACHE_BYPASS)
+        bypass = getattr(owner, name, None)
+        if bypass is None:
+            return
+        make = bypass.__init__
 
-            self._undo.enter_context(mock.patch.object(bypass, "__init__", made))
+        def made(error: Exception, *reasons: Any) -> None:
+            self.bypasses.extend(map(str, reasons))
+            make(error, *reasons)
+
+        self._undo.enter_context(mock.patch.object(bypass, "__init__", made))
 
 
 def _forget(callbacks: list[Any], callback: Any) -> None:

@@ -19,8 +19,8 @@ from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
-from modescope.bench.watch import torch_names
-from modescope.bench.watch.ledger import Ledger, Times
+from modescope.bench.watching import torch_names
+from modescope.bench.watching.ledger import Ledger, Times
 
 if TYPE_CHECKING:
     from modescope.bench.stats.estimates import Estimate

@@ -1,6 +1,6 @@
 """Clocks of what threads do."""
 
-from modescope.bench.watch.ledger import COMPILED, COMPILING, Ledger, Times
+from modescope.bench.watching.ledger import COMPILED, COMPILING, Ledger, Times
 
 
 def test_one_clock_runs_at_a_time() -> None:

@@ -1,6 +1,6 @@
 """Watches a program between two moments, and returns what was seen as a record.
 
-Watches may be open within each other. The hooks are shared (`bench.watch.hooks`), and each watch
+Watches may be open within each other. The hooks are shared (`bench.watching.hooks`), and each watch
 takes what was added since it began. The compiler, torch and numpy are imported only once the
 program has imported them, so that settings which it makes before still count.
 """
@@ -8,29 +8,25 @@ program has imported them, so that settings which it makes before still count.
 from __future__ import annotations
 
 import platform
-import sys
 import threading
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from datetime import datetime
-from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec
-from importlib.util import find_spec
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from modescope.bench.records.errors import one_line
 from modescope.bench.records.watched import Watched
-from modescope.bench.watch import torch_names
-from modescope.bench.watch.ledger import COMPILING, Ledger, Times
-from modescope.bench.watch.live import Live
-from modescope.bench.watch.samples import Samples
+from modescope.bench.watching import torch_names
+from modescope.bench.watching.imports import OnImport
+from modescope.bench.watching.ledger import COMPILING, Ledger, Times
+from modescope.bench.watching.live import Live
+from modescope.bench.watching.samples import Samples
 
 if TYPE_CHECKING:
     from modescope.bench.evidence.graph_break_watch import GraphBreakWatch
-    from modescope.bench.watch.before import Before
-    from modescope.bench.watch.hooks import Frame, Hooks
+    from modescope.bench.watching.before import Before
+    from modescope.bench.watching.hooks import Frame, Hooks
 
 STOPS = {"recompile": "error_on_recompile"}
 """What may end a program (`stop_on`), with torch's setting for it."""
@@ -43,7 +39,7 @@ class _Shared:
         self.ledger = Ledger()
         self.hooks: Hooks | None = None
         self.watches: list[Watch] = []
-        self._finder = _Finder(self)
+        self._import = OnImport(torch_names.COMPILER, self._import_compiler)
 
     def open(self, watch: Watch) -> None:
         """Adds a watch; sets hooks with the first, or when the program imports the compiler."""
@@ -52,57 +48,36 @@ class _Shared:
             watch.begin(self.hooks)
         elif torch_names.is_imported():
             self.set_hooks()
-        elif self._finder not in sys.meta_path:
-            sys.meta_path.insert(0, self._finder)
+        else:
+            self._import.begin()
 
     def set_hooks(self) -> None:
         """Sets the hooks, for all watches that are open."""
-        from modescope.bench.watch.hooks import Hooks
+        from modescope.bench.watching.hooks import Hooks
 
         self.hooks = Hooks(self.ledger)
         self.hooks.set()
         for watch in self.watches:
             watch.begin(self.hooks)
 
+    def _import_compiler(self, load: Callable[[], None]) -> None:
+        self.ledger.shift(COMPILING, 1)
+        try:
+            load()
+            if self.watches:
+                self.set_hooks()
+        finally:
+            self.ledger.shift(COMPILING, -1)
+
     def close(self, watch: Watch) -> None:
         """Takes a watch away, and with the last one the hooks."""
         self.watches.remove(watch)
         if self.watches:
             return
-        if self._finder in sys.meta_path:
-            sys.meta_path.remove(self._finder)
+        self._import.end()
         if self.hooks is not None:
             self.hooks.remove()
             self.hooks = None
-
-
-class _Finder(MetaPathFinder):
-    """Waits for the import of the compiler, and then sets the hooks."""
-
-    def __init__(self, shared: _Shared) -> None:
-        self._shared = shared
-
-    def find_spec(self, name: str, path: Any, target: Any = None) -> ModuleSpec | None:
-        """Finds the compiler as Python does, with a loader that sets the hooks afterwards."""
-        if name != torch_names.COMPILER:
-            return None
-        sys.meta_path.remove(self)
-        spec, shared = find_spec(name), self._shared
-        if spec is None or spec.loader is None:
-            return spec
-        load = spec.loader.exec_module
-
-        def load_and_hook(module: ModuleType) -> None:
-            shared.ledger.shift(COMPILING, 1)
-            try:
-                load(module)
-                if shared.watches:
-                    shared.set_hooks()
-            finally:
-                shared.ledger.shift(COMPILING, -1)
-
-        spec.loader.exec_module = load_and_hook  # type: ignore[method-assign]
-        return spec
 
 
 class Watch:
@@ -123,7 +98,7 @@ class Watch:
         self._start_us = time.time_ns() / 1000
         with _LOCK:
             _SHARED.open(self)
-        self._live = Live(self, self._samples, self._say)
+        self._live = Live(self._compiling, self._samples, self._say)
         self._live.start()
         self._times = _SHARED.ledger.read()
 
@@ -132,7 +107,7 @@ class Watch:
         from torch._dynamo import config
 
         from modescope.bench.evidence import graph_break_watch
-        from modescope.bench.watch.before import Before
+        from modescope.bench.watching.before import Before
 
         self._breaks = self._stack.enter_context(graph_break_watch.watch())
         if self._stop_on:
@@ -154,7 +129,7 @@ class Watch:
             with _LOCK:
                 _SHARED.close(self)
 
-    def compiling(self) -> Frame | None:
+    def _compiling(self) -> Frame | None:
         """Returns the outermost compilation that is under way, if any."""
         frames = self._hooks.frames[-8:] if self._hooks else []
         return next((frame for frame in frames if frame.end_s is None), None)
@@ -163,7 +138,7 @@ class Watch:
         self._samples.end()
 
     def _record(self, times: Times, error: BaseException | None) -> Watched:
-        from modescope.bench.watch.samples import eager_s
+        from modescope.bench.watching.samples import eager_s
 
         if self._breaks is not None:
             self._breaks.close()

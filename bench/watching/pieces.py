@@ -17,8 +17,8 @@ from typing import Any
 import torch
 
 from modescope.bench.records.watched import Arguments
-from modescope.bench.watch import torch_names
-from modescope.bench.watch.ledger import COMPILED, Ledger
+from modescope.bench.watching import torch_names
+from modescope.bench.watching.ledger import COMPILED, Ledger
 
 EARLIER = "compiled before the watch"
 BACKWARD = "backward passes"

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import modescope
-from modescope.bench.watch import watch as watching
+from modescope.bench.watching import watch as watching
 from tests.helpers.watched_programs import PROGRAMS
 
 

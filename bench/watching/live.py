@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING
 from modescope.bench.records.paths import is_installed
 from modescope.bench.records.watched import Wait
 from modescope.bench.text import seconds as duration
-from modescope.bench.watch.samples import Samples
+from modescope.bench.watching.samples import Samples
 
 if TYPE_CHECKING:
-    from modescope.bench.watch.hooks import Frame
-    from modescope.bench.watch.watch import Watch
+    from modescope.bench.watching.hooks import Frame
 
 LONG_S = 2.0  # a compilation that takes longer is told
 LOOK_S = 0.1  # between two looks at the threads while something compiles
@@ -45,10 +44,15 @@ class Standing:
 class Live(threading.Thread):
     """Looks at a program until `stop` is called."""
 
-    def __init__(self, watch: Watch, samples: Samples, say: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        compiling: Callable[[], Frame | None],
+        samples: Samples,
+        say: Callable[[str], None],
+    ) -> None:
         super().__init__(name="modescope-watch", daemon=True)
         self.waits: list[Wait] = []
-        self._watch, self._samples, self._say = watch, samples, say
+        self._compiling, self._samples, self._say = compiling, samples, say
         self._ended = threading.Event()
         self._told: Frame | None = None
 
@@ -68,7 +72,7 @@ class Live(threading.Thread):
                 if frame is not None:
                     self._tell(frame)
                     self._judge(frame, stood)
-                frame, stood = self._watch.compiling(), {}
+                frame, stood = self._compiling(), {}
             if frame is not None:
                 wait_s = LOOK_S
                 now = standing(frame.thread)

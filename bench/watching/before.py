@@ -14,10 +14,10 @@ from torch._dynamo.utils import CompilationMetrics
 from modescope.bench.evidence import compilation, compiler_switches
 from modescope.bench.evidence.graph_break_watch import GraphBreakWatch
 from modescope.bench.records.watched import Ask, Break, Compilation, Region, Watched
-from modescope.bench.watch import torch_names
-from modescope.bench.watch.asked import named
-from modescope.bench.watch.hooks import Frame, Hooks
-from modescope.bench.watch.pieces import Piece
+from modescope.bench.watching import torch_names
+from modescope.bench.watching.asked import named
+from modescope.bench.watching.hooks import Frame, Hooks
+from modescope.bench.watching.pieces import Piece
 
 CACHES_OFF = "caches are switched off"
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from modescope.bench.watch.watch import STOPS
+from modescope.bench.watching.watch import STOPS
 
 EXIT_USAGE = 2
 
@@ -41,3 +41,7 @@ def _run(program: str, arguments: list[str], is_module: bool) -> None:
         return
     sys.path.insert(0, str(Path(program).resolve().parent))
     runpy.run_path(program, run_name="__main__")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
