@@ -13,7 +13,7 @@ from modescope.analysis.format import numbers
 from modescope.bench import text
 from modescope.bench.records.errors import is_of_a_size, shorten
 from modescope.bench.records.watched import Break, Compilation, Watched
-from modescope.bench.stats.estimates import Estimate, is_wide
+from modescope.bench.stats.estimates import Estimate, ends, is_wide
 
 OFF = "switches torch.compile off"  # as `bench.evidence.compiler_switches` says it
 
@@ -318,5 +318,7 @@ def _time(seconds: float) -> str:
 def _eager(seen: Watched) -> str:
     assert seen.eager_s is not None
     found = Estimate(seen.eager_s, seen.eager_low_s, seen.eager_high_s)
-    low, high = numbers.duration(seen.eager_low_s), numbers.duration(seen.eager_high_s)
-    return f"[{low}, {high}]" if is_wide(found) else numbers.duration_interval(found)
+    low, high = ends(found)
+    if low <= 0:
+        return f"at most {_time(high)}"
+    return f"{_time(low)} to {_time(high)}" if is_wide(found) else numbers.duration_interval(found)

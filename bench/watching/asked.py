@@ -75,7 +75,10 @@ def named(code: CodeType, asked: Asked | None = None) -> tuple[str, str]:
     place = f"{Path(code.co_filename).name}:{code.co_firstlineno}"
     if part := _PART.search(code.co_qualname):  # what follows a graph break
         return f"{part[1]} from line {part[2]}", place
-    return code.co_qualname, place
+    function = code.co_qualname
+    if asked is not None and "<locals>" in function and asked.function not in function:
+        return f"{function} of {asked.function}", place  # such as the wrapper of a decorator
+    return function, place
 
 
 def note(context: Any, function: Any, place: str, own: OfThread) -> Asked:

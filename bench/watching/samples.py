@@ -25,7 +25,7 @@ from modescope.bench.watching.ledger import Ledger, Times
 if TYPE_CHECKING:
     from modescope.bench.stats.estimates import Estimate
 
-COST = 0.004
+COST = 0.002
 EVENT_S = 2e-6  # what recording one operator costs
 SHORTEST_S, LONGEST_S = 0.02, 1.0
 OPERATORS = 20

@@ -135,6 +135,9 @@ def test_table_of_functions() -> None:
 def test_summary_adds_up_and_hides_a_wide_middle() -> None:
     assert "10.0 s = compiling 4.00 s + compiled code 3.00 s" in watched.summary(QUIET)
     wide = watched.summary(replace(QUIET, eager_low_s=1.0, eager_high_s=3.0))
-    assert "eager operators [1.00 s, 3.00 s]" in wide
+    assert "eager operators 1.00 s to 3.00 s" in wide
+    assert "eager operators at most 3.00 s" in watched.summary(
+        replace(QUIET, eager_low_s=0.0, eager_high_s=3.0)
+    )
     unknown = watched.summary(replace(QUIET, eager_s=None, eager_low_s=None, eager_high_s=None))
     assert "rest, eager operators too, 3.00 s" in unknown
