@@ -110,7 +110,10 @@ class Before:
                     arguments=piece.arguments,
                     sizes=tuple(
                         ({n: tuple(size) for n, size in zip(piece.names, key, strict=True)}, count)
-                        for key, count in (Counter(piece.sizes) - Counter(before.sizes)).items()
+                        for key, count in (
+                            Counter(piece.calls_by_size()) - Counter(before.calls_by_size())
+                        ).items()
+                        if key
                     ),
                 )
 

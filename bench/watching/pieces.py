@@ -53,7 +53,12 @@ class Piece:
     arguments: Arguments = field(default_factory=Arguments)
     tensors: Mapping[int, str] | None = None  # the function's, by id, until the first call
     names: tuple[str, ...] = ()  # of the tensors among the arguments
-    sizes: dict[tuple[torch.Size, ...], int] = field(default_factory=dict)
+    size: tuple[torch.Size, ...] | None = None  # of those, if the code is for one size
+    sizes: dict[tuple[torch.Size, ...], int] = field(default_factory=dict)  # else calls by size
+
+    def calls_by_size(self) -> dict[tuple[torch.Size, ...], int]:
+        """Returns the calls at each size of the function's tensors."""
+        return dict(self.sizes) if self.size is None else {self.size: self.calls}
 
     def put_back(self) -> None:
         """Puts the compiled code in the place of its wrapper."""
@@ -115,16 +120,23 @@ def count_backward(
 
 
 def _match(piece: Piece, args: tuple[Any, ...]) -> Callable[[Any], Any] | None:
-    """Finds the function's tensors among the arguments of its compiled code, at its first call."""
+    """Finds the function's tensors among the arguments of its compiled code, at its first call.
+
+    Returns what picks them out of those of each call; None if code is for one size: sizes that
+    vary are arguments, too.
+    """
     before = torch_names.set_eval_frame(None)  # from here on, Dynamo does not look
     try:
         known = piece.tensors or {}
         found = {number: known[id(arg)] for number, arg in enumerate(args) if id(arg) in known}
         piece.tensors, piece.names = None, tuple(found.values())
-        places = list(found)
-        if len(places) == 1:
-            return itemgetter(slice(places[0], places[0] + 1))
-        return itemgetter(*places) if places else None
+        if not any(type(arg) is int for arg in args):
+            piece.size = tuple(args[place].shape for place in found)
+            return None
+        if len(found) == 1:
+            (place,) = found
+            return itemgetter(slice(place, place + 1))
+        return itemgetter(*found) if found else None
     finally:
         torch_names.set_eval_frame(before)
 

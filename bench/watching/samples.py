@@ -25,12 +25,13 @@ from modescope.bench.watching.ledger import Ledger, Times
 if TYPE_CHECKING:
     from modescope.bench.stats.estimates import Estimate
 
-COST = 0.002
-EVENT_S = 2e-6  # what recording one operator costs
-SHORTEST_S, LONGEST_S = 0.02, 1.0
+COST = 0.003
+EVENT_S = 3e-7  # what recording one operator costs
+IDLE_S = 0.1  # between two looks whether a sample is due
+SHORTEST_S, LONGEST_S = 0.005, 0.5
 OPERATORS = 20
-"""A sample is as long as so many of the longest operator of the samples before: shorter ones would
-begin after long operators and end after others."""
+"""A sample is as long as so many operators of the sample before, of the size in which most of its
+time was spent: shorter ones would begin after long operators and end after others."""
 
 LEAST_SAMPLES = 5  # fewer say nothing
 
@@ -84,7 +85,7 @@ class Samples:
                 self._ask(self.end)
             elif self._until is None and now >= due:
                 self._ask(self._begin)
-        return self._length_s if self._until is not None else 0.1
+        return self._length_s if self._asked or self._until is not None else IDLE_S
 
     def _ask(self, act: Callable[[], None]) -> None:
         self._asked = True
@@ -122,9 +123,9 @@ class Samples:
         passed = self._ledger.read().since(self._before)
         self._before = self._until = None
         self._undo.close()
-        operators_s, longest_s, count = operators(torch_names.end_profile())
+        operators_s, typical_s, count = operators(torch_names.end_profile())
         self.taken.append(Sample(operators_s, passed))
-        self._length_s = min(LONGEST_S, max(SHORTEST_S, OPERATORS * longest_s))
+        self._length_s = min(LONGEST_S, max(SHORTEST_S, OPERATORS * typical_s))
         self._cost_s += time.perf_counter() - start + count * EVENT_S
 
     def _give_way(self, name: str) -> Callable[..., Any]:
@@ -159,11 +160,12 @@ def eager_s(taken: list[Sample], other_s: float) -> Estimate | None:
 
 
 def operators(threads: Iterable[Iterable[Any]]) -> tuple[float, float, int]:
-    """Returns the seconds of outermost operators outside compiled code, the longest, and events.
+    """Returns the seconds of outermost operators outside compiled code, one's, and events.
 
-    `threads` has the events of each thread: operators begin (`push`) and end (`pop`).
+    `threads` has the events of each thread: operators begin (`push`) and end (`pop`). The seconds
+    of one are their mean, weighted by themselves.
     """
-    total_us = longest_us = 0.0
+    total_us = squares = 0.0
     count = 0
     for events in threads:
         open_: list[Any] = []
@@ -176,9 +178,9 @@ def operators(threads: Iterable[Iterable[Any]]) -> tuple[float, float, int]:
                 name = begun.name()
                 if open_ or name.startswith((REGION, LOOKUP)) or name.endswith(BACKWARD):
                     continue
-                total_us += begun.cpu_elapsed_us(event)
-                longest_us = max(longest_us, begun.cpu_elapsed_us(event))
-    return total_us / 1e6, longest_us / 1e6, count
+                passed_us = begun.cpu_elapsed_us(event)
+                total_us, squares = total_us + passed_us, squares + passed_us**2
+    return total_us / 1e6, squares / total_us / 1e6 if total_us else 0.0, count
 
 
 _calls: list[Callable[[], None]] = []
