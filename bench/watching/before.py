@@ -19,8 +19,6 @@ from modescope.bench.watching.asked import named
 from modescope.bench.watching.hooks import Frame, Hooks
 from modescope.bench.watching.pieces import Piece
 
-CACHES_OFF = "caches are switched off"
-
 
 class Before:
     """What the hooks had counted when a watch began, at `start_us` since the epoch."""

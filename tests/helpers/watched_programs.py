@@ -90,13 +90,11 @@ def made_under_inference(healthy: bool) -> None:
 
 
 def missed_cache(healthy: bool) -> None:
-    from torch._inductor import config
-
     def leave(graph: object) -> None:
         return None
 
-    with config.patch(post_grad_custom_post_pass=None if healthy else leave):
-        torch.compile(Net())(torch.ones(2, 8))
+    options = {} if healthy else {"post_grad_custom_post_pass": leave}
+    torch.compile(Net(), options=options)(torch.ones(2, 8))
 
 
 def switched_off(healthy: bool) -> None:

@@ -176,7 +176,11 @@ def test_nothing_is_drawn_of_what_was_not_measured(
     assert found.draw(rows_of(tmp_path, record("compile", **columns))) is None
 
 
-STARTED = {"starts_s": (2.0,) * 3, "start_phases_s": '[{"import": 1.0}]'}
+STARTED = {
+    "starts_s": (2.0,) * 3,
+    "baseline_starts_s": (1.0,) * 3,
+    "start_phases_s": '[{"import": 1.0}]',
+}
 
 
 @pytest.mark.parametrize(
