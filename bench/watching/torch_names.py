@@ -96,6 +96,11 @@ def is_profiling() -> bool:
     return bool(sys.modules["torch"].autograd._profiler_enabled())
 
 
+def is_in_backward() -> bool:
+    """Whether this thread runs a backward pass."""
+    return bool(sys.modules["torch"]._C._current_graph_task_id() != -1)
+
+
 def begin_profile() -> None:
     """Begins to record the operators of this thread with torch's older profiler.
 
