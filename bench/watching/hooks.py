@@ -17,7 +17,8 @@ from types import CodeType
 from typing import Any
 from unittest import mock
 
-from modescope.bench.evidence.graph_break_watch import LIMIT_REACHED
+from modescope.bench.evidence import graph_break_watch
+from modescope.bench.evidence.graph_break_watch import LIMIT_REACHED, GraphBreakWatch
 from modescope.bench.watching import asked, pieces, torch_names
 from modescope.bench.watching.asked import Asked, OwnCalls
 from modescope.bench.watching.imports import OnImport
@@ -52,7 +53,11 @@ class Hooks:
         self.asked: list[Asked] = []
         self.recorded: Counter[str] = Counter()  # CUDA graphs, by the id of the compilation
         self.bypasses: list[str] = []  # why graphs could not be looked up in the cache
+        self.breaks: list[GraphBreakWatch] = []  # of the watches that are open
+        self.knows_breaks = False  # whether torch tells them
         self.before_compiling: list[Callable[[], None]] = []
+        self._stops: Counter[str] = Counter()  # open watches, by the setting that they set
+        self._own_setting = False  # what the program had set
         self._own_calls = OwnCalls()
         self._backward = Piece((pieces.BACKWARD, "–"), None, "")
         self._undo = ExitStack()
@@ -62,11 +67,23 @@ class Hooks:
         self._patch("compile_frame", self._compile_frame)
         self._patch("install_global", self._install_global)
         self._patch("ask", self._ask)
+        self.knows_breaks = self._undo.enter_context(graph_break_watch.hooked(self.breaks))
         self._listen()
         self._raise_limit()
         self._find_earlier()
         self._once_imported(torch_names.INDUCTOR_GRAPH, self._count_backward)
         self._once_imported(torch_names.CACHE_BYPASS, self._note_bypasses)
+
+    def stop_on(self, setting: str, step: int) -> None:
+        """Notes a watch that sets a flag of Dynamo's settings (`step` 1), or that it ends (-1).
+
+        Watches may end in any order, and the last one puts back what the program had set.
+        """
+        config = sys.modules["torch._dynamo.config"]
+        if not self._stops[setting]:
+            self._own_setting = getattr(config, setting)
+        self._stops[setting] += step
+        setattr(config, setting, bool(self._stops[setting]) or self._own_setting)
 
     def remove(self) -> None:
         """Takes all hooks away."""
@@ -158,11 +175,11 @@ class Hooks:
 
     def _raise_limit(self) -> None:
         """Lets torch keep its records of all compilations instead of the last 64."""
-        names = ("set_metrics_limit", "metrics_limit")
-        set_limit, limit = (torch_names.find(torch_names.PLACES[name]) for name in names)
-        if set_limit and limit:
+        names = ("set_metrics_limit", "metrics_kept")
+        set_limit, kept = (torch_names.find(torch_names.PLACES[name]) for name in names)
+        if set_limit and kept is not None:
             set_limit(MANY)
-            self._undo.callback(set_limit, limit)
+            self._undo.callback(set_limit, kept.maxlen)
 
     def _find_earlier(self) -> None:
         """Counts calls of what was compiled before, too."""

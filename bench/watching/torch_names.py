@@ -23,7 +23,7 @@ PLACES = {
     "callbacks": "torch._dynamo.callback:callback_handler",
     "metrics": "torch._dynamo.utils:get_compilation_metrics",
     "set_metrics_limit": "torch._dynamo.utils:set_compilation_metrics_limit",
-    "metrics_limit": "torch._dynamo.utils:DEFAULT_COMPILATION_METRICS_LIMIT",
+    "metrics_kept": "torch._dynamo.utils:_compilation_metrics",
     "counters": "torch._dynamo.utils:counters",
     "skip_code": "torch._dynamo.eval_frame:skip_code",
 }
@@ -99,6 +99,13 @@ def is_profiling() -> bool:
 def is_in_backward() -> bool:
     """Whether this thread runs a backward pass."""
     return bool(sys.modules["torch"]._C._current_graph_task_id() != -1)
+
+
+def is_seen_by_others(tensor: Any) -> bool:
+    """Whether a mode or a transform such as vmap takes part in operators of `tensor`."""
+    c = sys.modules["torch"]._C
+    modes = c._len_torch_function_stack() + c._len_torch_dispatch_stack()
+    return bool(modes or c._functorch.is_functorch_wrapped_tensor(tensor))
 
 
 def begin_profile() -> None:

@@ -38,6 +38,12 @@ def in_backward(act: Callable[[], None]) -> None:
     torch.sum(Act.apply(x)).backward()
 
 
+def spin() -> None:
+    """Runs the bytecodes between which Python calls what was asked for."""
+    for _ in range(10_000):
+        pass
+
+
 def is_profiling() -> bool:
     return bool(torch.autograd._profiler_enabled())
 
@@ -61,8 +67,7 @@ def test_end_in_another_thread(samples: Samples) -> None:
     worker = threading.Thread(target=samples.close)
     worker.start()
     worker.join()
-    for _ in range(10_000):  # Python calls what was asked for between two bytecodes
-        pass
+    spin()
     assert not is_profiling()
 
 
@@ -82,10 +87,11 @@ def test_sample_in_which_a_compilation_ran_is_dropped() -> None:
 def test_signal_that_raises_while_the_main_thread_is_called() -> None:
     def raise_there() -> None:
         os.kill(os.getpid(), signal.SIGINT)
-        for _ in range(10_000):
-            pass
+        spin()
+
+    def work() -> None:
+        sampling._in_main_thread(raise_there)
+        spin()
 
     with pytest.raises(KeyboardInterrupt):
-        sampling._in_main_thread(raise_there)
-        for _ in range(10_000):
-            pass
+        work()
