@@ -54,6 +54,9 @@ UNBREAKABLE: tuple[type[Exception], ...] = (UncapturedHigherOrderOpError,)
 """Exceptions that Dynamo raises if it cannot continue within code that must be one graph, such as a
 branch of torch.cond."""
 
+BY_CALL = "torch._dynamo.graph_break()"
+"""A part of torch's reason where a function asks for a graph break."""
+
 REASON_MAX_LENGTH = 160
 
 _RESUMED = re.compile(r"torch_dynamo_resume_in_(.+)_at_\d+")
@@ -130,7 +133,7 @@ class GraphBreakWatch:
         stack, spot = _drop_dynamo(stack), None
         if stack:
             own, innermost = _models_own(stack), _spot(stack[-1])
-            if not own and innermost[0].startswith(OPTIM):
+            if innermost[0].startswith(OPTIM) and (not own or BY_CALL in reason):
                 return  # torch's own, around the step of each optimizer that is compiled
             spot = _spot(own[-1]) if own else self._site_of.get(innermost, innermost)
             self._site_of.setdefault(innermost, spot)

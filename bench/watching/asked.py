@@ -33,6 +33,7 @@ class Asked:
 
     function: str
     place: str
+    is_module: bool
     is_method: bool
     target: CodeType | None  # the code to be compiled
     subject: Callable[[], Any]  # the module or function; None once it is gone
@@ -40,8 +41,9 @@ class Asked:
     own: OfThread
     calls: int = 0
     compiled_calls: int = 0
-    first_eager_call: int = 0  # number of the first in which no compiled code ran; 0: none
+    first_eager_call: int = 0  # the first without compiled code after torch gave up; 0: none
     limit_hits: int = 0
+    is_part: bool = False
     ran_itself_at: str | None = None
 
     def enter(self) -> Callable[[], None]:
@@ -54,7 +56,7 @@ class Asked:
             self.own.asked.pop()
             if self.own.pieces != before:
                 self.compiled_calls += 1
-            elif not self.first_eager_call:
+            elif self.limit_hits and not self.first_eager_call:
                 self.first_eager_call = number
 
         return leave
@@ -89,6 +91,7 @@ def note(context: Any, function: Any, place: str, own: OfThread) -> Asked:
     asked = Asked(
         function=type(module).__qualname__ if is_module else _name(function),
         place=place,
+        is_module=is_module,
         is_method=is_module and module is not function,
         target=getattr(getattr(code, "__func__", code), "__code__", None),
         subject=_weak(module if is_module else function),
@@ -146,7 +149,7 @@ class OwnCalls:
             for asked in found:
                 if not asked.own.asked:
                     asked.ran_itself_at = caller(frame.f_back)
-            del self._wanted[frame.f_code]
+            self._wanted.pop(frame.f_code, None)  # another thread may have seen it, too
             torch_names.set_eval_frame(before)
         if self._events > MOST_EVENTS or not self._wanted:
             sys.setprofile(None)

@@ -130,6 +130,7 @@ class Hooks:
             if not name.startswith(torch_names.COMPILED) or self.own.frame is None:
                 return original(graph, name, value)
             frame, values = self.own.frame
+            self._note_parts(graph)
             arguments, tensors = pieces.describe(frame.code, values)
             scope = graph.global_scope
             piece = Piece(frame.named, scope, name, arguments=arguments, tensors=tensors)
@@ -137,6 +138,13 @@ class Hooks:
             return original(graph, name, pieces.count(value, piece, self.ledger, self.own))
 
         return install
+
+    def _note_parts(self, graph: Any) -> None:
+        """Notes which functions that were asked for are in a graph with what calls them."""
+        traced = getattr(getattr(graph, "tracing_context", None), "traced_code", ())
+        codes = set(map(id, traced))
+        for noted in self.asked:
+            noted.is_part = noted.is_part or id(noted.target) in codes
 
     def _ask(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def ask(context: Any, function: Any) -> Any:

@@ -163,13 +163,14 @@ class Samples:
 def eager_s(taken: list[Sample], other_s: float) -> Estimate | None:
     """Returns the seconds of operators outside compiled code, of `other_s` seconds.
 
-    The interval is Student's, of the samples' shares. None of fewer than LEAST_SAMPLES.
+    The interval is Student's, of the samples' shares. None of fewer than LEAST_SAMPLES, or if none
+    of them saw an operator: how rare they are cannot be told then.
     """
     from modescope.bench.stats.estimates import Estimate, student_quantile  # imports numpy
 
-    if len(taken) < LEAST_SAMPLES:
-        return None
     shares = [sample.share for sample in taken]
+    if len(taken) < LEAST_SAMPLES or not any(shares):
+        return None
     half = student_quantile(len(shares) - 1, 0.05) * stdev(shares) / len(shares) ** 0.5
     low, mean, high = (fmean(shares) + step * half for step in (-1, 0, 1))
     return Estimate(mean * other_s, max(0.0, low) * other_s, min(1.0, high) * other_s)
