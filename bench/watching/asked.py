@@ -6,7 +6,7 @@ import re
 import sys
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -27,7 +27,7 @@ _OURS = str(Path(__file__).resolve().parents[2] / "bench") + "/"
 _TORCH = str(Path(torch.__file__).parent) + "/"
 
 
-@dataclass
+@dataclass(eq=False)
 class Asked:
     """Something that the program asked torch to compile."""
 
@@ -37,8 +37,9 @@ class Asked:
     is_method: bool
     target: CodeType | None  # the code to be compiled
     subject: Callable[[], Any]  # the module or function; None once it is gone
-    context: Callable[[], Any]  # torch's, whose hooks `enter` is one of
     own: OfThread
+    contexts: weakref.WeakSet[Any] = field(default_factory=weakref.WeakSet)
+    """torch's, whose hooks `enter` is one of."""
     calls: int = 0
     compiled_calls: int = 0
     first_eager_call: int = 0  # the first without compiled code after torch gave up; 0: none
@@ -61,10 +62,17 @@ class Asked:
 
         return leave
 
+    def hook(self, context: Any) -> None:
+        """Adds `enter` to the hooks of what torch.compile made."""
+        if (hooks := getattr(context, "enter_exit_hooks", None)) is not None:
+            hooks.append(self.enter)
+            self.contexts.add(context)
+
     def put_back(self) -> None:
         """Takes `enter` out of torch's hooks."""
-        hooks = getattr(self.context(), "enter_exit_hooks", [])
-        hooks[:] = [hook for hook in hooks if getattr(hook, "__self__", None) is not self]
+        for context in self.contexts:
+            hooks = context.enter_exit_hooks
+            hooks[:] = [hook for hook in hooks if getattr(hook, "__self__", None) is not self]
 
 
 def named(code: CodeType, asked: Asked | None = None) -> tuple[str, str]:
@@ -83,24 +91,20 @@ def named(code: CodeType, asked: Asked | None = None) -> tuple[str, str]:
     return function, place
 
 
-def note(context: Any, function: Any, place: str, own: OfThread) -> Asked:
-    """Notes that `context`, which torch.compile made, was asked to compile `function`."""
+def note(function: Any, place: str, own: OfThread) -> Asked:
+    """Describes that the program asked at `place` to compile `function`."""
     module = getattr(function, "__self__", function)
     is_module = isinstance(module, torch.nn.Module)
     code = module.forward if is_module else function
-    asked = Asked(
+    return Asked(
         function=type(module).__qualname__ if is_module else _name(function),
         place=place,
         is_module=is_module,
         is_method=is_module and module is not function,
         target=getattr(getattr(code, "__func__", code), "__code__", None),
         subject=_weak(module if is_module else function),
-        context=_weak(context),
         own=own,
     )
-    if (hooks := getattr(context, "enter_exit_hooks", None)) is not None:
-        hooks.append(asked.enter)
-    return asked
 
 
 def caller(frame: FrameType | None) -> str:

@@ -57,6 +57,8 @@ class Hooks:
         self.knows_breaks = False  # whether torch tells them
         self.before_compiling: list[Callable[[], None]] = []
         self._stops: Counter[str] = Counter()  # open watches, by the setting that they set
+        self._started = 0  # compilations under way of which torch tells the end
+        self._functions: dict[tuple[CodeType | None, str], Asked] = {}  # by code and place
         self._own_setting = False  # what the program had set
         self._own_calls = OwnCalls()
         self._backward = Piece((pieces.BACKWARD, "–"), None, "")
@@ -68,7 +70,8 @@ class Hooks:
         self._patch("install_global", self._install_global)
         self._patch("ask", self._ask)
         self.knows_breaks = self._undo.enter_context(graph_break_watch.hooked(self.breaks))
-        self._listen()
+        self._patch("starts", self._start)
+        self._patch("ends", self._end)
         self._raise_limit()
         self._find_earlier()
         self._once_imported(torch_names.INDUCTOR_GRAPH, self._count_backward)
@@ -93,6 +96,7 @@ class Hooks:
         for noted in self.asked:
             noted.put_back()
         self._undo.close()
+        self.ledger.shift(COMPILING, -self._started)  # their ends are not seen any more
 
     def _patch(self, name: str, wrap: Callable[[Any], Any]) -> None:
         place = torch_names.PLACES[name]
@@ -111,7 +115,7 @@ class Hooks:
             values = args[1] if len(args) > 1 else options.get("locals", {})
             outer, self.own.frame = self.own.frame, (frame, values)
             self.frames.append(frame)
-            self.ledger.shift(COMPILING, 1)  # reset() of the compiler forgets `_listen`
+            self.ledger.shift(COMPILING, 1)
             try:
                 return original(code, *args, **options)
             except Exception as error:
@@ -155,31 +159,41 @@ class Hooks:
                 result = original(context, function)
             finally:
                 self.own.asks = False
-            noted = asked.note(context, function, asked.caller(sys._getframe(1)), self.own)
-            self.asked.append(noted)
-            self._own_calls.look_for(noted)
+            noted = asked.note(function, asked.caller(sys._getframe(1)), self.own)
+            if not noted.is_module:  # which a program may ask for in each step
+                noted = self._functions.setdefault((noted.target, noted.place), noted)
+            noted.hook(context)
+            if noted not in self.asked:
+                self.asked.append(noted)
+                self._own_calls.look_for(noted)
             return result
 
         return ask
 
-    def _listen(self) -> None:
-        """Counts what is compiled or recorded by a call of compiled code, by Dynamo's callbacks."""
-        handler = torch_names.find(torch_names.PLACES["callbacks"])
-        if handler is None:
-            return
+    def _start(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Counts what is compiled or recorded by a call of compiled code.
 
-        def start(given: Any) -> None:
+        torch has callbacks for that, which its reset() forgets: what calls them is patched instead.
+        """
+
+        def start(handler: Any, *given: Any) -> Any:
             self.ledger.shift(COMPILING, 1)
-            if given.callback_trigger.name == torch_names.RECORDING:
-                self.recorded[given.compile_id] += 1
+            self._started += 1
+            for details in given:
+                if details.callback_trigger.name == torch_names.RECORDING:
+                    self.recorded[details.compile_id] += 1
+            return original(handler, *given)
 
-        def end(given: Any) -> None:
-            self.ledger.shift(COMPILING, -1)
+        return start
 
-        handler.register_start_callback(start)
-        handler.register_end_callback(end)
-        self._undo.callback(_forget, handler.start_callbacks, start)
-        self._undo.callback(_forget, handler.end_callbacks, end)
+    def _end(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def end(handler: Any, *given: Any) -> Any:
+            if self._started:  # else it began before the watch
+                self._started -= 1
+                self.ledger.shift(COMPILING, -1)
+            return original(handler, *given)
+
+        return end
 
     def _raise_limit(self) -> None:
         """Lets torch keep its records of all compilations instead of the last 64."""
@@ -202,7 +216,9 @@ class Hooks:
         for module in gc.get_objects() if optimized else ():
             if type(module) is optimized and hasattr(module, "dynamo_ctx"):
                 place = "a place before the watch"
-                self.asked.append(asked.note(module.dynamo_ctx, module._orig_mod, place, self.own))
+                noted = asked.note(module._orig_mod, place, self.own)
+                noted.hook(module.dynamo_ctx)
+                self.asked.append(noted)
 
     def _once_imported(self, place: str, act: Callable[[], None]) -> None:
         """Acts once the module of `place` is imported, now or by the program."""
@@ -238,8 +254,3 @@ class Hooks:
             make(error, *reasons)
 
         self._undo.enter_context(mock.patch.object(bypass, "__init__", made))
-
-
-def _forget(callbacks: list[Any], callback: Any) -> None:
-    if callback in callbacks:  # torch._dynamo.reset() may have cleared them
-        callbacks.remove(callback)
