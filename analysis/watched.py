@@ -20,6 +20,9 @@ OFF = "switches torch.compile off"  # as `bench.evidence.compiler_switches` says
 KEYS = "dispatch key set mismatch"
 """A part of torch's reason where a tensor was made in another mode, such as inference_mode."""
 
+RACE = "Unexpected recompilation"
+"""A part of torch's reason where a thread compiles what another one has compiled meanwhile."""
+
 BACKENDS = "BACKEND_MATCH"
 """A part of torch's reason where the program compiles a function in two ways."""
 
@@ -98,6 +101,7 @@ SENTENCES = {
 
 FOR_SIZES = "Compile for all sizes (dynamic=True), or pad to few sizes."
 FOR_VALUES = "Keep a value that changes in a tensor: a number is a constant of compiled code."
+FOR_THREADS = "Call it once before several threads do: each of them compiled it."
 FOR_KEYS = (
     "Make tensors in the mode in which they are used: one made under inference_mode is of another "
     "kind."
@@ -215,10 +219,9 @@ def _gave_up(seen: Watched) -> Iterator[Fault]:
             "why": _why(last), "remedy": _remedy(last),
         }  # fmt: skip
         yield Fault("gave_up" if ask.first_eager_call else "gave_up_partly", texts)
-    if any(ask.limit_hits for ask in seen.asks):
-        return
+    said = any(ask.limit_hits for ask in seen.asks)
     for item in seen.compilations:  # of functions for which the program asked before the watch
-        if LIMIT in (item.failure or ""):
+        if LIMIT in (item.failure or "") and not said:
             texts = {"function": item.function, "why": _why(item.reason)}
             yield Fault("gave_up_partly", {**texts, "remedy": _remedy(item.reason)})
 
@@ -324,8 +327,9 @@ def _why(reason: str | None) -> str:
 
 
 def _remedy(reason: str | None) -> str:
-    if reason and KEYS in reason:
-        return FOR_KEYS
+    for part, remedy in ((KEYS, FOR_KEYS), (RACE, FOR_THREADS)):
+        if reason and part in reason:
+            return remedy
     return FOR_SIZES if reason and is_of_a_size(reason) else FOR_VALUES
 
 

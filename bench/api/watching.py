@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from contextlib import ContextDecorator, suppress
 from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
+from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from modescope.bench.records.errors import UsageError, one_line
 from modescope.bench.records.files import atomic_write
@@ -19,6 +21,8 @@ if TYPE_CHECKING:  # what imports numpy waits until the program has set what it 
     import pandas as pd
 
     from modescope.analysis import watched
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 FOLDER = "watch"
 """The folder of records in that of a study."""
@@ -95,6 +99,16 @@ class watch(ContextDecorator):
         self._program = program or Path(sys.argv[0] or "python").name
         self._open: list[tuple[Watch, WatchResult]] = []
 
+    def __call__(self, function: F) -> F:
+        """Decorates `function`; raises UsageError if its call only prepares what runs later."""
+        lazy = (iscoroutinefunction, isgeneratorfunction, isasyncgenfunction)
+        if any(is_lazy(function) for is_lazy in lazy):
+            raise UsageError(
+                f"watch: {function.__qualname__} is a generator or coroutine, of which a call runs "
+                "nothing: put `with modescope.watch():` in it"
+            )
+        return super().__call__(function)
+
     def __enter__(self) -> WatchResult:
         watching = Watch(self._program, self._say, self._stop_on)
         watching.start()
@@ -103,10 +117,15 @@ class watch(ContextDecorator):
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         watching, result = self._open.pop()
-        result._seen, result._subjects = watching.stop(error), watching.subjects
+        try:
+            result._seen, result._subjects = watching.stop(error), watching.subjects
+            said = str(result)
+        except Exception as failure:  # the program ends as it would without a watch
+            self._say(f"modescope: what was seen is lost: {one_line(failure)}")
+            return
         if watching.is_forked:
             return  # the process that began the watch says what it saw
-        self._say(f"\n{result}")
+        self._say(f"\n{said}")
         if self._study is not None:
             self._write(result, self._study / FOLDER)
 
@@ -115,7 +134,7 @@ class watch(ContextDecorator):
         try:
             with atomic_write(folder / name) as path:
                 path.write_text(result.record.to_json(), encoding="utf-8")
-        except OSError as error:  # the program ends as it would without a watch
+        except OSError as error:
             self._say(f"modescope: the record was not written: {one_line(error)}")
         else:
             result.path = folder / name

@@ -17,8 +17,8 @@ from modescope.bench.records.paths import is_of_python
 from modescope.bench.watching import torch_names
 from modescope.bench.watching.pieces import OfThread
 
-MOST_EVENTS = 20_000
-"""Calls of Python functions, about 10 ms of them, among which those of a function are looked for
+MOST_EVENTS = 50_000
+"""Calls and returns, about 10 ms of them, among which those of a function are looked for
 that is not called through what torch.compile returned."""
 
 _PART = re.compile(r"torch_dynamo_resume_in_(.+)_at_(\d+)$")
@@ -144,10 +144,8 @@ class OwnCalls:
         self._wanted.clear()
 
     def _see(self, frame: FrameType, event: str, argument: object) -> None:
-        if event != "call":
-            return
         self._events += 1
-        found = self._wanted.get(frame.f_code)
+        found = self._wanted.get(frame.f_code) if event == "call" else None
         if found is not None:
             before = torch_names.set_eval_frame(None)
             for asked in found:

@@ -205,11 +205,11 @@ class Hooks:
 
     def _find_earlier(self) -> None:
         """Counts calls of what was compiled before, too."""
-        for module in list(sys.modules.values()):
-            scope = getattr(module, "__dict__", {})
-            for name in [name for name in scope if str(name).startswith(torch_names.COMPILED)]:
-                if callable(scope[name]):
-                    piece = Piece((pieces.EARLIER, module.__name__), scope, name)
+        manager = torch_names.find(torch_names.PLACES["cleanups"])
+        for cleanups in list(manager.values.values()) if manager is not None else ():
+            for scope, name in [(cleanup.scope, cleanup.name) for cleanup in cleanups]:
+                if name.startswith(torch_names.COMPILED) and callable(scope.get(name)):
+                    piece = Piece((pieces.EARLIER, str(scope.get("__name__"))), scope, name)
                     self.pieces.append(piece)
                     scope[name] = pieces.count(scope[name], piece, self.ledger, self.own)
         optimized = torch_names.find(torch_names.PLACES["optimized_module"])

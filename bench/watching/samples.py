@@ -97,8 +97,7 @@ class Samples:
         _in_main_thread(call)
 
     def _begin(self) -> None:
-        profiler = sys.modules.get(PROFILER)
-        if self._closed or profiler is None or self._ledger.is_compiling():
+        if self._closed or not torch_names.is_loaded() or self._ledger.is_compiling():
             return
         if torch_names.is_profiling() or torch_names.is_in_backward():  # profiling by the program
             return
@@ -110,7 +109,8 @@ class Samples:
             self._closed, self._before = True, None  # this version has another one
             return
         for name in BEGINNINGS:
-            self._undo.enter_context(mock.patch.object(profiler, name, self._give_way(name)))
+            patch = mock.patch.object(sys.modules[PROFILER], name, self._give_way(name))
+            self._undo.enter_context(patch)
         self._cost_s += time.perf_counter() - start
 
     def end(self) -> None:

@@ -22,6 +22,7 @@ PLACES = {
     "optimized_module": "torch._dynamo.eval_frame:OptimizedModule",
     "starts": "torch._dynamo.callback:CompilationCallbackHandler.run_start_callbacks",
     "ends": "torch._dynamo.callback:CompilationCallbackHandler.run_end_callbacks",
+    "cleanups": "torch._dynamo.utils:CleanupManager.instance",
     "metrics": "torch._dynamo.utils:get_compilation_metrics",
     "set_metrics_limit": "torch._dynamo.utils:set_compilation_metrics_limit",
     "metrics_kept": "torch._dynamo.utils:_compilation_metrics",
@@ -62,6 +63,11 @@ def holder(place: str) -> tuple[Any, str]:
     module = place.partition(":")[0]
     inner = path.removeprefix(module).removeprefix(".")
     return (getattr(sys.modules[module], inner) if inner else sys.modules[module]), name
+
+
+def is_loaded() -> bool:
+    """Whether the program has imported torch, to the end: its import takes long enough to meet."""
+    return hasattr(sys.modules.get("torch"), "compile")
 
 
 def is_imported() -> bool:

@@ -93,6 +93,12 @@ def test_another_kind_of_tensor_is_a_fault_at_once() -> None:
     assert codes(compilations=(*QUIET.compilations, other)) == ["recompiled"]
 
 
+def test_threads_that_compile_at_once() -> None:
+    race = again("Unexpected recompilation: runtime guards failed")
+    (fault,) = watched.faults(replace(QUIET, compilations=(*QUIET.compilations, race, race)))
+    assert fault.texts["remedy"] == watched.FOR_THREADS
+
+
 def test_limit_hides_the_recompilations_before_it() -> None:
     size = again("tensor 'x' size mismatch at index 0")
     last = replace(size, failure=f"Unsupported: {watched.LIMIT}")

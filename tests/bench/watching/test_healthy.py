@@ -117,3 +117,14 @@ def test_limit_of_a_function_from_before_the_watch() -> None:
         for rows in range(2, 13):
             compiled(torch.ones(rows))
     assert [fault.code for fault in result.faults] == ["gave_up_partly"]
+
+
+def test_module_of_a_namespace_that_no_module_has() -> None:
+    scope = {"torch": torch}
+    exec("class Own(torch.nn.Module):\n    def forward(self, x): return x * 2", scope)
+    compiled = torch.compile(scope["Own"](), backend=BACKEND)  # type: ignore[operator]
+    compiled(torch.ones(2))
+    with modescope.watch(None, quiet=True) as result:
+        compiled(torch.ones(2))
+    assert result.faults == []
+    assert result.frame["calls"].tolist() == [1]

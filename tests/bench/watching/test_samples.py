@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -95,3 +97,12 @@ def test_signal_that_raises_while_the_main_thread_is_called() -> None:
 
     with pytest.raises(KeyboardInterrupt):
         work()
+
+
+def test_none_begins_while_torch_is_imported(
+    samples: Samples, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch", ModuleType("torch"))
+    samples._begin()
+    monkeypatch.undo()
+    assert not is_profiling()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -165,3 +166,27 @@ def test_subclass_sees_only_its_own_calls() -> None:
     expected = calls()
     with modescope.watch(None, quiet=True):
         assert calls() == expected
+
+
+def test_what_runs_after_its_call_is_refused() -> None:
+    async def wait() -> None: ...
+
+    def count() -> Iterator[int]:
+        yield 1
+
+    for function in (wait, count):
+        with pytest.raises(modescope.UsageError, match=function.__name__):
+            modescope.watch(None)(function)
+
+
+def test_program_outlives_a_fault_of_the_watch(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*args: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(watching.Watch, "_record", fail)
+    with pytest.raises(KeyError), modescope.watch(None):
+        raise KeyError
+    assert "ZeroDivisionError" in capsys.readouterr().err
+    assert watching._SHARED.watches == []
