@@ -41,8 +41,8 @@ def two_ways_to_compile_a_function() -> None:
     def double(x: torch.Tensor) -> torch.Tensor:
         return x * 2
 
-    for options in ({}, {"dynamic": True}, {"dynamic": False}):
-        torch.compile(double, backend=BACKEND, **options)(torch.ones(3))
+    for dynamic in (None, True, False):
+        torch.compile(double, backend=BACKEND, dynamic=dynamic)(torch.ones(3))
 
 
 def helper_without_use() -> None:

@@ -16,6 +16,7 @@ import torch
 from modescope.bench.watching import samples as sampling
 from modescope.bench.watching.ledger import Ledger
 from modescope.bench.watching.samples import Samples
+from modescope.bench.watching.torch_names import is_profiling
 
 
 @pytest.fixture
@@ -37,17 +38,13 @@ def in_backward(act: Callable[[], None]) -> None:
             return gradients[0]
 
     x = torch.ones(2, requires_grad=True)
-    torch.sum(Act.apply(x)).backward()
+    torch.sum(Act.apply(x)).backward()  # type: ignore[no-untyped-call]
 
 
 def spin() -> None:
     """Runs the bytecodes between which Python calls what was asked for."""
     for _ in range(10_000):
         pass
-
-
-def is_profiling() -> bool:
-    return bool(torch.autograd._profiler_enabled())
 
 
 def test_none_begins_in_a_backward_pass(samples: Samples) -> None:
