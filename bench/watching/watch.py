@@ -61,13 +61,14 @@ class _Shared:
             watch.begin(self.hooks)
 
     def _import_compiler(self, load: Callable[[], None]) -> None:
-        self.ledger.shift(COMPILING, 1)
+        ledger = self.ledger
+        ledger.shift(COMPILING, 1)
         try:
             load()
             if self.watches:
                 self.set_hooks()
         finally:
-            self.ledger.shift(COMPILING, -1)
+            ledger.shift(COMPILING, -1)
 
     def forget(self) -> None:
         """Says nothing more, in a process that was forked from that which is watched."""
@@ -85,6 +86,7 @@ class _Shared:
         if self.hooks is not None:
             self.hooks.remove()
             self.hooks = None
+        self.ledger = Ledger()  # a signal may have kept a thread from noting its end in the old one
 
 
 class Watch:

@@ -11,7 +11,9 @@ import torch
 from torch._dynamo.callback import CallbackTrigger, callback_handler
 
 import modescope
+from modescope.bench.watching import watch as watching
 from modescope.bench.watching.asked import MOST_EVENTS
+from modescope.bench.watching.ledger import COMPILED
 
 
 @pytest.fixture(autouse=True)
@@ -68,3 +70,11 @@ def test_function_that_is_compiled_in_each_step() -> None:
         assert sys.getprofile() is None
     assert [ask.calls for ask in result.record.asks] == [2]
     assert result.faults == []
+
+
+def test_interrupted_call_leaves_nothing_for_the_next_watch() -> None:
+    with watch():
+        watching._SHARED.ledger.shift(COMPILED, 1)  # as if a signal raised before the end
+    with watch() as result:
+        time.sleep(0.05)
+    assert result.record.compiled_s == 0
