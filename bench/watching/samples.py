@@ -85,7 +85,7 @@ class Samples:
                 self._ask(self.end)
             elif self._until is None and now >= due:
                 self._ask(self._begin)
-        return self._length_s if self._until is not None else 0.1
+        return self._length_s if self._asked or self._until is not None else 0.1
 
     def _ask(self, act: Callable[[], None]) -> None:
         self._asked = True

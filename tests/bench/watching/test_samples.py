@@ -103,3 +103,11 @@ def test_none_begins_while_torch_is_imported(
     samples._begin()
     monkeypatch.undo()
     assert not is_profiling()
+
+
+def test_sample_ends_soon_after_its_length(samples: Samples) -> None:
+    samples._start -= 1
+    assert samples.tick() == sampling.SHORTEST_S  # when it is asked to begin
+    spin()
+    assert is_profiling()
+    assert samples.tick() == sampling.SHORTEST_S
