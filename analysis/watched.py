@@ -12,13 +12,22 @@ from modescope.analysis.causes import evidence
 from modescope.analysis.format import numbers
 from modescope.bench import text
 from modescope.bench.records.errors import is_of_a_size, shorten
-from modescope.bench.records.watched import Break, Compilation, Watched
+from modescope.bench.records.watched import Ask, Break, Compilation, Watched
 from modescope.bench.stats.estimates import Estimate, ends, is_wide
 
 OFF = "switches torch.compile off"  # as `bench.evidence.compiler_switches` says it
 
 KEYS = "dispatch key set mismatch"
 """A part of torch's reason where a tensor was made in another mode, such as inference_mode."""
+
+RACE = "Unexpected recompilation"
+"""A part of torch's reason where a thread compiles what another one has compiled meanwhile."""
+
+BACKENDS = "BACKEND_MATCH"
+"""A part of torch's reason where the program compiles a function in two ways."""
+
+LIMIT = "recompile limit exceeded"
+"""A part of the failure of a function that torch has compiled too often."""
 
 NONE = (numbers.UNKNOWN,) * 2
 
@@ -60,7 +69,7 @@ SENTENCES = {
         "{remedy}",
     ),
     "gave_up_partly": (
-        "a part of {function} runs in eager: torch compiled it as often as its recompile_limit "
+        "{function} runs partly in eager: torch compiled it as often as its recompile_limit "
         "allows{why}",
         "{remedy}",
     ),
@@ -71,7 +80,7 @@ SENTENCES = {
     ),
     "graph_breaks": ("{breaks}{where}{eager}", "Take what breaks out of the compiled function."),
     "failed": (
-        "{function} failed to compile and runs in eager ({why})",
+        "{function} failed to compile ({why})",
         "Let torch raise (suppress_errors) to see the whole error.",
     ),
     "not_cached": (
@@ -92,6 +101,7 @@ SENTENCES = {
 
 FOR_SIZES = "Compile for all sizes (dynamic=True), or pad to few sizes."
 FOR_VALUES = "Keep a value that changes in a tensor: a number is a constant of compiled code."
+FOR_THREADS = "Call it once before several threads do: each of them compiled it."
 FOR_KEYS = (
     "Make tensors in the mode in which they are used: one made under inference_mode is of another "
     "kind."
@@ -185,6 +195,8 @@ def _never_compiled(seen: Watched) -> Iterator[Fault]:
         if ask.compiled_calls or ask.function in running or _is_off(seen):
             continue
         texts = {"function": ask.function, "place": ask.place, "calls": _times(ask.calls)}
+        if not ask.calls and (ask.is_part or not (ask.is_module or ask.ran_itself_at)):
+            continue  # it is compiled where it is called, or this run of the program has no use
         if ask.calls:
             why = next((f": {_at(stop)}" for stop in seen.breaks or ()), "")
             yield Fault("never_compiled", {**texts, "why": why})
@@ -200,21 +212,34 @@ def _gave_up(seen: Watched) -> Iterator[Fault]:
     for ask in seen.asks:
         if not ask.limit_hits:
             continue
-        reasons = [item.reason for item in seen.compilations if item.reason]
-        last = reasons[-1] if reasons else None
+        last = _last_reason(seen, ask)
         texts = {
             "function": ask.function, "eager": str(ask.calls - ask.compiled_calls),
             "call": str(ask.first_eager_call), "calls": str(ask.calls),
             "why": _why(last), "remedy": _remedy(last),
         }  # fmt: skip
         yield Fault("gave_up" if ask.first_eager_call else "gave_up_partly", texts)
+    said = any(ask.limit_hits for ask in seen.asks)
+    for item in seen.compilations:  # of functions for which the program asked before the watch
+        if LIMIT in (item.failure or "") and not said:
+            texts = {"function": item.function, "why": _why(item.reason)}
+            yield Fault("gave_up_partly", {**texts, "remedy": _remedy(item.reason)})
+
+
+def _last_reason(seen: Watched, ask: Ask) -> str | None:
+    """Returns why torch last compiled what it gave up in the calls of `ask`."""
+    given_up = [item for item in seen.compilations if LIMIT in (item.failure or "")]
+    own = [item for item in given_up if f"{item.function} {item.place}" == ask.code_id]
+    codes = {item.code for item in own or given_up}
+    reasons = [item.reason for item in seen.compilations if item.reason and item.code in codes]
+    return reasons[-1] if reasons else None
 
 
 def _recompiled(seen: Watched) -> Iterator[Fault]:
-    if any(ask.limit_hits for ask in seen.asks):
-        return  # said there
-    for function, compiled in _by_function(seen).items():
-        again = [item for item in compiled if item.reason]
+    for function, compiled in _by_function(seen):
+        again = [item for item in compiled if item.reason and BACKENDS not in item.reason]
+        if any(LIMIT in (item.failure or "") for item in compiled):
+            continue  # said there
         if len(again) < 2 and not any(KEYS in (item.reason or "") for item in again):
             continue  # the second compilation for another size makes code for all sizes
         last = again[-1].reason
@@ -227,7 +252,7 @@ def _recompiled(seen: Watched) -> Iterator[Fault]:
 
 
 def _compiled_anew(seen: Watched) -> Iterator[Fault]:
-    for function, compiled in _by_function(seen).items():
+    for function, compiled in _by_function(seen):
         anew = [item for item in compiled if not item.reason and not item.failure]
         if len(anew) > 1:
             seconds = _time(sum(item.seconds for item in anew[1:]))
@@ -259,7 +284,7 @@ def _failed(seen: Watched) -> Iterator[Fault]:
 
 def _is_expected(failure: str) -> bool:
     """Whether it is how Dynamo leaves a function to Python, which is told as a break."""
-    return failure.startswith(("Unsupported", "SkipFrame", "UserError", "RecompileLimit", "FailOn"))
+    return failure.startswith(("Unsupported", "SkipFrame", "UserError", "Recompile", "FailOn"))
 
 
 def _not_cached(seen: Watched) -> Iterator[Fault]:
@@ -289,12 +314,12 @@ RULES: tuple[Callable[[Watched], Iterator[Fault]], ...] = (
 )  # fmt: skip
 
 
-def _by_function(seen: Watched) -> dict[str, list[Compilation]]:
-    by: dict[str, list[Compilation]] = defaultdict(list)
+def _by_function(seen: Watched) -> list[tuple[str, list[Compilation]]]:
+    by: dict[tuple[str, int], list[Compilation]] = defaultdict(list)
     for item in seen.compilations:
         if not item.backward:
-            by[item.function].append(item)
-    return by
+            by[item.function, item.code].append(item)
+    return [(function, compiled) for (function, _), compiled in by.items()]
 
 
 def _why(reason: str | None) -> str:
@@ -302,8 +327,9 @@ def _why(reason: str | None) -> str:
 
 
 def _remedy(reason: str | None) -> str:
-    if reason and KEYS in reason:
-        return FOR_KEYS
+    for part, remedy in ((KEYS, FOR_KEYS), (RACE, FOR_THREADS)):
+        if reason and part in reason:
+            return remedy
     return FOR_SIZES if reason and is_of_a_size(reason) else FOR_VALUES
 
 

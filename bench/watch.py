@@ -6,6 +6,7 @@ import argparse
 import runpy
 import sys
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 from modescope.bench.watching.watch import STOPS
@@ -19,28 +20,34 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--study", default="main", help="the record goes to results/STUDY/watch/")
     parser.add_argument("--stop-on", choices=STOPS, help="raise where torch compiles again")
     parser.add_argument("-m", dest="is_module", action="store_true", help="run a module, as python")
-    parser.add_argument("program", help="a script, or with -m the name of a module")
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="of the program")
+    parser.add_argument(
+        "program",
+        nargs=argparse.REMAINDER,
+        help="a script, or with -m the name of a module, and its arguments",
+    )
     asked = parser.parse_args(words)
-    if not asked.is_module and not Path(asked.program).is_file():
-        print(f"error: {asked.program}: no such file", file=sys.stderr)
+    program, *arguments = asked.program or ("",)
+    folder = Path.cwd() if asked.is_module else Path(program).resolve().parent
+    sys.path.insert(0, str(folder))
+    if not (_is_module(program) if asked.is_module else Path(program).is_file()):
+        kind = "module" if asked.is_module else "file"
+        print(f"error: {program or 'no program'}: no such {kind}", file=sys.stderr)
         return EXIT_USAGE
     from modescope.bench.api.watching import watch
 
-    with watch(asked.study, stop_on=asked.stop_on, program=asked.program):
-        _run(asked.program, asked.arguments, asked.is_module)
+    sys.argv = [program, *arguments]
+    with watch(asked.study, stop_on=asked.stop_on, program=program):
+        if asked.is_module:
+            runpy.run_module(program, run_name="__main__", alter_sys=True)
+        else:
+            runpy.run_path(program, run_name="__main__")
     return 0
 
 
-def _run(program: str, arguments: list[str], is_module: bool) -> None:
-    """Runs a program as Python would: with its arguments, and its folder on the import path."""
-    sys.argv = [program, *arguments]
-    if is_module:
-        sys.path.insert(0, str(Path.cwd()))
-        runpy.run_module(program, run_name="__main__", alter_sys=True)
-        return
-    sys.path.insert(0, str(Path(program).resolve().parent))
-    runpy.run_path(program, run_name="__main__")
+def _is_module(name: str) -> bool:
+    """Whether there is a module, or the package of one: those within are found when it runs."""
+    package = name.partition(".")[0]
+    return bool(package) and find_spec(package) is not None
 
 
 if __name__ == "__main__":

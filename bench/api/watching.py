@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import sys
-from contextlib import ContextDecorator
+from collections.abc import Callable
+from contextlib import ContextDecorator, suppress
+from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
+from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from modescope.bench.records.errors import UsageError
+from modescope.bench.records.errors import UsageError, one_line
 from modescope.bench.records.files import atomic_write
 from modescope.bench.records.watched import Watched
 from modescope.bench.watching.watch import STOPS, Watch
@@ -18,6 +21,8 @@ if TYPE_CHECKING:  # what imports numpy waits until the program has set what it 
     import pandas as pd
 
     from modescope.analysis import watched
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 FOLDER = "watch"
 """The folder of records in that of a study."""
@@ -89,10 +94,20 @@ class watch(ContextDecorator):
     ) -> None:
         if stop_on is not None and stop_on not in STOPS:
             raise UsageError(f"stop_on={stop_on}: allowed: {', '.join(STOPS)}")
-        self._study = None if study is None else Path("results") / study
+        self._study = None if study is None else Path("results").absolute() / study
         self._stop_on, self._quiet = stop_on, quiet
         self._program = program or Path(sys.argv[0] or "python").name
         self._open: list[tuple[Watch, WatchResult]] = []
+
+    def __call__(self, function: F) -> F:
+        """Decorates `function`; raises UsageError if its call only prepares what runs later."""
+        lazy = (iscoroutinefunction, isgeneratorfunction, isasyncgenfunction)
+        if any(is_lazy(function) for is_lazy in lazy):
+            raise UsageError(
+                f"watch: {function.__qualname__} is a generator or coroutine, of which a call runs "
+                "nothing: put `with modescope.watch():` in it"
+            )
+        return super().__call__(function)
 
     def __enter__(self) -> WatchResult:
         watching = Watch(self._program, self._say, self._stop_on)
@@ -102,17 +117,35 @@ class watch(ContextDecorator):
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         watching, result = self._open.pop()
-        result._seen, result._subjects = watching.stop(error), watching.subjects
+        try:
+            result._seen, result._subjects = watching.stop(error), watching.subjects
+            said = str(result)
+        except Exception as failure:  # the program ends as it would without a watch
+            self._say(f"modescope: what was seen is lost: {one_line(failure)}")
+            return
+        if watching.is_forked:
+            return  # the process that began the watch says what it saw
+        self._say(f"\n{said}")
         if self._study is not None:
-            name = f"{result.record.started_at.replace(':', '')}-{id(result):x}.json"
-            result.path = self._study / FOLDER / name
-            with atomic_write(result.path) as path:
+            self._write(result, self._study / FOLDER)
+
+    def _write(self, result: WatchResult, folder: Path) -> None:
+        name = f"{result.record.started_at.replace(':', '')}-{id(result):x}.json"
+        try:
+            with atomic_write(folder / name) as path:
                 path.write_text(result.record.to_json(), encoding="utf-8")
-        self._say(f"\n{result}")
+        except OSError as error:
+            self._say(f"modescope: the record was not written: {one_line(error)}")
+        else:
+            result.path = folder / name
 
     def _say(self, line: str) -> None:
         if not self._quiet:
-            print(line, file=sys.stderr, flush=True)
+            with suppress(OSError, ValueError):  # the program may have closed it
+                print(line, file=sys.stderr, flush=True)
 
     def _recreate_cm(self) -> Self:
-        return self
+        """Returns a watch for one call of the decorated function, since calls may overlap."""
+        again = copy(self)
+        again._open = []
+        return again

@@ -54,6 +54,9 @@ UNBREAKABLE: tuple[type[Exception], ...] = (UncapturedHigherOrderOpError,)
 """Exceptions that Dynamo raises if it cannot continue within code that must be one graph, such as a
 branch of torch.cond."""
 
+BY_CALL = "torch._dynamo.graph_break()"
+"""A part of torch's reason where a function asks for a graph break."""
+
 REASON_MAX_LENGTH = 160
 
 _RESUMED = re.compile(r"torch_dynamo_resume_in_(.+)_at_\d+")
@@ -130,7 +133,7 @@ class GraphBreakWatch:
         stack, spot = _drop_dynamo(stack), None
         if stack:
             own, innermost = _models_own(stack), _spot(stack[-1])
-            if not own and innermost[0].startswith(OPTIM):
+            if innermost[0].startswith(OPTIM) and (not own or BY_CALL in reason):
                 return  # torch's own, around the step of each optimizer that is compiled
             spot = _spot(own[-1]) if own else self._site_of.get(innermost, innermost)
             self._site_of.setdefault(innermost, spot)
@@ -167,6 +170,16 @@ class GraphBreakWatch:
         if not _is_library(code.co_filename):
             self._in_eager.setdefault(_RESUMED.sub(r"\1", code.co_qualname))
 
+    def note_failure(self, code: CodeType, error: Exception) -> None:
+        """Notes that Dynamo did not compile a function."""
+        if not isinstance(error, STOPS):
+            self.failure = self.failure or FAILED.format(code.co_qualname, one_line(error, 120))
+        elif LIMIT_REACHED in str(error):  # not what the model does, but how often
+            self.limit_hits += 1
+        else:
+            self.note_function(code)
+            self.note_error(error)
+
     def close(self) -> None:
         """Ends the watch: sets `breaks`."""
         self.breaks = GraphBreaks(tuple(self._sites.values()), tuple(self._in_eager))
@@ -180,51 +193,59 @@ def watch() -> Iterator[GraphBreakWatch]:
     which means unknown, not zero breaks.
     """
     watched = GraphBreakWatch()
+    with hooked([watched]) as known:
+        yield watched
+    if known:
+        watched.close()
+
+
+@contextmanager
+def hooked(watches: Sequence[GraphBreakWatch]) -> Iterator[bool]:
+    """Tells all that are in `watches` at that moment what is compiled within the block.
+
+    Yields whether torch has the hooks.
+    """
     hooks = (
-        (InstructionTranslatorBase, "log_graph_break", partial(_hook, watched.note_report)),
-        (InstructionTranslatorBase, "step_graph_break", partial(_hook, watched.note_partial)),
-        (convert_frame, "_compile", partial(_hook_frames, watched)),
+        (InstructionTranslatorBase, "log_graph_break", partial(_hook, watches, "note_report")),
+        (InstructionTranslatorBase, "step_graph_break", partial(_hook, watches, "note_partial")),
+        (convert_frame, "_compile", partial(_hook_frames, watches)),
     )
     if not all(hasattr(owner, name) for owner, name, _ in hooks):
-        yield watched
+        yield False
         return
     with ExitStack() as stack:
         for owner, name, wrapped in hooks:
             patch = mock.patch.object(owner, name, wrapped(getattr(owner, name)))
             stack.enter_context(patch)
-        yield watched
-    watched.close()
+        yield True
 
 
-def _hook(observe: Callable[..., None], function: Callable[..., Any]) -> Callable[..., Any]:
+def _hook(
+    watches: Sequence[GraphBreakWatch], note: str, function: Callable[..., Any]
+) -> Callable[..., Any]:
     def observed(*args: Any, **kwargs: Any) -> Any:
-        observe(*args, **kwargs)
+        for watched in watches:
+            getattr(watched, note)(*args, **kwargs)
         return function(*args, **kwargs)
 
     return observed
 
 
-def _hook_frames(watched: GraphBreakWatch, compile_frame: Callable[..., Any]) -> Callable[..., Any]:
+def _hook_frames(
+    watches: Sequence[GraphBreakWatch], compile_frame: Callable[..., Any]
+) -> Callable[..., Any]:
     """Wraps `compile_frame`, Dynamo's function that compiles a code object, to note when it fails.
 
-    `watched` gets the functions that Dynamo leaves to Python as a whole, the graph breaks for which
+    `watches` get the functions that Dynamo leaves to Python as a whole, the graph breaks for which
     it does so, and how often it reached its limit of compilations.
     """
 
     def compiling(code: CodeType, *args: Any, **kwargs: Any) -> Any:
         try:
             return compile_frame(code, *args, **kwargs)
-        except STOPS as error:
-            if LIMIT_REACHED in str(error):  # not what the model does, but how often
-                watched.limit_hits += 1
-                raise
-            watched.note_function(code)
-            watched.note_error(error)
-            raise
         except Exception as error:  # which torch may suppress
-            watched.failure = watched.failure or FAILED.format(
-                code.co_qualname, one_line(error, 120)
-            )
+            for watched in watches:
+                watched.note_failure(code, error)
             raise
 
     return compiling

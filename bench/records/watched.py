@@ -17,6 +17,7 @@ class Compilation:
     start_s: float  # after the watch began
     seconds: float
     thread: str
+    code: int = 0  # functions of the same name and place, such as parts, differ in it
     backward: bool = False
     reason: str | None = None  # torch's, for compiling again
     failure: str | None = None  # the error, or that torch reached its limit of compilations
@@ -59,8 +60,10 @@ class Ask:
     code_id: str | None  # of the function that torch is to compile
     calls: int  # of what torch.compile returned
     compiled_calls: int  # those in which compiled code ran
-    first_eager_call: int = 0  # number of the first of the others, from 1; 0: none
+    first_eager_call: int = 0  # the first of the others after torch gave up, from 1; 0: none
+    is_module: bool = True  # not a function
     is_method: bool = False  # Module.compile, which changes only `module(...)`
+    is_part: bool = False  # it was compiled as a part of a function that calls it
     ran_itself_at: str | None = None  # where its own code, not compiled, was seen to be called
     limit_hits: int = 0  # times that torch gave up compiling within its calls
 

@@ -6,7 +6,7 @@ import re
 import sys
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -17,8 +17,8 @@ from modescope.bench.records.paths import is_of_python
 from modescope.bench.watching import torch_names
 from modescope.bench.watching.pieces import OfThread
 
-MOST_EVENTS = 20_000
-"""Calls of Python functions, about 10 ms of them, among which those of a function are looked for
+MOST_EVENTS = 50_000
+"""Calls and returns, about 10 ms of them, among which those of a function are looked for
 that is not called through what torch.compile returned."""
 
 _PART = re.compile(r"torch_dynamo_resume_in_(.+)_at_(\d+)$")
@@ -27,21 +27,24 @@ _OURS = str(Path(__file__).resolve().parents[2] / "bench") + "/"
 _TORCH = str(Path(torch.__file__).parent) + "/"
 
 
-@dataclass
+@dataclass(eq=False)
 class Asked:
     """Something that the program asked torch to compile."""
 
     function: str
     place: str
+    is_module: bool
     is_method: bool
     target: CodeType | None  # the code to be compiled
     subject: Callable[[], Any]  # the module or function; None once it is gone
-    context: Callable[[], Any]  # torch's, whose hooks `enter` is one of
     own: OfThread
+    contexts: weakref.WeakSet[Any] = field(default_factory=weakref.WeakSet)
+    """torch's, whose hooks `enter` is one of."""
     calls: int = 0
     compiled_calls: int = 0
-    first_eager_call: int = 0  # number of the first in which no compiled code ran; 0: none
+    first_eager_call: int = 0  # the first without compiled code after torch gave up; 0: none
     limit_hits: int = 0
+    is_part: bool = False
     ran_itself_at: str | None = None
 
     def enter(self) -> Callable[[], None]:
@@ -54,15 +57,22 @@ class Asked:
             self.own.asked.pop()
             if self.own.pieces != before:
                 self.compiled_calls += 1
-            elif not self.first_eager_call:
+            elif self.limit_hits and not self.first_eager_call:
                 self.first_eager_call = number
 
         return leave
 
+    def hook(self, context: Any) -> None:
+        """Adds `enter` to the hooks of what torch.compile made."""
+        if (hooks := getattr(context, "enter_exit_hooks", None)) is not None:
+            hooks.append(self.enter)
+            self.contexts.add(context)
+
     def put_back(self) -> None:
         """Takes `enter` out of torch's hooks."""
-        hooks = getattr(self.context(), "enter_exit_hooks", [])
-        hooks[:] = [hook for hook in hooks if getattr(hook, "__self__", None) is not self]
+        for context in self.contexts:
+            hooks = context.enter_exit_hooks
+            hooks[:] = [hook for hook in hooks if getattr(hook, "__self__", None) is not self]
 
 
 def named(code: CodeType, asked: Asked | None = None) -> tuple[str, str]:
@@ -81,23 +91,20 @@ def named(code: CodeType, asked: Asked | None = None) -> tuple[str, str]:
     return function, place
 
 
-def note(context: Any, function: Any, place: str, own: OfThread) -> Asked:
-    """Notes that `context`, which torch.compile made, was asked to compile `function`."""
+def note(function: Any, place: str, own: OfThread) -> Asked:
+    """Describes that the program asked at `place` to compile `function`."""
     module = getattr(function, "__self__", function)
     is_module = isinstance(module, torch.nn.Module)
     code = module.forward if is_module else function
-    asked = Asked(
+    return Asked(
         function=type(module).__qualname__ if is_module else _name(function),
         place=place,
+        is_module=is_module,
         is_method=is_module and module is not function,
         target=getattr(getattr(code, "__func__", code), "__code__", None),
         subject=_weak(module if is_module else function),
-        context=_weak(context),
         own=own,
     )
-    if (hooks := getattr(context, "enter_exit_hooks", None)) is not None:
-        hooks.append(asked.enter)
-    return asked
 
 
 def caller(frame: FrameType | None) -> str:
@@ -137,16 +144,14 @@ class OwnCalls:
         self._wanted.clear()
 
     def _see(self, frame: FrameType, event: str, argument: object) -> None:
-        if event != "call":
-            return
         self._events += 1
-        found = self._wanted.get(frame.f_code)
+        found = self._wanted.get(frame.f_code) if event == "call" else None
         if found is not None:
             before = torch_names.set_eval_frame(None)
             for asked in found:
                 if not asked.own.asked:
                     asked.ran_itself_at = caller(frame.f_back)
-            del self._wanted[frame.f_code]
+            self._wanted.pop(frame.f_code, None)  # another thread may have seen it, too
             torch_names.set_eval_frame(before)
         if self._events > MOST_EVENTS or not self._wanted:
             sys.setprofile(None)

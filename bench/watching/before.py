@@ -66,6 +66,7 @@ class Before:
     ) -> Iterator[Compilation]:
         """Joins the frames that were compiled with torch's records, and adds backward passes."""
         frames: dict[str, Frame] = {}
+        codes: dict[int, int] = {}
         for frame in hooks.frames[self._frames :]:
             frames[frame.compile_id] = frame
             seconds = (frame.end_s or time.perf_counter()) - frame.start_s
@@ -83,6 +84,7 @@ class Before:
                 start_s=frame.start_s - self._start_s,
                 seconds=seconds,
                 thread=frame.thread,
+                code=codes.setdefault(id(frame.code), len(codes)),
                 reason=reasons[0] if reasons else None,
                 failure=frame.failure,
             )
@@ -132,7 +134,9 @@ class Before:
                 calls=asked.calls - earlier,
                 compiled_calls=asked.compiled_calls - (before.compiled_calls if before else 0),
                 first_eager_call=max(0, asked.first_eager_call - earlier),
+                is_module=asked.is_module,
                 is_method=asked.is_method,
+                is_part=asked.is_part,
                 ran_itself_at=asked.ran_itself_at,
                 limit_hits=asked.limit_hits - (before.limit_hits if before else 0),
             )

@@ -17,7 +17,8 @@ from types import CodeType
 from typing import Any
 from unittest import mock
 
-from modescope.bench.evidence.graph_break_watch import LIMIT_REACHED
+from modescope.bench.evidence import graph_break_watch
+from modescope.bench.evidence.graph_break_watch import LIMIT_REACHED, GraphBreakWatch
 from modescope.bench.watching import asked, pieces, torch_names
 from modescope.bench.watching.asked import Asked, OwnCalls
 from modescope.bench.watching.imports import OnImport
@@ -52,7 +53,13 @@ class Hooks:
         self.asked: list[Asked] = []
         self.recorded: Counter[str] = Counter()  # CUDA graphs, by the id of the compilation
         self.bypasses: list[str] = []  # why graphs could not be looked up in the cache
+        self.breaks: list[GraphBreakWatch] = []  # of the watches that are open
+        self.knows_breaks = False  # whether torch tells them
         self.before_compiling: list[Callable[[], None]] = []
+        self._stops: Counter[str] = Counter()  # open watches, by the setting that they set
+        self._started = 0  # compilations under way of which torch tells the end
+        self._functions: dict[tuple[CodeType | None, str], Asked] = {}  # by code and place
+        self._own_setting = False  # what the program had set
         self._own_calls = OwnCalls()
         self._backward = Piece((pieces.BACKWARD, "–"), None, "")
         self._undo = ExitStack()
@@ -62,11 +69,24 @@ class Hooks:
         self._patch("compile_frame", self._compile_frame)
         self._patch("install_global", self._install_global)
         self._patch("ask", self._ask)
-        self._listen()
+        self.knows_breaks = self._undo.enter_context(graph_break_watch.hooked(self.breaks))
+        self._patch("starts", self._start)
+        self._patch("ends", self._end)
         self._raise_limit()
         self._find_earlier()
         self._once_imported(torch_names.INDUCTOR_GRAPH, self._count_backward)
         self._once_imported(torch_names.CACHE_BYPASS, self._note_bypasses)
+
+    def stop_on(self, setting: str, step: int) -> None:
+        """Notes a watch that sets a flag of Dynamo's settings (`step` 1), or that it ends (-1).
+
+        Watches may end in any order, and the last one puts back what the program had set.
+        """
+        config = sys.modules["torch._dynamo.config"]
+        if not self._stops[setting]:
+            self._own_setting = getattr(config, setting)
+        self._stops[setting] += step
+        setattr(config, setting, bool(self._stops[setting]) or self._own_setting)
 
     def remove(self) -> None:
         """Takes all hooks away."""
@@ -76,6 +96,7 @@ class Hooks:
         for noted in self.asked:
             noted.put_back()
         self._undo.close()
+        self.ledger.shift(COMPILING, -self._started)  # their ends are not seen any more
 
     def _patch(self, name: str, wrap: Callable[[Any], Any]) -> None:
         place = torch_names.PLACES[name]
@@ -94,7 +115,7 @@ class Hooks:
             values = args[1] if len(args) > 1 else options.get("locals", {})
             outer, self.own.frame = self.own.frame, (frame, values)
             self.frames.append(frame)
-            self.ledger.shift(COMPILING, 1)  # reset() of the compiler forgets `_listen`
+            self.ledger.shift(COMPILING, 1)
             try:
                 return original(code, *args, **options)
             except Exception as error:
@@ -113,6 +134,7 @@ class Hooks:
             if not name.startswith(torch_names.COMPILED) or self.own.frame is None:
                 return original(graph, name, value)
             frame, values = self.own.frame
+            self._note_parts(graph)
             arguments, tensors = pieces.describe(frame.code, values)
             scope = graph.global_scope
             piece = Piece(frame.named, scope, name, arguments=arguments, tensors=tensors)
@@ -120,6 +142,13 @@ class Hooks:
             return original(graph, name, pieces.count(value, piece, self.ledger, self.own))
 
         return install
+
+    def _note_parts(self, graph: Any) -> None:
+        """Notes which functions that were asked for are in a graph with what calls them."""
+        traced = getattr(getattr(graph, "tracing_context", None), "traced_code", ())
+        codes = set(map(id, traced))
+        for noted in self.asked:
+            noted.is_part = noted.is_part or id(noted.target) in codes
 
     def _ask(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def ask(context: Any, function: Any) -> Any:
@@ -130,54 +159,66 @@ class Hooks:
                 result = original(context, function)
             finally:
                 self.own.asks = False
-            noted = asked.note(context, function, asked.caller(sys._getframe(1)), self.own)
-            self.asked.append(noted)
-            self._own_calls.look_for(noted)
+            noted = asked.note(function, asked.caller(sys._getframe(1)), self.own)
+            if not noted.is_module:  # which a program may ask for in each step
+                noted = self._functions.setdefault((noted.target, noted.place), noted)
+            noted.hook(context)
+            if noted not in self.asked:
+                self.asked.append(noted)
+                self._own_calls.look_for(noted)
             return result
 
         return ask
 
-    def _listen(self) -> None:
-        """Counts what is compiled or recorded by a call of compiled code, by Dynamo's callbacks."""
-        handler = torch_names.find(torch_names.PLACES["callbacks"])
-        if handler is None:
-            return
+    def _start(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Counts what is compiled or recorded by a call of compiled code.
 
-        def start(given: Any) -> None:
+        torch has callbacks for that, which its reset() forgets: what calls them is patched instead.
+        """
+
+        def start(handler: Any, *given: Any) -> Any:
             self.ledger.shift(COMPILING, 1)
-            if given.callback_trigger.name == torch_names.RECORDING:
-                self.recorded[given.compile_id] += 1
+            self._started += 1
+            for details in given:
+                if details.callback_trigger.name == torch_names.RECORDING:
+                    self.recorded[details.compile_id] += 1
+            return original(handler, *given)
 
-        def end(given: Any) -> None:
-            self.ledger.shift(COMPILING, -1)
+        return start
 
-        handler.register_start_callback(start)
-        handler.register_end_callback(end)
-        self._undo.callback(_forget, handler.start_callbacks, start)
-        self._undo.callback(_forget, handler.end_callbacks, end)
+    def _end(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def end(handler: Any, *given: Any) -> Any:
+            if self._started:  # else it began before the watch
+                self._started -= 1
+                self.ledger.shift(COMPILING, -1)
+            return original(handler, *given)
+
+        return end
 
     def _raise_limit(self) -> None:
         """Lets torch keep its records of all compilations instead of the last 64."""
-        names = ("set_metrics_limit", "metrics_limit")
-        set_limit, limit = (torch_names.find(torch_names.PLACES[name]) for name in names)
-        if set_limit and limit:
+        names = ("set_metrics_limit", "metrics_kept")
+        set_limit, kept = (torch_names.find(torch_names.PLACES[name]) for name in names)
+        if set_limit and kept is not None:
             set_limit(MANY)
-            self._undo.callback(set_limit, limit)
+            self._undo.callback(set_limit, kept.maxlen)
 
     def _find_earlier(self) -> None:
         """Counts calls of what was compiled before, too."""
-        for module in list(sys.modules.values()):
-            scope = getattr(module, "__dict__", {})
-            for name in [name for name in scope if str(name).startswith(torch_names.COMPILED)]:
-                if callable(scope[name]):
-                    piece = Piece((pieces.EARLIER, module.__name__), scope, name)
+        manager = torch_names.find(torch_names.PLACES["cleanups"])
+        for cleanups in list(manager.values.values()) if manager is not None else ():
+            for scope, name in [(cleanup.scope, cleanup.name) for cleanup in cleanups]:
+                if name.startswith(torch_names.COMPILED) and callable(scope.get(name)):
+                    piece = Piece((pieces.EARLIER, str(scope.get("__name__"))), scope, name)
                     self.pieces.append(piece)
                     scope[name] = pieces.count(scope[name], piece, self.ledger, self.own)
         optimized = torch_names.find(torch_names.PLACES["optimized_module"])
         for module in gc.get_objects() if optimized else ():
             if type(module) is optimized and hasattr(module, "dynamo_ctx"):
                 place = "a place before the watch"
-                self.asked.append(asked.note(module.dynamo_ctx, module._orig_mod, place, self.own))
+                noted = asked.note(module._orig_mod, place, self.own)
+                noted.hook(module.dynamo_ctx)
+                self.asked.append(noted)
 
     def _once_imported(self, place: str, act: Callable[[], None]) -> None:
         """Acts once the module of `place` is imported, now or by the program."""
@@ -213,8 +254,3 @@ class Hooks:
             make(error, *reasons)
 
         self._undo.enter_context(mock.patch.object(bypass, "__init__", made))
-
-
-def _forget(callbacks: list[Any], callback: Any) -> None:
-    if callback in callbacks:  # torch._dynamo.reset() may have cleared them
-        callbacks.remove(callback)

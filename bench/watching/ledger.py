@@ -51,6 +51,10 @@ class Ledger:
             self._open[kind] += step
             return now
 
+    def unlock(self) -> None:
+        """Begins with a new lock, in a forked process: a thread that is not there may hold it."""
+        self._lock = threading.RLock()
+
     def is_compiling(self) -> bool:
         """Whether a thread compiles now."""
         return self._open[COMPILING] > 0

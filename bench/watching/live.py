@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import sys
 import threading
 import time
@@ -41,8 +42,12 @@ class Standing:
         return self if self.place == now.place else now
 
 
-class Live(threading.Thread):
-    """Looks at a program until `stop` is called."""
+class Live:
+    """Looks at a program until `stop` is called.
+
+    Its thread is none of those that `threading` lists, which a program may join or count, and no
+    trace function of the program's runs in it.
+    """
 
     def __init__(
         self,
@@ -50,19 +55,27 @@ class Live(threading.Thread):
         samples: Samples,
         say: Callable[[str], None],
     ) -> None:
-        super().__init__(name="modescope-watch", daemon=True)
         self.waits: list[Wait] = []
         self._compiling, self._samples, self._say = compiling, samples, say
-        self._ended = threading.Event()
+        self._ended, self._left = threading.Event(), threading.Event()
         self._told: Frame | None = None
+
+    def start(self) -> None:
+        """Begins the thread."""
+        _thread.start_new_thread(self._run, ())
 
     def stop(self) -> None:
         """Ends the thread."""
         self._ended.set()
-        self.join()
+        self._left.wait()
 
-    def run(self) -> None:
-        """Looks until the end."""
+    def _run(self) -> None:
+        try:
+            self._look()
+        finally:
+            self._left.set()
+
+    def _look(self) -> None:
         frame: Frame | None = None
         stood: dict[int, Standing] = {}
         wait_s = 0.0
@@ -111,13 +124,13 @@ def name_of(frame: Frame) -> str:
 
 
 def standing(but: str) -> list[Standing]:
-    """Returns where each thread is except the one called `but`, and this one."""
-    skipped, now_s = (but, threading.current_thread().name), time.perf_counter()
+    """Returns where each thread that `threading` lists is, except the one called `but`."""
+    now_s = time.perf_counter()
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     return [
         Standing(thread, names[thread], place, now_s)
         for thread, frame in sys._current_frames().items()
-        if names.get(thread, but) not in skipped and (place := _place(frame))
+        if names.get(thread, but) != but and (place := _place(frame))
     ]
 
 

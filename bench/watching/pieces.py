@@ -27,6 +27,9 @@ MOST_SIZES = 10_000  # different ones of a piece; calls of further ones are coun
 
 PLAIN = (bool, int, float, str, type(None))
 
+OF_TORCH = (torch.Tensor, torch.nn.Parameter)
+"""Whose tensors are described: a look at one of a subclass may run code of the program's."""
+
 _SHAPE = attrgetter("shape")
 
 
@@ -154,7 +157,7 @@ def describe(code: CodeType, values: Mapping[str, Any]) -> tuple[Arguments, dict
         given |= {f"[{place}]": value for place, value in enumerate(rest)}
     if code.co_flags & CO_VARKEYWORDS:
         given |= values.get(further.pop(0), {})
-    tensors = {name: value for name, value in given.items() if isinstance(value, torch.Tensor)}
+    tensors = {name: value for name, value in given.items() if type(value) in OF_TORCH}
     plain = {name: value for name, value in given.items() if isinstance(value, PLAIN)}
     others = [
         name
@@ -173,7 +176,12 @@ def _dtype(tensor: torch.Tensor) -> str:
 
 
 def _range(tensor: torch.Tensor) -> tuple[int, int]:
+    if torch_names.is_seen_by_others(tensor):
+        return 0, 0
     if tensor.is_floating_point() or tensor.is_complex() or not tensor.numel():
         return 0, 0
-    low, high = tensor.aminmax()
-    return int(low), int(high)
+    try:
+        low, high = tensor.aminmax()
+        return int(low), int(high)
+    except RuntimeError:  # such as of uint16, or of a tensor without data
+        return 0, 0

@@ -3,7 +3,8 @@
 Now and then torch's profiler records the operators of the main thread for some milliseconds. A
 sample begins and ends between two bytecodes of the program, where Python calls what another thread
 has asked for (Py_AddPendingCall of Python's C interface). All samples together may cost COST of the
-time.
+time. None begins or ends within a backward pass: autograd saves the thread's profiler before each
+node and restores it after, so that a profiler from there would never end.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
@@ -97,34 +98,42 @@ class Samples:
         _in_main_thread(call)
 
     def _begin(self) -> None:
-        profiler = sys.modules.get(PROFILER)
-        if self._closed or profiler is None or self._ledger.is_compiling():
+        if self._closed or not torch_names.is_loaded() or self._ledger.is_compiling():
             return
-        if torch_names.is_profiling():  # by the program
+        if torch_names.is_profiling() or torch_names.is_in_backward():  # profiling by the program
             return
         start = time.perf_counter()
+        self._before, self._until = self._ledger.read(), start + self._length_s
         try:
             torch_names.begin_profile()
         except (RuntimeError, TypeError, AttributeError):
-            self._closed = True  # this version has another one
+            self._closed, self._before = True, None  # this version has another one
             return
         for name in BEGINNINGS:
-            self._undo.enter_context(mock.patch.object(profiler, name, self._give_way(name)))
-        self._before = self._ledger.read()
-        now = time.perf_counter()
-        self._until = now + self._length_s
-        self._cost_s += now - start
+            patch = mock.patch.object(sys.modules[PROFILER], name, self._give_way(name))
+            self._undo.enter_context(patch)
+        self._cost_s += time.perf_counter() - start
 
     def end(self) -> None:
-        """Ends the sample that is under way, if any; does nothing in another thread."""
-        if self._before is None or threading.current_thread() is not threading.main_thread():
+        """Ends the sample that is under way, if any; elsewhere than in the main thread, later."""
+        if self._before is None:
+            return
+        if threading.current_thread() is not threading.main_thread():
+            if not self._asked:
+                self._ask(self.end)
+            return
+        if torch_names.is_in_backward():
             return
         start = time.perf_counter()
         passed = self._ledger.read().since(self._before)
-        self._before = self._until = None
-        self._undo.close()
-        operators_s, typical_s, count = operators(torch_names.end_profile())
-        self.taken.append(Sample(operators_s, passed))
+        try:
+            threads = torch_names.end_profile()
+        finally:
+            self._before = self._until = None
+            self._undo.close()
+        operators_s, typical_s, count = operators(threads)
+        if not passed.compiling_s:  # the compiler calls operators, too
+            self.taken.append(Sample(operators_s, passed))
         self._length_s = min(LONGEST_S, max(SHORTEST_S, OPERATORS * typical_s))
         self._cost_s += time.perf_counter() - start + count * EVENT_S
 
@@ -140,20 +149,29 @@ class Samples:
 
     def close(self) -> None:
         """Takes no more samples."""
-        self.end()
         self._closed = True
+        self.end()
+
+    def forget(self) -> None:
+        """Ends the sample in a process that was forked from that which is watched."""
+        self._closed = True
+        if self._before is not None and torch_names.is_profiling():
+            torch_names.end_profile()
+        self._undo.close()
+        _PENDING.calls.clear()
 
 
 def eager_s(taken: list[Sample], other_s: float) -> Estimate | None:
     """Returns the seconds of operators outside compiled code, of `other_s` seconds.
 
-    The interval is Student's, of the samples' shares. None of fewer than LEAST_SAMPLES.
+    The interval is Student's, of the samples' shares. None of fewer than LEAST_SAMPLES, or if none
+    of them saw an operator: how rare they are cannot be told then.
     """
     from modescope.bench.stats.estimates import Estimate, student_quantile  # imports numpy
 
-    if len(taken) < LEAST_SAMPLES:
-        return None
     shares = [sample.share for sample in taken]
+    if len(taken) < LEAST_SAMPLES or not any(shares):
+        return None
     half = student_quantile(len(shares) - 1, 0.05) * stdev(shares) / len(shares) ** 0.5
     low, mean, high = (fmean(shares) + step * half for step in (-1, 0, 1))
     return Estimate(mean * other_s, max(0.0, low) * other_s, min(1.0, high) * other_s)
@@ -183,24 +201,31 @@ def operators(threads: Iterable[Iterable[Any]]) -> tuple[float, float, int]:
     return total_us / 1e6, squares / total_us / 1e6 if total_us else 0.0, count
 
 
-_calls: list[Callable[[], None]] = []
+class _Pending:
+    """What the main thread is to call.
+
+    Python calls a C function there. PyObject_IsTrue is one that calls `__bool__` and, unlike a
+    callback of ctypes, lets an exception through: a signal's handler may raise at any bytecode.
+    """
+
+    def __init__(self) -> None:
+        self.calls: list[Callable[[], None]] = []
+
+    def __bool__(self) -> bool:
+        before = torch_names.set_eval_frame(None)
+        try:
+            while self.calls:
+                self.calls.pop(0)()
+        finally:
+            torch_names.set_eval_frame(before)
+        return False
 
 
-def _run(argument: object) -> int:
-    before = torch_names.set_eval_frame(None)
-    try:
-        while _calls:
-            with suppress(Exception):
-                _calls.pop(0)()
-    finally:
-        torch_names.set_eval_frame(before)
-    return 0
-
-
-_RUN = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(_run)  # kept: Python may call it later
+_PENDING = _Pending()
+_IS_TRUE = ctypes.cast(ctypes.pythonapi.PyObject_IsTrue, ctypes.c_void_p)
 
 
 def _in_main_thread(call: Callable[[], None]) -> None:
-    _calls.append(call)
-    torch_names.skip(_run, torch_names.set_eval_frame)
-    ctypes.pythonapi.Py_AddPendingCall(_RUN, None)
+    _PENDING.calls.append(call)
+    torch_names.skip(_Pending.__bool__, torch_names.set_eval_frame)
+    ctypes.pythonapi.Py_AddPendingCall(_IS_TRUE, ctypes.py_object(_PENDING))

@@ -20,10 +20,12 @@ PLACES = {
     "install_global": "torch._dynamo.output_graph:OutputGraph.install_global_unsafe",
     "ask": "torch._dynamo.eval_frame:OptimizeContext.__call__",
     "optimized_module": "torch._dynamo.eval_frame:OptimizedModule",
-    "callbacks": "torch._dynamo.callback:callback_handler",
+    "starts": "torch._dynamo.callback:CompilationCallbackHandler.run_start_callbacks",
+    "ends": "torch._dynamo.callback:CompilationCallbackHandler.run_end_callbacks",
+    "cleanups": "torch._dynamo.utils:CleanupManager.instance",
     "metrics": "torch._dynamo.utils:get_compilation_metrics",
     "set_metrics_limit": "torch._dynamo.utils:set_compilation_metrics_limit",
-    "metrics_limit": "torch._dynamo.utils:DEFAULT_COMPILATION_METRICS_LIMIT",
+    "metrics_kept": "torch._dynamo.utils:_compilation_metrics",
     "counters": "torch._dynamo.utils:counters",
     "skip_code": "torch._dynamo.eval_frame:skip_code",
 }
@@ -63,6 +65,11 @@ def holder(place: str) -> tuple[Any, str]:
     return (getattr(sys.modules[module], inner) if inner else sys.modules[module]), name
 
 
+def is_loaded() -> bool:
+    """Whether the program has imported torch, to the end: its import takes long enough to meet."""
+    return hasattr(sys.modules.get("torch"), "compile")
+
+
 def is_imported() -> bool:
     """Whether the program has imported the compiler."""
     return hasattr(sys.modules.get(COMPILER), "reset")  # one of the last that its import defines
@@ -94,6 +101,18 @@ def set_eval_frame(looks: object) -> object:
 def is_profiling() -> bool:
     """Whether a profiler of torch's is on."""
     return bool(sys.modules["torch"].autograd._profiler_enabled())
+
+
+def is_in_backward() -> bool:
+    """Whether this thread runs a backward pass."""
+    return bool(sys.modules["torch"]._C._current_graph_task_id() != -1)
+
+
+def is_seen_by_others(tensor: Any) -> bool:
+    """Whether a mode or a transform such as vmap takes part in operators of `tensor`."""
+    c = sys.modules["torch"]._C
+    modes = c._len_torch_function_stack() + c._len_torch_dispatch_stack()
+    return bool(modes or c._functorch.is_functorch_wrapped_tensor(tensor))
 
 
 def begin_profile() -> None:

@@ -7,11 +7,11 @@ program has imported them, so that settings which it makes before still count.
 
 from __future__ import annotations
 
+import os
 import platform
 import threading
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -61,13 +61,21 @@ class _Shared:
             watch.begin(self.hooks)
 
     def _import_compiler(self, load: Callable[[], None]) -> None:
-        self.ledger.shift(COMPILING, 1)
+        ledger = self.ledger
+        ledger.shift(COMPILING, 1)
         try:
             load()
             if self.watches:
                 self.set_hooks()
         finally:
-            self.ledger.shift(COMPILING, -1)
+            ledger.shift(COMPILING, -1)
+
+    def forget(self) -> None:
+        """Says nothing more, in a process that was forked from that which is watched."""
+        self.ledger.unlock()
+        for watch in self.watches:
+            watch.is_forked = True
+            watch.forget_samples()
 
     def close(self, watch: Watch) -> None:
         """Takes a watch away, and with the last one the hooks."""
@@ -78,6 +86,7 @@ class _Shared:
         if self.hooks is not None:
             self.hooks.remove()
             self.hooks = None
+        self.ledger = Ledger()  # a signal may have kept a thread from noting its end in the old one
 
 
 class Watch:
@@ -88,7 +97,7 @@ class Watch:
         self._hooks: Hooks | None = None
         self._breaks: GraphBreakWatch | None = None
         self._before: Before | None = None
-        self._stack = ExitStack()
+        self.is_forked = False  # this process was forked within the watch, by what it watches
         self.subjects: list[Callable[[], Any]] = []  # the module or function of each ask
 
     def start(self) -> None:
@@ -104,14 +113,13 @@ class Watch:
 
     def begin(self, hooks: Hooks) -> None:
         """Begins to count; the hooks have been set."""
-        from torch._dynamo import config
-
-        from modescope.bench.evidence import graph_break_watch
+        from modescope.bench.evidence.graph_break_watch import GraphBreakWatch
         from modescope.bench.watching.before import Before
 
-        self._breaks = self._stack.enter_context(graph_break_watch.watch())
+        self._breaks = GraphBreakWatch()
+        hooks.breaks.append(self._breaks)
         if self._stop_on:
-            self._stack.enter_context(config.patch({STOPS[self._stop_on]: True}))
+            hooks.stop_on(STOPS[self._stop_on], 1)
         self._hooks, self._before = hooks, Before(hooks, self._start_us)
         hooks.before_compiling.append(self._end_sample)
 
@@ -119,13 +127,17 @@ class Watch:
         """Ends the watch; `error` is what ended the program, if anything did."""
         times = _SHARED.ledger.read().since(self._times)
         self._samples.close()
-        self._live.stop()
+        if not self.is_forked:
+            self._live.stop()
         if self._hooks is not None:
+            assert self._breaks is not None
             self._hooks.before_compiling.remove(self._end_sample)
+            self._hooks.breaks.remove(self._breaks)
+            if self._stop_on:
+                self._hooks.stop_on(STOPS[self._stop_on], -1)
         try:
             return self._record(times, error)
         finally:
-            self._stack.close()
             with _LOCK:
                 _SHARED.close(self)
 
@@ -134,13 +146,17 @@ class Watch:
         frames = self._hooks.frames[-8:] if self._hooks else []
         return next((frame for frame in frames if frame.end_s is None), None)
 
+    def forget_samples(self) -> None:
+        """Ends samples in a forked process."""
+        self._samples.forget()
+
     def _end_sample(self) -> None:
         self._samples.end()
 
     def _record(self, times: Times, error: BaseException | None) -> Watched:
         from modescope.bench.watching.samples import eager_s
 
-        if self._breaks is not None:
+        if self._breaks is not None and self._hooks is not None and self._hooks.knows_breaks:
             self._breaks.close()
         taken = self._samples.taken
         eager = eager_s(taken, times.other_s)
@@ -175,3 +191,5 @@ def error_text(error: BaseException | None) -> str | None:
 
 _SHARED = _Shared()
 _LOCK = threading.RLock()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_SHARED.forget)

@@ -45,6 +45,28 @@ def asked(**changes: object) -> tuple[Ask, ...]:
     return (replace(QUIET.asks[0], **changes),)  # type: ignore[arg-type]
 
 
+def test_functions_of_one_name_are_not_one() -> None:
+    other = replace(QUIET.compilations[0], code=1)
+    assert codes(compilations=(*QUIET.compilations, other)) == []
+    assert codes(compilations=(*QUIET.compilations, other, other)) == ["compiled_anew"]
+
+
+@pytest.mark.parametrize("ask", [{"is_part": True}, {"is_module": False}])
+def test_what_has_no_calls_of_its_own_is_no_fault(ask: dict[str, object]) -> None:
+    assert codes(asks=asked(calls=0, compiled_calls=0, **ask)) == []
+
+
+def test_limit_of_one_function_hides_nothing_of_another() -> None:
+    reason = "tensor 'x' size mismatch at index 0"
+    last = replace(again(reason), failure=f"Unsupported: {watched.LIMIT}")
+    other = replace(again("by == 1.0"), function="other", code=1)
+    compilations = (*QUIET.compilations, *[again(reason)] * 6, last, *[other] * 3)
+    asks = asked(first_eager_call=9, limit_hits=1)
+    gave_up, recompiled = watched.faults(replace(QUIET, compilations=compilations, asks=asks))
+    assert (gave_up.code, gave_up.texts["remedy"]) == ("gave_up", watched.FOR_SIZES)
+    assert (recompiled.code, recompiled.texts["function"]) == ("recompiled", "other")
+
+
 def test_record_survives_its_file() -> None:
     seen = replace(QUIET, breaks=(Break("net.py:4", "print"),), waits=(Wait("a", "b:1", "f", 1.5),))
     assert from_json(seen.to_json()) == seen
@@ -71,12 +93,19 @@ def test_another_kind_of_tensor_is_a_fault_at_once() -> None:
     assert codes(compilations=(*QUIET.compilations, other)) == ["recompiled"]
 
 
+def test_threads_that_compile_at_once() -> None:
+    race = again("Unexpected recompilation: runtime guards failed")
+    (fault,) = watched.faults(replace(QUIET, compilations=(*QUIET.compilations, race, race)))
+    assert fault.texts["remedy"] == watched.FOR_THREADS
+
+
 def test_limit_hides_the_recompilations_before_it() -> None:
-    sizes = (again("tensor 'x' size mismatch at index 0"),) * 7
+    size = again("tensor 'x' size mismatch at index 0")
+    last = replace(size, failure=f"Unsupported: {watched.LIMIT}")
     (fault,) = watched.faults(
         replace(
             QUIET,
-            compilations=(*QUIET.compilations, *sizes),
+            compilations=(*QUIET.compilations, *[size] * 6, last),
             asks=asked(calls=12, compiled_calls=9, first_eager_call=9, limit_hits=1),
         )
     )
@@ -90,6 +119,10 @@ def test_limit_hides_the_recompilations_before_it() -> None:
     [
         ({"calls": 0, "compiled_calls": 0}, "never_called"),
         ({"calls": 0, "compiled_calls": 0, "is_method": True}, "passed_by"),
+        (
+            {"calls": 0, "compiled_calls": 0, "is_module": False, "ran_itself_at": "a:1"},
+            "never_called",
+        ),
         ({"compiled_calls": 0}, "never_compiled"),
         ({"limit_hits": 1}, "gave_up_partly"),
     ],

@@ -57,3 +57,14 @@ def test_missing_program(tmp_path: Path) -> None:
     ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stderr.count("\n")) == (2, 1)
     assert str(ROOT) not in ended.stderr
+
+
+def test_missing_module(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "modescope", "watch", "-m", "absent_package.part"]
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr.count("\n")) == (2, 1)
+
+
+def test_arguments_are_those_of_the_program(tmp_path: Path) -> None:
+    ended, _ = watch(tmp_path, "print(sys.argv)\n", "--", "--study", "x", "-m", "--")
+    assert ended.stdout == "['program.py', '--', '--study', 'x', '-m', '--']\n"
