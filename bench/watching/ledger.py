@@ -32,35 +32,35 @@ class Ledger:
     """A clock for each kind, of which exactly one runs."""
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
-        self._clock = clock
-        self._lock = threading.RLock()  # a collection of garbage within `shift` may run code
-        self._open = [0, 0]
-        self._seconds = [0.0, 0.0, 0.0]
-        self._since = clock()
+        self.clock = clock
+        self.lock = threading.RLock()  # a collection of garbage within `shift` may run code
+        self.open = [0, 0]  # threads that compile, and that run compiled code
+        self.seconds = [0.0, 0.0, 0.0]
+        self.since = [clock()]
 
     def shift(self, kind: int, step: int) -> float:
         """Notes that a thread begins (`step` 1) or ends (-1) `kind`; returns the time.
 
-        It calls no Python function, because Dynamo would compile that.
+        Around compiled code `bench.watching.pieces` does the same without a call.
         """
-        with self._lock:
-            now = self._clock()
-            doing = COMPILING if self._open[0] else COMPILED if self._open[1] else OTHER
-            self._seconds[doing] += now - self._since
-            self._since = now
-            self._open[kind] += step
+        with self.lock:
+            now = self.clock()
+            doing = COMPILING if self.open[0] else COMPILED if self.open[1] else OTHER
+            self.seconds[doing] += now - self.since[0]
+            self.since[0] = now
+            self.open[kind] += step
             return now
 
     def unlock(self) -> None:
         """Begins with a new lock, in a forked process: a thread that is not there may hold it."""
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()
 
     def is_compiling(self) -> bool:
         """Whether a thread compiles now."""
-        return self._open[COMPILING] > 0
+        return self.open[COMPILING] > 0
 
     def read(self) -> Times:
         """Returns the seconds of each kind until now."""
-        with self._lock:
+        with self.lock:
             self.shift(COMPILED, 0)
-            return Times(*self._seconds)
+            return Times(*self.seconds)

@@ -91,7 +91,7 @@ def test_forked_process_says_nothing(tmp_path: Path, capfd: pytest.CaptureFixtur
         with modescope.watch(tmp_path):
             (open_,) = watching._SHARED.watches
             open_._samples._begin()
-            with watching._SHARED.ledger._lock:
+            with watching._SHARED.ledger.lock:
                 child = os.fork()
             reader = threading.Thread(target=watching._SHARED.ledger.read, daemon=True)
             if not child:
