@@ -209,7 +209,7 @@ class Hooks:
         for cleanups in list(manager.values.values()) if manager is not None else ():
             for scope, name in [(cleanup.scope, cleanup.name) for cleanup in cleanups]:
                 if name.startswith(torch_names.COMPILED) and callable(scope.get(name)):
-                    piece = Piece((pieces.EARLIER, str(scope.get("__name__"))), scope, name)
+                    piece = Piece((pieces.EARLIER, str(scope.get("__name__", "–"))), scope, name)
                     self.pieces.append(piece)
                     scope[name] = pieces.count(scope[name], piece, self.ledger, self.own)
         optimized = torch_names.find(torch_names.PLACES["optimized_module"])

@@ -13,8 +13,8 @@ import ctypes
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
@@ -26,7 +26,7 @@ from modescope.bench.watching.ledger import Ledger, Times
 if TYPE_CHECKING:
     from modescope.bench.stats.estimates import Estimate
 
-COST = 0.003
+COST = 0.002
 EVENT_S = 3e-7  # what recording one operator costs
 IDLE_S = 0.1  # between two looks whether a sample is due
 SHORTEST_S, LONGEST_S = 0.005, 0.5
@@ -72,6 +72,7 @@ class Samples:
         self._before: Times | None = None  # of that sample
         self._asked = False  # whether the main thread has a call to make
         self._closed = False
+        self._busy = False  # whether a sample is just beginning or ending
         self._undo = ExitStack()
 
     def tick(self) -> float:
@@ -98,25 +99,24 @@ class Samples:
         _in_main_thread(call)
 
     def _begin(self) -> None:
-        if self._closed or not torch_names.is_loaded() or self._ledger.is_compiling():
+        if self._closed or self._busy:
+            return
+        if not torch_names.is_loaded() or self._ledger.is_compiling():
             return
         if torch_names.is_profiling() or torch_names.is_in_backward():  # profiling by the program
             return
-        start = time.perf_counter()
-        self._before, self._until = self._ledger.read(), start + self._length_s
-        try:
+        with self._alone():
+            start = time.perf_counter()
             torch_names.begin_profile()
-        except (RuntimeError, TypeError, AttributeError):
-            self._closed, self._before = True, None  # this version has another one
-            return
-        for name in BEGINNINGS:
-            patch = mock.patch.object(sys.modules[PROFILER], name, self._give_way(name))
-            self._undo.enter_context(patch)
-        self._cost_s += time.perf_counter() - start
+            self._before, self._until = self._ledger.read(), start + self._length_s
+            for name in BEGINNINGS:
+                patch = mock.patch.object(sys.modules[PROFILER], name, self._give_way(name))
+                self._undo.enter_context(patch)
+            self._cost_s += time.perf_counter() - start
 
     def end(self) -> None:
         """Ends the sample that is under way, if any; elsewhere than in the main thread, later."""
-        if self._before is None:
+        if self._before is None or self._busy:
             return
         if threading.current_thread() is not threading.main_thread():
             if not self._asked:
@@ -124,18 +124,30 @@ class Samples:
             return
         if torch_names.is_in_backward():
             return
-        start = time.perf_counter()
-        passed = self._ledger.read().since(self._before)
-        try:
-            threads = torch_names.end_profile()
-        finally:
+        with self._alone():
+            start = time.perf_counter()
+            passed = self._ledger.read().since(self._before)
             self._before = self._until = None
             self._undo.close()
-        operators_s, typical_s, count = operators(threads)
-        if not passed.compiling_s:  # the compiler calls operators, too
-            self.taken.append(Sample(operators_s, passed))
-        self._length_s = min(LONGEST_S, max(SHORTEST_S, OPERATORS * typical_s))
-        self._cost_s += time.perf_counter() - start + count * EVENT_S
+            operators_s, typical_s, count = operators(torch_names.end_profile())
+            if not passed.compiling_s:  # the compiler calls operators, too
+                self.taken.append(Sample(operators_s, passed))
+            self._length_s = min(LONGEST_S, max(SHORTEST_S, OPERATORS * typical_s))
+            self._cost_s += time.perf_counter() - start + count * EVENT_S
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Lets no other beginning or end in: Python may make the calls asked for at any bytecode.
+
+        Takes no more samples if torch's profiler fails, as in a version that has another one.
+        """
+        self._busy = True
+        try:
+            yield
+        except (RuntimeError, TypeError, AttributeError):
+            self._closed, self._before = True, None
+        finally:
+            self._busy = False
 
     def _give_way(self, name: str) -> Callable[..., Any]:
         """Wraps a beginning of the profiler, so that the program can begin its own."""

@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from modescope.bench.watching import samples as sampling
+from modescope.bench.watching import torch_names
 from modescope.bench.watching.ledger import Ledger
 from modescope.bench.watching.samples import Samples
 from modescope.bench.watching.torch_names import is_profiling
@@ -111,3 +112,20 @@ def test_sample_ends_soon_after_its_length(samples: Samples) -> None:
     spin()
     assert is_profiling()
     assert samples.tick() == sampling.SHORTEST_S
+
+
+def test_a_call_that_python_makes_within_the_end_changes_nothing(
+    samples: Samples, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    end_profile = torch_names.end_profile
+
+    def interrupted() -> object:
+        samples.end()  # as the main thread may do between any two bytecodes
+        return end_profile()
+
+    monkeypatch.setattr(torch_names, "end_profile", interrupted)
+    samples._begin()
+    samples.end()
+    assert not samples._closed
+    assert len(samples.taken) == 1
+    assert not is_profiling()
