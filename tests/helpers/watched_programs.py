@@ -93,7 +93,7 @@ def missed_cache(healthy: bool) -> None:
     def leave(graph: object) -> None:
         return None
 
-    options = {} if healthy else {"post_grad_custom_post_pass": leave}
+    options: dict[str, Any] = {} if healthy else {"post_grad_custom_post_pass": leave}
     torch.compile(Net(), options=options)(torch.ones(2, 8))
 
 
