@@ -12,7 +12,6 @@ import modescope
 from modescope.bench.watching import watch as watching
 from tests.helpers.watched_programs import PROGRAMS
 
-
 NAMES = [
     pytest.param(
         name, marks=pytest.mark.full if name == "missed_cache" else ()
