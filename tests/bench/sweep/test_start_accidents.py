@@ -35,9 +35,16 @@ def fills(process: int) -> bool:
         return False
 
 
-def test_a_cache_whose_process_is_killed_is_not_believed(results: Path, tmp_path: Path) -> None:
-    temporary, cache = tmp_path / "temporary", tmp_path / "cache"
-    temporary.mkdir()
+@pytest.fixture
+def temporary(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for TMPDIR. Its path is short, as sockets in it may have 107 characters."""
+    return tmp_path_factory.mktemp("t")
+
+
+def test_a_cache_whose_process_is_killed_is_not_believed(
+    results: Path, tmp_path: Path, temporary: Path
+) -> None:
+    cache = tmp_path / "cache"
     cache.mkdir()
     variables = {"TMPDIR": str(temporary), "TORCHINDUCTOR_CACHE_DIR": str(cache)}
     command = started(results, WORDS, **variables, **NO_TESTS)
@@ -52,14 +59,12 @@ def test_a_cache_whose_process_is_killed_is_not_believed(results: Path, tmp_path
 
 
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    folder = tmp_path / "small"
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=300k", "tmpfs", str(folder)]
+def small_disk(temporary: Path) -> Iterator[Path]:
+    mount = ["mount", "-t", "tmpfs", "-o", "size=300k", "tmpfs", str(temporary)]
     if subprocess.run(mount, capture_output=True).returncode:
         pytest.skip("needs the right to mount a small disk")
-    yield folder
-    subprocess.run(["umount", str(folder)], check=True)
+    yield temporary
+    subprocess.run(["umount", str(temporary)], check=True)
 
 
 def test_a_full_disk_is_one_line(results: Path, small_disk: Path) -> None:
