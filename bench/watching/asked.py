@@ -27,7 +27,7 @@ _OURS = str(Path(__file__).resolve().parents[2] / "bench") + "/"
 _TORCH = str(Path(torch.__file__).parent) + "/"
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True, weakref_slot=True)
 class Asked:
     """Something that the program asked torch to compile."""
 
@@ -50,17 +50,18 @@ class Asked:
     def enter(self) -> Callable[[], None]:
         """Is called by torch before each call; what it returns, after the call."""
         self.calls += 1
-        number, before = self.calls, self.own.pieces
-        self.own.asked.append(self)
+        state = self.own.state
+        state.calls.append((self, self.calls, state.pieces))
+        return self.leave
 
-        def leave() -> None:
-            self.own.asked.pop()
-            if self.own.pieces != before:
-                self.compiled_calls += 1
-            elif self.limit_hits and not self.first_eager_call:
-                self.first_eager_call = number
-
-        return leave
+    def leave(self) -> None:
+        """Is called by torch after each call."""
+        state = self.own.state
+        _, number, before = state.calls.pop()
+        if state.pieces != before:
+            self.compiled_calls += 1
+        elif self.limit_hits and not self.first_eager_call:
+            self.first_eager_call = number
 
     def hook(self, context: Any) -> None:
         """Adds `enter` to the hooks of what torch.compile made."""
@@ -149,7 +150,7 @@ class OwnCalls:
         if found is not None:
             before = torch_names.set_eval_frame(None)
             for asked in found:
-                if not asked.own.asked:
+                if not asked.own.state.calls:
                     asked.ran_itself_at = caller(frame.f_back)
             self._wanted.pop(frame.f_code, None)  # another thread may have seen it, too
             torch_names.set_eval_frame(before)

@@ -108,32 +108,33 @@ class Hooks:
             for act in self.before_compiling:
                 act()
             now_us, thread = time.time_ns() / 1000, threading.current_thread().name
-            called = self.own.asked[-1] if self.own.asked else None
+            calls = self.own.state.calls
+            called = calls[-1][0] if calls else None
             named = asked.named(code, called)
             compile_id = str(options.get("compile_id"))
             frame = Frame(code, named, compile_id, thread, time.perf_counter(), now_us)
             values = args[1] if len(args) > 1 else options.get("locals", {})
-            outer, self.own.frame = self.own.frame, (frame, values)
+            outer, self.own.state.frame = self.own.state.frame, (frame, values)
             self.frames.append(frame)
             self.ledger.shift(COMPILING, 1)
             try:
                 return original(code, *args, **options)
             except Exception as error:
                 frame.failure = f"{type(error).__name__}: {error}"
-                if LIMIT_REACHED in str(error) and self.own.asked:
-                    self.own.asked[-1].limit_hits += 1
+                if LIMIT_REACHED in str(error) and called is not None:
+                    called.limit_hits += 1
                 raise
             finally:
                 frame.end_s = self.ledger.shift(COMPILING, -1)
-                self.own.frame = outer
+                self.own.state.frame = outer
 
         return compile_frame
 
     def _install_global(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def install(graph: Any, name: str, value: Any) -> Any:
-            if not name.startswith(torch_names.COMPILED) or self.own.frame is None:
+            if not name.startswith(torch_names.COMPILED) or self.own.state.frame is None:
                 return original(graph, name, value)
-            frame, values = self.own.frame
+            frame, values = self.own.state.frame
             self._note_parts(graph)
             arguments, tensors = pieces.describe(frame.code, values)
             scope = graph.global_scope
@@ -152,13 +153,13 @@ class Hooks:
 
     def _ask(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def ask(context: Any, function: Any) -> Any:
-            if self.own.asks:  # for a module, torch asks once more for its call
+            if self.own.state.asks:  # for a module, torch asks once more for its call
                 return original(context, function)
-            self.own.asks = True
+            self.own.state.asks = True
             try:
                 result = original(context, function)
             finally:
-                self.own.asks = False
+                self.own.state.asks = False
             noted = asked.note(function, asked.caller(sys._getframe(1)), self.own)
             if not noted.is_module:  # which a program may ask for in each step
                 noted = self._functions.setdefault((noted.target, noted.place), noted)

@@ -33,18 +33,26 @@ OF_TORCH = (torch.Tensor, torch.nn.Parameter)
 _SHAPE = attrgetter("shape")
 
 
-class OfThread(threading.local):
+@dataclass(slots=True)
+class State:
     """What the hooks know of one thread."""
 
+    pieces: int = 0  # calls of compiled code
+    depth: int = 0  # those under way
+    asks: bool = False  # whether torch.compile is under way
+    calls: list[tuple[Any, int, int]] = field(default_factory=list)
+    """Calls under way of what torch.compile made: what was asked, its calls, `pieces` before."""
+    frame: Any = None  # the compilation that is under way
+
+
+class OfThread(threading.local):
+    """The state of the thread that looks."""
+
     def __init__(self) -> None:
-        self.pieces = 0  # calls of compiled code
-        self.depth = 0  # those under way
-        self.asks = False  # whether torch.compile is under way
-        self.asked: list[Any] = []  # calls under way of what torch.compile returned
-        self.frame: Any = None  # the compilation that is under way
+        self.state = State()
 
 
-@dataclass
+@dataclass(slots=True)
 class Piece:
     """One piece of compiled code. It holds no code, which the program may drop."""
 
@@ -91,28 +99,33 @@ def count(function: Callable[..., Any], piece: Piece, ledger: Ledger, own: OfThr
             known = sizes.get(key, 0)
             if known or len(sizes) < MOST_SIZES:
                 sizes[key] = known + 1
-        own.pieces += 1
-        own.depth += 1
-        with ledger.lock:
-            start = clock()
-            seconds[COMPILING if open_[0] else COMPILED if open_[1] else OTHER] += start - since[0]
-            since[0] = start
-            open_[1] += 1
+        state = own.state
+        state.pieces += 1
+        state.depth += 1
+        start = clock()
+        if start < since[0]:
+            start = since[0]
+        seconds[COMPILING if open_[0] else COMPILED if open_[1] else OTHER] += start - since[0]
+        since[0] = start
+        open_[1] += 1
         try:
             return function(*args)
         finally:
-            with ledger.lock:
-                now = clock()
-                seconds[COMPILING if open_[0] else COMPILED] += now - since[0]
-                since[0] = now
-                open_[1] -= 1
-                piece.seconds += now - start
-                piece.calls += 1
-            own.depth -= 1
+            now = clock()
+            if now < since[0]:
+                now = since[0]
+            seconds[COMPILING if open_[0] else COMPILED] += now - since[0]
+            since[0] = now
+            open_[1] -= 1
+            piece.seconds += now - start
+            piece.calls += 1
+            state.depth -= 1
 
     run.piece = piece  # type: ignore[attr-defined]
     run.__wrapped__ = function  # type: ignore[attr-defined]
-    torch_names.skip(run, _match, Ledger.shift, OfThread.__init__, torch_names.set_eval_frame)
+    torch_names.skip(
+        run, _match, Ledger.shift, OfThread.__init__, State.__init__, torch_names.set_eval_frame
+    )
     return run
 
 
@@ -123,9 +136,10 @@ def count_backward(
     shift = ledger.shift
 
     def run(*args: Any) -> Any:
-        if own.depth:
+        state = own.state
+        if state.depth:
             return function(*args)
-        own.pieces += 1
+        state.pieces += 1
         start = shift(COMPILED, 1)
         try:
             return function(*args)

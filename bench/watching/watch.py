@@ -72,7 +72,6 @@ class _Shared:
 
     def forget(self) -> None:
         """Says nothing more, in a process that was forked from that which is watched."""
-        self.ledger.unlock()
         for watch in self.watches:
             watch.is_forked = True
             watch.forget_samples()

@@ -91,15 +91,10 @@ def test_forked_process_says_nothing(tmp_path: Path, capfd: pytest.CaptureFixtur
         with modescope.watch(tmp_path):
             (open_,) = watching._SHARED.watches
             open_._samples._begin()
-            with watching._SHARED.ledger.lock:
-                child = os.fork()
-            reader = threading.Thread(target=watching._SHARED.ledger.read, daemon=True)
-            if not child:
-                reader.start()  # it needs the lock
-                reader.join(10)
+            child = os.fork()
     finally:
         if not child:
-            os._exit(int(is_profiling() or reader.is_alive()))
+            os._exit(int(is_profiling()))
     assert os.waitpid(child, 0)[1] == 0
     assert capfd.readouterr().err.count("the rest") == 1
     assert len(list((tmp_path / "watch").iterdir())) == 1
