@@ -123,7 +123,14 @@ def test_transformed_tensor() -> None:
     assert result.frame["calls"].tolist() == [1]
 
 
-@pytest.mark.parametrize("kind", [TorchFunctionMode, TorchDispatchMode])
+UNSTABLE = pytest.mark.skipif(
+    torch.__version__ < "2.12", reason="an older torch calls a mode that it compiles, too"
+)
+
+
+@pytest.mark.parametrize(
+    "kind", [pytest.param(TorchFunctionMode, marks=UNSTABLE), TorchDispatchMode]
+)
 def test_mode_of_the_program_sees_only_its_own(kind: type[Any]) -> None:
     seen = []
 
