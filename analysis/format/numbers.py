@@ -19,6 +19,8 @@ def duration(seconds: float | None) -> str:
     """Formats a time with three digits in the unit that fits: `357 µs`."""
     if seconds is None:
         return UNKNOWN
+    if not seconds:
+        return "0 s"
     scale, unit = time_unit(seconds)
     return f"{_digits(seconds / scale, 3)} {unit}"
 

@@ -110,8 +110,6 @@ class Watched:
     breaks: tuple[Break, ...] | None = ()
     in_eager: tuple[str, ...] | None = ()  # functions that torch left to Python
     switches: tuple[str, ...] = ()  # variables and settings that change what torch.compile does
-    cache_hits: int | None = None
-    cache_misses: int | None = None
     cache_bypasses: tuple[str, ...] = ()  # why graphs could not be looked up in the cache
     graphs_recorded: int | None = None  # CUDA graphs
     graphs_recorded_again: int | None = None

@@ -25,7 +25,6 @@ class Before:
 
     def __init__(self, hooks: Hooks, start_us: float) -> None:
         self._start_us, self._start_s = start_us, time.perf_counter()
-        self._counters = _counters()
         self._frames, self._bypasses = len(hooks.frames), len(hooks.bypasses)
         self._recorded = Counter(hooks.recorded)
         self._pieces = [replace(piece, sizes=dict(piece.sizes)) for piece in hooks.pieces]
@@ -33,7 +32,7 @@ class Before:
 
     def complete(self, watched: Watched, hooks: Hooks, breaks: GraphBreakWatch | None) -> Watched:
         """Returns the record with all that the hooks have counted since."""
-        counts, found = _counters(), breaks.breaks if breaks else None
+        found = breaks.breaks if breaks else None
         recorded = hooks.recorded - self._recorded
         since = [record for record in _records() if (record.start_time_us or 0) >= self._start_us]
         graph_skips = filter(None, (record.cudagraph_skip_reason for record in since))
@@ -48,8 +47,6 @@ class Before:
             else tuple(Break(site.place, site.reason) for site in found.sites),
             in_eager=None if found is None else found.in_eager,
             switches=compiler_switches.active(),
-            cache_hits=counts["fxgraph_cache_hit"] - self._counters["fxgraph_cache_hit"],
-            cache_misses=counts["fxgraph_cache_miss"] - self._counters["fxgraph_cache_miss"],
             cache_bypasses=tuple(dict.fromkeys(hooks.bypasses[self._bypasses :])),
             graphs_recorded=recorded.total(),
             graphs_recorded_again=recorded.total() - len(recorded),
@@ -140,11 +137,6 @@ class Before:
                 ran_itself_at=asked.ran_itself_at,
                 limit_hits=asked.limit_hits - (before.limit_hits if before else 0),
             )
-
-
-def _counters() -> Counter[str]:
-    counters = torch_names.find(torch_names.PLACES["counters"])
-    return Counter() if counters is None else Counter(counters["inductor"])
 
 
 def _records() -> list[CompilationMetrics]:

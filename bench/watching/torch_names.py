@@ -26,7 +26,6 @@ PLACES = {
     "metrics": "torch._dynamo.utils:get_compilation_metrics",
     "set_metrics_limit": "torch._dynamo.utils:set_compilation_metrics_limit",
     "metrics_kept": "torch._dynamo.utils:_compilation_metrics",
-    "counters": "torch._dynamo.utils:counters",
     "skip_code": "torch._dynamo.eval_frame:skip_code",
 }
 """What each name is called here, and where torch has it."""

@@ -17,6 +17,7 @@ from modescope.bench.stats.estimates import Estimate
         (numbers.duration, [1.2345e-3], "1.23 ms"),
         (numbers.duration, [0.9999], "1.00 s"),
         (numbers.duration, [5e-8], "50.0 ns"),
+        (numbers.duration, [0.0], "0 s"),
         (
             numbers.duration_interval,
             [Estimate(357.2e-6, 357.0e-6, 357.4e-6)],
