@@ -18,12 +18,12 @@ class Kind(IntEnum):
 
     DECISIVE = auto()  # the mode did not do what its name says, or not with usual numbers
     GAIN = auto()  # what the mode saves of the baseline's call
-    LOSS = auto()  # what the mode adds to a slower call: before what the baseline's call has, too
+    LOSS = auto()  # what the mode adds to a slower call; named before what the baseline has, too
     PART = auto()  # takes a part of a call's time, and so explains a small gain or a loss
     SMALL_GAIN = auto()  # a GAIN of less than a tenth, which a PART explains first
     SETTING = auto()  # explains a call's time, but not its ratio to the baseline, which has it, too
     COST = auto()  # a cost beside the time of a call: first call, memory
-    REST = auto()  # a LOSS or PART of a call that gains, or too small for what the call loses
+    REST = auto()  # a LOSS or PART that explains nothing: the call is faster, or its share small
     HINT = auto()  # a fact whose effect was not measured
     LIMIT = auto()  # takes as much of the baseline's call: explains a small gain, but no loss
 

@@ -113,8 +113,8 @@ def examine(progress: Progress, case: Case, device: Hardware, plan: Plan) -> Exa
     compiles = any(backends.needs_compiler(variant.mode) for variant in case.variants)
     if compiles or case.options.compiles or compiler.is_imported():  # as the model may have done
         compiler.import_it()  # not in the first call, whose time is measured
-        # by default it silently runs eager, which a row of calls that vary says; torch refuses it
-        # beside suppress_errors
+        # Past the limit torch would silently run eager: an error here, but not of calls that vary,
+        # whose row says so, nor beside suppress_errors, with which torch refuses this setting.
         silent = bool(subject.order) or torch._dynamo.config.suppress_errors
         torch._dynamo.config.fail_on_recompile_limit_hit = not silent
     progress("first call")

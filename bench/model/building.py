@@ -138,7 +138,7 @@ def _call_target(model: Model, shape: dict[str, int], described: Collection[str]
             f"{model.origin}, which must build the model, cannot be called with {shape | kwargs}: "
             f"{error}; set model.kwargs"
         ) from error
-    # of somebody else's class any error is one of its arguments
+    # a class that is not ours may raise anything for wrong arguments
     refusal = Exception if model.inputs_json or model.pickled else ValueError
     try:
         return function(**arguments)

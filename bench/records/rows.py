@@ -121,7 +121,7 @@ def _tables(
             left_out[path] = _why_not(error)
     try:
         return unpack(pa.concat_tables(found), columns)
-    except (ValueError, pa.ArrowException) as error:  # details that are none, of some file
+    except (ValueError, pa.ArrowException) as error:  # some file's `details` is not JSON
         if len(paths) > 1:
             return pa.concat_tables([_tables([path], columns, system, left_out) for path in paths])
         left_out[paths[0]] = _why_not(error)

@@ -70,7 +70,7 @@ def _find(job: Job, newest_first: list[dict[str, Any]], retry: bool) -> Reuse:
 
     `newest_first` are the rows of the job's case. `retry`: whether to measure again what failed.
     """
-    # others were skipped beside another case of their sweep
+    # a row skipped as a duplicate within its sweep is no answer for a case of its own
     skipped_too = bool(job.refusal)
     why_not = None
     for row in newest_first:
