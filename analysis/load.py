@@ -151,10 +151,16 @@ def _near(folder: Folder) -> str:
     return f"did you mean {found}?" if found else ""
 
 
-def samples(study_folder: str | Folder) -> pd.DataFrame:
-    """Reads every row of a study as it is stored, with raw samples, sorted by start time."""
-    found = _rows(located(study_folder) / rows.ROWS, SCHEMA.names)
-    table = SCHEMA.empty_table() if found is None else found.table.select(SCHEMA.names)
+def samples(
+    study_folder: str | Folder, columns: Sequence[str] = tuple(SCHEMA.names)
+) -> pd.DataFrame:
+    """Reads every row of a study as it is stored, with raw samples, sorted by start time.
+
+    `columns`: those to read, among them `started_at`, `run_id` and `summary_version`.
+    """
+    found = _rows(located(study_folder) / rows.ROWS, columns)
+    table = SCHEMA.empty_table() if found is None else found.table
+    table = table.select(columns)
     return sort_by_start(table.to_pandas())
 
 
