@@ -156,12 +156,16 @@ def samples(
 ) -> pd.DataFrame:
     """Reads every row of a study as it is stored, with raw samples, sorted by start time.
 
-    `columns`: those to read, among them `started_at`, `run_id` and `summary_version`.
+    `columns`: those to return, beside what says when a row began and whether it can be read.
     """
-    found = _rows(located(study_folder) / rows.ROWS, columns)
+    needed = tuple(dict.fromkeys((*_TO_READ, *columns)))
+    found = _rows(located(study_folder) / rows.ROWS, needed)
     table = SCHEMA.empty_table() if found is None else found.table
-    table = table.select(columns)
+    table = table.select(needed)
     return sort_by_start(table.to_pandas())
+
+
+_TO_READ = ("schema_version", "run_id", "started_at", "summary_version")
 
 
 def sort_by_start(runs: pd.DataFrame) -> pd.DataFrame:

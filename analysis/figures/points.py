@@ -20,7 +20,6 @@ from modescope.analysis.rows.type import Row
 from modescope.analysis.rows.values import as_rows, required
 from modescope.bench.stats.estimates import MARGIN, Verdict
 
-
 _CHOSEN = "#e3b341"  # behind a recommended mode; visible on white and on near-black
 
 

@@ -292,7 +292,7 @@ def svg(figure: Figure, name: str) -> str:
     `name` makes the ids in the SVG unique among the figures of a page.
     """
     nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-    with look(figure.get_figwidth()), matplotlib.rc_context({"svg.hashsalt": name}), io.StringIO() as buffer:
+    with look(), matplotlib.rc_context({"svg.hashsalt": name}), io.StringIO() as buffer:
         figure.savefig(buffer, format="svg", metadata=nothing, facecolor="none")
         return buffer.getvalue()
 

@@ -34,7 +34,9 @@ COMPILE_GRAPHS = Family("green", "compiled with CUDA graphs", "#009e73")
 CUDA_GRAPH = Family("pink", "captured by hand", "#cc79a7")
 FAMILIES = (EAGER, AMP, COMPILE, COMPILE_GRAPHS, CUDA_GRAPH)
 
-Marker = str | tuple[int, int, int]  # of matplotlib: a name, or the points, kind and angle of a star
+Marker = (
+    str | tuple[int, int, int]
+)  # of matplotlib: a name, or the points, kind and angle of a star
 
 MARKERS: dict[str, Marker] = {
     "eager": "o",

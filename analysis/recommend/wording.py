@@ -192,7 +192,7 @@ def remarks(answer: Recommendation) -> Iterator[str]:
 
 
 def _preferred(choice: Choice, tied: Sequence[Tie]) -> Iterator[str]:
-    """Yields for each reason which modes cannot be told apart from `choice`, and why that is used."""
+    """Yields per reason which modes cannot be told apart from `choice`, and why that is used."""
     ties = grouped((since(choice, tie), tie.row) for tie in tied)
     for reason, others in ties.items():
         named = phrases.listed([f"{t.name} {numbers.ratio(t.speedup)}" for t in others])
@@ -226,8 +226,8 @@ def certainty(answers: Sequence[Recommendation]) -> Iterator[str]:
         yield (
             f"a second process measured{single} {phrases.listed([*again])}"
             if again
-            else "one process per mode; another may differ by more than the intervals (replicates=5 "
-            "measures by how much)"
+            else "one process per mode; another may differ by more than the intervals "
+            "(replicates=5 measures by how much)"
         )
     baselines = [f"{a.question.baseline_mode} {a.question.baseline_dtype}" for a in answers]
     measured = zip(baselines, (answer.floor for answer in answers), strict=True)

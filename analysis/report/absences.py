@@ -29,11 +29,7 @@ class Reason:
 
 def why_left_out(rows: Iterable[Row]) -> Iterator[Reason]:
     """Yields a Reason for each way in which some of `rows` lack a result that counts."""
-    by_label = grouped(
-        (label, (why, row))
-        for row in rows
-        for label, why in _why_not_counted(row)
-    )
+    by_label = grouped((label, (why, row)) for row in rows for label, why in _why_not_counted(row))
     for label, members in by_label.items():
         texts = [
             f"{phrases.listed(list(dict.fromkeys(map(phrases.mode, same))))} ({reason})"

@@ -36,7 +36,7 @@ def places(study: Study) -> str:
 
 
 def title(study: Study) -> str:
-    """Says what a report is on: `Which mode? mlp, transformer · Intel Xeon (6/207) · 28 Nov 2026`."""
+    """Says what a report is on: `Which mode? mlp, transformer · AMD EPYC · 28 Nov 2026`."""
     models = list(dict.fromkeys(study.rows["model"]))
     rows = as_rows(study.rows[[*phrases.PLACE]].drop_duplicates())
     machines = list(dict.fromkeys(phrases.device(row) for row in rows))

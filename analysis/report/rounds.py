@@ -15,7 +15,6 @@ from modescope.analysis.load import Folder, RemotePath
 MOST_STRIPS = 200  # a report with more rows has none
 WIDE, HIGH = 600, 64  # of a strip, in its own units
 _ROUNDS = ("run_id", "latency_rounds_s", "baseline_latency_rounds_s")
-_NEEDED = (*_ROUNDS, "started_at", "summary_version")
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,7 @@ def strips(study: Folder, run_ids: Iterable[str]) -> Mapping[str, Strip]:
     wanted = {*run_ids}
     if isinstance(study, RemotePath) or len(wanted) > MOST_STRIPS:
         return {}
-    runs = load.samples(study, _NEEDED)
+    runs = load.samples(study, _ROUNDS)
     runs = runs[runs["run_id"].isin(wanted)]
     found = zip(*(runs[name] for name in _ROUNDS), strict=True)
     return {
