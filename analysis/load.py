@@ -151,11 +151,21 @@ def _near(folder: Folder) -> str:
     return f"did you mean {found}?" if found else ""
 
 
-def samples(study_folder: str | Folder) -> pd.DataFrame:
-    """Reads every row of a study as it is stored, with raw samples, sorted by start time."""
-    found = _rows(located(study_folder) / rows.ROWS, SCHEMA.names)
-    table = SCHEMA.empty_table() if found is None else found.table.select(SCHEMA.names)
+def samples(
+    study_folder: str | Folder, columns: Sequence[str] = tuple(SCHEMA.names)
+) -> pd.DataFrame:
+    """Reads every row of a study as it is stored, with raw samples, sorted by start time.
+
+    `columns`: those to return, beside what says when a row began and whether it can be read.
+    """
+    needed = tuple(dict.fromkeys((*_TO_READ, *columns)))
+    found = _rows(located(study_folder) / rows.ROWS, needed)
+    table = SCHEMA.empty_table() if found is None else found.table
+    table = table.select(needed)
     return sort_by_start(table.to_pandas())
+
+
+_TO_READ = ("schema_version", "run_id", "started_at", "summary_version")
 
 
 def sort_by_start(runs: pd.DataFrame) -> pd.DataFrame:

@@ -54,7 +54,7 @@ def deviations(processes: pd.DataFrame) -> list[Deviation]:
 def sentences(processes: pd.DataFrame) -> list[str]:
     """Returns a sentence for each node or GPU that `deviations` returns."""
     return [
-        f"node {node.name}: eager takes {node.ratio:.2f} times as long as on the others "
+        f"node {node.name}: eager takes {node.ratio:.2f}× as long as on the others "
         f"({node.rows} rows); speedups are paired on one node and hold, absolute times (latency_s) "
         "do not compare"
         for node in deviations(processes)

@@ -10,7 +10,8 @@ import pandas as pd
 from modescope.analysis.derive import over_fp32
 from modescope.analysis.derive.flags import banner, legend
 from modescope.analysis.derive.select import SECTION, ordered, split_rows
-from modescope.analysis.format import phrases
+from modescope.analysis.format import phrases, skips
+from modescope.analysis.format.baselines import against
 from modescope.analysis.format.cells import graph_breaks
 from modescope.analysis.format.columns import AGAINST, Column, distinguishing, measured
 from modescope.analysis.format.phrases import WIDTH, indented_paragraph
@@ -26,36 +27,44 @@ _GAP = "  "
 def table_lines(frame: pd.DataFrame) -> list[str]:
     """Returns the lines of the table: column titles, a block per section, and notes.
 
-    `frame` has derived rows. A section is a model at one size, in one phase.
+    `frame` has derived rows. A section is a model at one size, in one phase. Skipped cases have a
+    line per reason below the rows of their section, with the whole reason if no row is ok.
     """
     blocks = split_rows(as_rows(ordered(frame)), SECTION)
     every = [row for block in blocks for row in block]
     marks = _marks(every)
-    shared = len({phrases.baseline(row) for row in every}) == 1
     naming = (
         Column(" mode", lambda row: f" {phrases.mode(row)}{_mark(row, marks)}"),
         Column("dtype", lambda row: row["dtype"]),
-        *(() if shared else (AGAINST,)),
+        *((AGAINST,) if any(map(_has_several, blocks)) else ()),
         *distinguishing(every),
     )
-    columns, widths = _fitting(naming, measured(every), every)
+    listed = [row for row in every if row["status"] != Status.SKIPPED]
+    is_none_ok = not any(row["status"] == Status.OK for row in every)
+    columns, widths = _fitting(naming, measured(every), listed)
     result = [_join([column.title for column in columns], columns, widths)]
     letter = len({row["environment"] for row in every}) > 1
     for block in blocks:
-        against = f" · against {phrases.baseline(block[0])}" if shared else ""
         data = phrases.from_cache([row for row in block if row["status"] == Status.OK])
-        parts = (phrases.work(block[0]), phrases.place(block[0], letter), data)
-        result.append(f"{' · '.join(filter(None, parts))}{against}")
-        for row in block:
+        parts = (phrases.work(block[0]), phrases.place(block[0], letter), data, against(block))
+        result.append(" · ".join(filter(None, parts)))
+        for row in (row for row in block if row["status"] != Status.SKIPPED):
             cells = [
                 column.cell(row) for column in (columns if row["status"] == Status.OK else naming)
             ]
-            result += _with_reason(row, _join(cells, columns, widths), alone=len(every) == 1)
+            result += _with_reason(row, _join(cells, columns, widths))
+        for line in skips.lines(block, whole=is_none_ok):
+            result += textwrap.wrap(f" {line}", WIDTH, subsequent_indent="    ")
     for note, mark in marks.items():
         result += textwrap.wrap(f"{mark} {note}", WIDTH, subsequent_indent="  ")
     for note in (over_fp32.legend(every), legend(every), banner(every)):
         result += textwrap.wrap(note, WIDTH, subsequent_indent="  ")
     return result
+
+
+def _has_several(block: Sequence[Row]) -> bool:
+    """Whether rows of a section are paired with different baselines."""
+    return len({phrases.baseline(row) for row in block}) > 1
 
 
 def _fitting(
@@ -82,12 +91,10 @@ def _join(cells: Sequence[str], columns: Sequence[Column], widths: Sequence[int]
     return _GAP.join(aligned).rstrip() if len(cells) == len(columns) else _GAP.join(aligned)
 
 
-def _with_reason(row: Row, line: str, alone: bool) -> list[str]:
+def _with_reason(row: Row, line: str) -> list[str]:
     """Returns the lines of a row; a row that is not ok has its reason in place of numbers.
 
-    `line` has the cells of the row, and `alone` says whether the table has no other row. A long
-    reason goes on lines below. Only the reason of a skipped case is shortened, and only in a table
-    of several rows.
+    `line` has the cells of the row. A long reason goes on lines below.
     """
     if row["status"] == Status.OK:
         return [line]
@@ -95,8 +102,6 @@ def _with_reason(row: Row, line: str, alone: bool) -> list[str]:
     reason = predicates.status_and_reason(row)
     if len(reason) <= room:
         return [f"{line}{_GAP}{reason}"]
-    if row["status"] == Status.SKIPPED and not alone:
-        return [f"{line}{_GAP}{textwrap.shorten(reason, room, placeholder=' …')}"]
     return [f"{line}{_GAP}{row['status']}:", *indented_paragraph(reason.partition(": ")[2])]
 
 

@@ -258,7 +258,7 @@ CAUSES = (
     ),
     Cause(
         Kind.LOSS, padding,
-        "padding makes its calls {times} times as large as those of the baseline.",
+        "padding makes its calls {times}× as large as those of the baseline.",
         "More buckets pad less; each is compiled once.",
     ),
     Cause(

@@ -284,7 +284,7 @@ def _fewer_operators(row: Row, before: Row) -> str:
 CAUSES = (
     Cause(
         Kind.DECISIVE, slow_host,
-        "the host ran at {slower} times its usual time: undecided{device}.",
+        "the host ran at {slower}× its usual time: undecided{device}.",
         "Stop other programs and measure it again.",
     ),
     Cause(

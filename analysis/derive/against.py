@@ -230,7 +230,10 @@ def in_place_of_the_baseline(rows: pd.DataFrame) -> pd.DataFrame:
     shown = rows[rows["against_mode"].notna()]
     calls = shown["against_break_even_calls"]
     return _in_place(shown).assign(
-        break_even_calls=calls, speedup_same_grad=None, chained_speedup=None
+        break_even_calls=calls,
+        speedup_same_grad=None,
+        chained_speedup=None,
+        baseline_latency_s=None,
     )
 
 

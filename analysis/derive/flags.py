@@ -214,7 +214,7 @@ FLAGS = {
     ),
     LONGER: Flag(
         Doubted.PROFILE,
-        f"the profiled call took more than {MOST_LONGER:g} times as long as a timed one "
+        f"the profiled call took more than {MOST_LONGER:g}× as long as a timed one "
         "(profiled_span_s, latency_s), so shares of it are not those of a call: end other "
         "programs, and profile again.",
     ),

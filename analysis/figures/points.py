@@ -20,6 +20,8 @@ from modescope.analysis.rows.type import Row
 from modescope.analysis.rows.values import as_rows, required
 from modescope.bench.stats.estimates import MARGIN, Verdict
 
+_CHOSEN = "#e3b341"  # behind a recommended mode; visible on white and on near-black
+
 
 def _draw_speedup(section: pd.DataFrame) -> Figure | None:
     rows = theme.charted(section)
@@ -29,6 +31,8 @@ def _draw_speedup(section: pd.DataFrame) -> Figure | None:
                           against=True)  # fmt: skip
     figure, grid = theme.sheet(panels, phrases.work(rows[0]), len(rows))
     for (axes,), panel in zip(grid, panels, strict=True):
+        for place in (n for n, row in enumerate(panel.rows) if row.get("is_recommended")):
+            axes.axhspan(place - 0.5, place + 0.5, color=_CHOSEN, alpha=0.3, linewidth=0)
         _intervals(axes, panel.rows)
         round_ones = [*theme.BINARY, *theme.EVEN]
         theme.log_ticks(axes.xaxis, theme.room(panels), lambda value: f"{value:g}×", round_ones)
@@ -68,7 +72,8 @@ SPEEDUP = FigureKind(
     "Speedup",
     "speedups with their intervals, a row per mode",
     "Right of 1× is faster than the baseline; the band is ±1 %, the line through a marker its 95 % "
-    "interval. A filled marker is faster or slower, a hollow one neither.",
+    "interval. A filled marker is faster or slower, a hollow one neither. The recommended mode is "
+    "bold, on a band. The axis is logarithmic; each panel has its own scale.",
     _draw_speedup,
     theme.charted_table("Speedups", (
         columns.AGAINST,
@@ -79,6 +84,7 @@ SPEEDUP = FigureKind(
         Column("rounds", lambda row: numbers.calls(row["rounds"])),
     )),
     coloured=theme.charted,
+    has_narrow=True,
 )  # fmt: skip
 
 

@@ -43,7 +43,7 @@ class Picture:
     """A drawn figure with its caption and table.
 
     `svg` is the content of `file`, the name of an SVG file; `inline` is the same drawing as a part
-    of an HTML page.
+    of an HTML page, and `narrow` a drawing for a phone (None: there is none).
     """
 
     kind: FigureKind
@@ -51,6 +51,7 @@ class Picture:
     caption: str
     svg: str
     inline: Markup
+    narrow: Markup | None
     table: Table
 
 
@@ -66,9 +67,18 @@ def pictures(kinds: Iterable[FigureKind], topic: Any, name: str) -> Iterator[Pic
         if figure is not None:
             drawn = theme.svg(figure, f"{kind.name}-{name}")
             inline = Markup(theme.inline(drawn))
+            narrow = _narrow(kind, topic, f"{kind.name}-{name}-narrow")
             file = f"{kind.name}-{name}.svg"
             caption, table = _caption(kind, topic), kind.table(topic)
-            yield Picture(kind, file, caption, theme.on_paper(drawn), inline, table)
+            yield Picture(kind, file, caption, theme.on_paper(drawn), inline, narrow, table)
+
+
+def _narrow(kind: FigureKind, topic: Any, name: str) -> Markup | None:
+    if not kind.has_narrow:
+        return None
+    with theme.look(theme.NARROW):
+        figure = kind.draw(topic)
+    return None if figure is None else Markup(theme.inline(theme.svg(figure, name)))
 
 
 def _caption(kind: FigureKind, topic: Any) -> str:

@@ -262,17 +262,19 @@ def _draw_first_pass(section: pd.DataFrame) -> Figure | None:
     known = [(row, mix) for row in theme.charted(section) if (mix := mix_of(row)) and mix.first_s]
     if not known:
         return None
+    several = len({row["dtype"] for row, _ in known}) > 1
     figure = Figure((theme.WIDTH, _HIGH_OF_CALLS * len(known) + 0.5), layout="constrained")
     grid = figure.subplots(len(known), squeeze=False, sharex=True, sharey=True)
     for (axes,), (row, mix) in zip(grid, known, strict=True):
-        axes.set(yscale="log", title=phrases.variant(row))
+        axes.set(yscale="log", title=phrases.variant(row) if several else phrases.mode(row))
         _calls(axes, row, mix)
     tick = partial(numbers.tick, unit_of=numbers.time_unit)
     for (axes,) in grid:
         theme.log_ticks(axes.yaxis, _HIGH_OF_CALLS - 0.4, tick, [*theme.DECIMAL, _UNITS])
     grid[-1][0].set_xlabel("number of the call")
     figure.supylabel("time of the call", size=theme.SMALL)
-    theme.small_print(figure, phrases.work(known[0][0]))
+    dtype = "" if several else f", {known[0][0]['dtype']}"
+    theme.small_print(figure, f"{phrases.work(known[0][0])}{dtype}")
     return figure
 
 
@@ -283,12 +285,13 @@ def _calls(axes: Axes, row: Row, mix: Mix) -> None:
             x=numbered, y=usual, estimator=None, color=style.FADED, linewidth=1, ax=axes
         )  # fmt: skip
     compiling = {compilation.number for compilation in mix.compiles}
-    for marker, size, wanted in ((".", 18, False), ("X", 42, True)):
+    colour = style.family(row).colour
+    dot: dict[str, Any] = {"marker": ".", "s": 18, "color": colour, "linewidth": 0}
+    ring: dict[str, Any] = {"marker": "o", "s": 42, "facecolor": "none", "edgecolor": colour,
+                            "linewidth": 1.6}  # fmt: skip
+    for look, wanted in ((dot, False), (ring, True)):
         calls = [number for number in numbered if (number in compiling) is wanted]
-        sns.scatterplot(
-            x=calls, y=[mix.first_s[number - 1] for number in calls], marker=marker, s=size,
-            color=style.family(row).colour, linewidth=0, ax=axes,
-        )  # fmt: skip
+        sns.scatterplot(x=calls, y=[mix.first_s[n - 1] for n in calls], ax=axes, **look)
     if mix.gave_up_at is not None:
         axes.axvline(mix.gave_up_at - 0.5, color=style.INK, linewidth=0.8, linestyle=(0, (4, 2)))
     axes.grid(visible=True, axis="both")
@@ -316,7 +319,7 @@ FIRST_PASS = FigureKind(
     "first-pass",
     "Calls of different sizes",
     "time of each call of the first pass, a panel per mode",
-    "Each marker is a call of the first pass, a cross one in which torch compiled; the grey line "
+    "Each marker is a call of the first pass, a ring one in which torch compiled; the grey line "
     "is the baseline at the same size. At a dashed line torch gives up compiling new sizes.",
     _draw_first_pass,
     theme.charted_table("Passes", (

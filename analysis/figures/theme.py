@@ -34,6 +34,7 @@ from modescope.analysis.rows.type import Row
 from modescope.analysis.rows.values import as_rows
 
 WIDTH = 6.4  # inches: 614 pixels, two columns of a page; on a phone a figure can be scrolled
+NARROW = 3.7  # inches: 355 pixels, of a figure drawn for a phone
 ROW = 0.21  # inches
 MOST_ROWS = 60  # per figure: about two pages
 SMALL = 8  # points
@@ -94,6 +95,7 @@ class FigureKind:
     draw: Callable[[Any], Figure | None]
     table: Callable[[Any], Table]  # the numbers drawn
     coloured: Callable[[Any], Sequence[Row]] | None = None  # rows whose colours are explained
+    has_narrow: bool = False  # also drawn for a phone, by `sheet` alone
 
 
 @dataclass(frozen=True)
@@ -106,9 +108,27 @@ class Panel:
     numbers: Sequence[str]
 
 
-def look() -> AbstractContextManager[None]:
-    """A context manager that applies the matplotlib settings for drawing and saving a figure."""
-    return matplotlib.rc_context(_RC)
+def look(width: float = WIDTH) -> AbstractContextManager[None]:
+    """A context manager that applies the matplotlib settings for drawing and saving a figure.
+
+    `width` is that of figures made by `sheet`, in inches: WIDTH, or NARROW for a phone.
+    """
+    return matplotlib.rc_context({**_RC, "figure.figsize": (width, WIDTH)})
+
+
+def _width() -> float:
+    return float(matplotlib.rcParams["figure.figsize"][0])
+
+
+def _named(panels: Sequence[Panel]) -> tuple[list[list[str]], list[list[str]]]:
+    """Returns the names and the numbers of each panel; if narrow, numbers stand below the names."""
+    names = [[textwrap.fill(name, _LONGEST) for name in panel.names] for panel in panels]
+    values = [list(panel.numbers) for panel in panels]
+    if _width() == WIDTH:
+        return names, values
+    pairs = (zip(*both, strict=True) for both in zip(names, values, strict=True))
+    below = [["\n".join(filter(None, pair)) for pair in panel] for panel in pairs]
+    return below, [[""] * len(panel) for panel in values]
 
 
 def charted(section: pd.DataFrame) -> list[Row]:
@@ -159,28 +179,30 @@ def sheet(
 ) -> tuple[Figure, list[list[Axes]]]:
     """Returns a figure, and its axes: for each panel a list of `columns` axes side by side.
 
-    Row n of a panel, counted from 0, lies at y = n. `work` is the small print above the panels.
-    `rows` is the number of all rows, of which the panels may have only some. With `share`, the axes
-    in a column share their x scale.
+    Row n of a panel, counted from 0, lies at y = n; the name of a recommended mode is bold. `work`
+    is the small print above the panels. `rows` is the number of all rows, of which the panels may
+    have only some. With `share`, the axes in a column share their x scale.
     """
-    names = [[textwrap.fill(name, _LONGEST) for name in panel.names] for panel in panels]
+    names, values = _named(panels)
     row = ROW + 0.145 * max(name.count("\n") for every in names for name in every)
-    letters = int((WIDTH - _widest(names)) / 0.082)
+    letters = int((_width() - _widest(names)) / 0.082)
     titles = [textwrap.fill(panel.title, letters) for panel in panels]
     heights = [len(panel.rows) for panel in panels]
     high = row * sum(heights) + 0.56 * len(panels) + 0.25
-    figure = Figure((WIDTH, high + 0.17 * sum(title.count("\n") for title in titles)))
+    figure = Figure((_width(), high + 0.17 * sum(title.count("\n") for title in titles)))
     grid = figure.subplots(
         len(panels), columns, squeeze=False, height_ratios=heights, sharex="col" if share else False
     )
-    for panel, named, title, line in zip(panels, names, titles, grid, strict=True):
+    for panel, named, told, title, line in zip(panels, names, values, titles, grid, strict=True):
         places = range(len(named))
         for axes in line:
             axes.set_yticks(places, named if axes is line[0] else [""] * len(named))
             axes.set_ylim(len(named) - 0.5, -0.5)
+        for label, drawn in zip(line[0].get_yticklabels(), panel.rows, strict=True):
+            label.set_fontweight("bold" if drawn.get("is_recommended") else "normal")
         line[0].set_title(title)
         right = line[-1].secondary_yaxis("right")
-        right.set_yticks(places, panel.numbers, size=SMALL)
+        right.set_yticks(places, told, size=SMALL)
         right.spines["right"].set_visible(False)
     hidden = rows - sum(heights)
     more = f"; {hidden} more rows are in the table only" if hidden else ""
@@ -190,7 +212,7 @@ def sheet(
 
 def small_print(figure: Figure, text: str) -> None:
     """Writes `text` in small print above the panels."""
-    text = textwrap.fill(text, 94)
+    text = textwrap.fill(text, int(94 * figure.get_figwidth() / WIDTH))
     figure.set_figheight(figure.get_figheight() + 0.14 * text.count("\n"))
     figure.suptitle(text, x=0.008, ha="left", size=SMALL)
 
@@ -202,15 +224,15 @@ def legend(figure: Figure, handles: Sequence[Any]) -> None:
     def wide(columns: int) -> float:
         return sum(max(map(text_width, column)) + 0.56 for column in np.array_split(names, columns))
 
-    across = next((n for n in range(len(names), 1, -1) if wide(n) <= WIDTH), 1)
+    across = next((n for n in range(len(names), 1, -1) if wide(n) <= _width()), 1)
     figure.set_figheight(figure.get_figheight() + 0.2 * -(-len(names) // across))
     figure.legend(handles=handles, loc="outside lower left", ncols=across)
 
 
 def room(panels: Sequence[Panel]) -> float:
     """The width in inches that is left for one axes between the names and numbers of the panels."""
-    names = [[textwrap.fill(name, _LONGEST) for name in panel.names] for panel in panels]
-    return WIDTH - _widest(names) - _widest([panel.numbers for panel in panels]) - 0.3
+    names, values = _named(panels)
+    return _width() - _widest(names) - _widest(values) - 0.3
 
 
 def _widest(texts: Iterable[Iterable[str]]) -> float:

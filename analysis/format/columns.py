@@ -212,6 +212,21 @@ def naming(rows: Sequence[Row]) -> tuple[Column, ...]:
     return (*NAMING, *distinguishing(rows))
 
 
+def of_passes(columns: Iterable[Column], rows: Iterable[Row]) -> list[Column]:
+    """Returns `columns`, titled as times of a pass if the calls of all `rows` vary in size."""
+    titles = _OF_A_PASS if all(row["calls"] for row in rows) else {}
+    return [replace(column, title=titles.get(column.title, column.title)) for column in columns]
+
+
+_OF_A_PASS = {
+    "latency": "time of a pass",
+    "latency [95 %]": "time of a pass [95 %]",
+    "first call": "first pass",
+    "at full pace": "a pass at full pace",
+    "pays after": "pays after (calls)",
+}
+
+
 def measured(rows: Sequence[Row]) -> list[Column]:
     """Returns the columns of MEASURED, without optional ones that `rows` leave empty or unknown.
 
@@ -219,7 +234,8 @@ def measured(rows: Sequence[Row]) -> list[Column]:
     note about the cache, and its column is never dropped.
     """
     first_call = _BARE_FIRST_CALL if CACHE in distinguishing(rows) else FIRST_CALL
-    return [first_call if column is FIRST_CALL else column for column in wanted(MEASURED, rows)]
+    kept = [first_call if column is FIRST_CALL else column for column in wanted(MEASURED, rows)]
+    return of_passes(kept, rows)
 
 
 def wanted(columns: Iterable[Column], rows: Iterable[Row]) -> list[Column]:

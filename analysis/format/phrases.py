@@ -36,12 +36,33 @@ def work(row: Row) -> str:
 
 def work_at(row: Row, shape: str) -> str:
     """Returns the text of `work` with the sizes in `shape` (JSON) in place of the row's."""
-    arguments = row["model_args"] if row["model_args"] not in (None, "{}") else None
-    inputs = f"inputs {row['model_inputs']}" if row["model_inputs"] else None
+    inputs = f"inputs {described_inputs(row)}" if row["model_inputs"] else None
     varied = predicates.calls(row)
     fixed = {k: v for k, v in json.loads(shape).items() if k not in varied}
-    parts = (row["model"], arguments, inputs, sizes(json.dumps(fixed)), _pass(varied), phase(row))
+    of_call = sizes(json.dumps(fixed)), _pass(varied)
+    parts = (row["model"], arguments(row), inputs, *of_call, phase(row))
     return ", ".join(part for part in parts if part)
+
+
+def arguments(row: Row) -> str:
+    """Returns the arguments of the model's builder: `blocks 12, causal true`; empty without any."""
+    return _named_values(row["model_args"])
+
+
+def described_inputs(row: Row) -> str:
+    """Returns the inputs that the user described: `x [8, 64]`; empty if the model has its own."""
+    return _named_values(row["model_inputs"])
+
+
+def _named_values(text: str | None) -> str:
+    """Returns a JSON object as `name value, name value`; another value as the JSON that it is."""
+    values = json.loads(text or "{}")
+    if not isinstance(values, dict):
+        return json.dumps(values, ensure_ascii=False)
+    return ", ".join(
+        f"{name} {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
+        for name, value in values.items()
+    )
 
 
 def first_step(row: Row) -> str:
@@ -144,16 +165,20 @@ PLACE = (
 """The columns that `place` reads."""
 
 
+def device(row: Row) -> str:
+    """Returns the device's name: `Intel Xeon (6/207)`; one selected by number: `H200 (cuda:1)`."""
+    name, number = told_name(row["device_name"], row["cpu_model"]), row["device"]
+    return f"{name} ({number})" if name and ":" in number else name or number
+
+
 def place(row: Row, letter: bool) -> str:
     """Returns the device and its settings: `AMD EPYC, AVX2, no bf16 instructions, 1 thread`.
 
     `letter` adds the environment's letter, for studies with several environments. The instruction
-    sets are named for a CPU only. A GPU selected by its number is named with it: `NVIDIA H200
-    (cuda:1), 1 thread`.
+    sets are named for a CPU only.
     """
-    name, device = told_name(row["device_name"], row["cpu_model"]), row["device"]
     parts = (
-        f"{name} ({device})" if name and ":" in device else name or device,
+        device(row),
         None
         if predicates.on_cuda(row)
         else instructions_text(row["cpu_capability"], row["cpu_instructions"]),

@@ -34,13 +34,23 @@ COMPILE_GRAPHS = Family("green", "compiled with CUDA graphs", "#009e73")
 CUDA_GRAPH = Family("pink", "captured by hand", "#cc79a7")
 FAMILIES = (EAGER, AMP, COMPILE, COMPILE_GRAPHS, CUDA_GRAPH)
 
-MARKERS = {
+Marker = (
+    str | tuple[int, int, int]
+)  # of matplotlib: a name, or the points, kind and angle of a star
+
+MARKERS: dict[str, Marker] = {
     "eager": "o",
     "no_grad": "s",
     "inference_mode": "D",
     "amp": "^",
     "compile": "v",
+    "regional": (12, 1, 0),
+    "compile-dynamic": (4, 1, 0),
+    "compile-static": "H",
+    "padded": "8",
+    "freezing": (6, 1, 0),
     "max-autotune-no-cudagraphs": "<",
+    "max-autotune-freezing": (8, 1, 0),
     "amp-compile": ">",
     "reduce-overhead": "p",
     "max-autotune": "h",
@@ -48,9 +58,11 @@ MARKERS = {
     "cuda-graph": "P",
     "aoti": "d",
 }
+"""A marker per preset; `padded` stands for modes whose calls are padded."""
+
 OTHER_MARKER = "X"
 # marker -> the character for it in plain text; U+FE0E prevents that it is shown as an emoji
-CHARACTERS = {
+CHARACTERS: dict[Marker, str] = {
     "o": "●",
     "s": "■",
     "D": "◆",
@@ -64,6 +76,12 @@ CHARACTERS = {
     "P": "✚",
     "d": "♦\ufe0e",
     "X": "✖\ufe0e",
+    "H": "⬣",
+    "8": "⯃",
+    (4, 1, 0): "✦",
+    (6, 1, 0): "✶",
+    (8, 1, 0): "✸",
+    (12, 1, 0): "✹",
 }
 
 
@@ -93,10 +111,11 @@ def order(row: Row) -> tuple[int, int]:
     return FAMILIES.index(family(row)), place
 
 
-def marker(row: Row) -> str:
+def marker(row: Row) -> Marker:
     """Returns the marker of a row's mode in figures; overridden options do not change it."""
     return MARKERS.get(_preset(row), OTHER_MARKER)
 
 
 def _preset(row: Row) -> str:
-    return str(row["mode"]).partition("[")[0]
+    is_padded = row.get("calls_pad") not in (None, "{}")
+    return "padded" if is_padded else str(row["mode"]).partition("[")[0]

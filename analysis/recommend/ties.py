@@ -78,3 +78,32 @@ _STAGES: tuple[tuple[str, Callable[[Sequence[Row]], list[Row]]], ...] = (
     ("less simple", _simplest),
 )
 """Stages of the choice: why a row drops out, and a function that returns the rows that stay."""
+
+_SINCE = {
+    "not checked": "its results were checked",
+    "longer first call": "its first call takes less time",
+    "more memory": "it needs less memory",
+    "unknown first call": "the time of its first call is known",
+    "unknown memory": "its memory is known",
+    "as good": "the lower end of its interval is higher",
+}
+_SIMPLER = (
+    {False: "it captures no CUDA graph"},
+    {0: "it compiles nothing"},
+    {False: "it casts nothing"},
+    {0: "its results keep their gradients", 1: "its results may be used in autograd"},
+)
+"""Why a mode is simpler, by the first place at which the two modes' `_complexity` differs, and by
+what the simpler one has there."""
+
+
+def since(chosen: Choice, tie: Tie) -> str:
+    """Returns why `chosen` is preferred to `tie`: `its results may be used in autograd`."""
+    other = tie.row.row
+    lacks = {"longer first call": phrases.setup_s(other), "more memory": other["peak_bytes"]}
+    if tie.reason in _SINCE:
+        known = lacks.get(tie.reason, tie) is not None
+        return _SINCE[tie.reason if known else f"unknown {tie.reason.partition(' ')[2]}"]
+    mine, theirs = _complexity(chosen.row), _complexity(other)
+    place = next(n for n, both in enumerate(zip(mine, theirs, strict=True)) if len({*both}) > 1)
+    return _SIMPLER[place].get(mine[place], "it is compiled in a simpler way")

@@ -12,12 +12,14 @@ from modescope.analysis.derive.over_fp32 import COMMON, LINKED
 from modescope.analysis.estimates import high, low
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.recommend import starting
+from modescope.analysis.recommend.ties import since
 from modescope.analysis.recommend.types import (
     Choice,
     Outcome,
     Question,
     Recommendation,
     RefusalKind,
+    Tie,
     hurdle,
     name_with_remark,
 )
@@ -158,9 +160,8 @@ _CLAUSES: dict[Outcome, Callable[[Sequence[Recommendation]], str]] = {
 def remarks(answer: Recommendation) -> Iterator[str]:
     """Yields further sentences on one recommendation: ties, unchecked results, and doubts."""
     choice, outcome = answer.choice, answer.outcome
-    if choice and answer.tied:
-        ties = (f"{t.row.name} {numbers.ratio(t.row.speedup)} ({t.reason})" for t in answer.tied)
-        yield f"As fast by the intervals: {', '.join(ties)}."
+    if choice:
+        yield from _preferred(choice, answer.tied)
     if choice and outcome is Outcome.MODE and (why := predicates.unchecked(choice.row)):
         yield f"The results of {choice.mode} were not checked: {why}."
     if choice and outcome is Outcome.MODE and choice.row["frozen_weights"]:
@@ -183,11 +184,19 @@ def remarks(answer: Recommendation) -> Iterator[str]:
         yield f"Against {kept} in {LINKED}: {text.removeprefix(f'{kept}: ')}."
     for refusal in answer.refused:
         if refusal.kind is RefusalKind.SLOW_HOST:
-            slower = f"{refusal.host_slower} times its usual time"
+            slower = f"{refusal.host_slower}× its usual time"
             yield f"{refusal.mode}: the host ran at {slower}: undecided."
     if answer.baseline_unchecked and outcome not in (Outcome.MODE, Outcome.NOTHING):
         name = _baseline(answer.question)
         yield f"The results of {name} were not checked: {answer.baseline_unchecked}."
+
+
+def _preferred(choice: Choice, tied: Sequence[Tie]) -> Iterator[str]:
+    """Yields per reason which modes cannot be told apart from `choice`, and why that is used."""
+    ties = grouped((since(choice, tie), tie.row) for tie in tied)
+    for reason, others in ties.items():
+        named = phrases.listed([f"{t.name} {numbers.ratio(t.speedup)}" for t in others])
+        yield f"{named} cannot be told apart; {choice.mode} is preferred, since {reason}."
 
 
 def _held_again(row: Row) -> str:
@@ -204,9 +213,9 @@ def certainty(answers: Sequence[Recommendation]) -> Iterator[str]:
     """Yields clauses on what the answers rest on: processes, noise floor, detectable gain."""
     single = " a call" if answers[0].wishes.starts else ""  # what is told is a total beside that
     again = dict.fromkeys(
-        f"a second process measured{single} {choice.mode} {choice.dtype} at "
-        f"{numbers.ratio(choice.again)}"
-        for choice in modes(answers)
+        f"{_rung(answer, choice)} at {numbers.ratio(choice.again)}"
+        for answer in answers
+        for choice in modes([answer])
         if choice.again and choice.row["replicates"] == 1
     )
     spreads = [answer.process_spread for answer in answers if answer.process_spread is not None]
@@ -214,9 +223,11 @@ def certainty(answers: Sequence[Recommendation]) -> Iterator[str]:
         most, fewest = numbers.percent(max(spreads)), min(answer.processes for answer in answers)
         yield f"speedups differ by up to {most} between processes ({fewest} or more per mode)"
     else:
-        yield ", ".join(again) or (
-            "one process per mode; others may differ by more than the intervals (replicates=5 "
-            "measures that)"
+        yield (
+            f"a second process measured{single} {phrases.listed([*again])}"
+            if again
+            else "one process per mode; another may differ by more than the intervals "
+            "(replicates=5 measures by how much)"
         )
     baselines = [f"{a.question.baseline_mode} {a.question.baseline_dtype}" for a in answers]
     measured = zip(baselines, (answer.floor for answer in answers), strict=True)
@@ -231,6 +242,12 @@ def certainty(answers: Sequence[Recommendation]) -> Iterator[str]:
         yield DISTURBED
     elif detectable:
         yield f"gains{single} below {numbers.percent(max(detectable))} may be missed"
+
+
+def _rung(answer: Recommendation, choice: Choice) -> str:
+    """Names a mode, its precision and the state of the compiler's cache that the answer is for."""
+    cache = answer.question.cache_label if predicates.has_cache(choice.row) else ""
+    return " ".join(filter(None, (f"{choice.mode} {choice.dtype}", cache and f"({cache})")))
 
 
 def modes(answers: Iterable[Recommendation]) -> list[Choice]:
@@ -305,18 +322,18 @@ def _error(chosen: Sequence[Choice], baseline: str) -> str:
 
 
 def _memory(chosen: Sequence[Choice], baseline: str) -> str:
-    extra = [choice.extra_bytes for choice in chosen if choice.extra_bytes is not None]
-    if len(extra) == len(chosen):
-        return f"{_range(extra, _more)} memory" if any(extra) else "no extra memory"
     peaks = _known(chosen, "peak_bytes")
     if len(peaks) < len(chosen):
         return "memory unknown"
-    return f"peak {_range(peaks, numbers.size)} ({baseline}'s was not measured)"
-
-
-def _more(size_bytes: float) -> str:
-    sign = "+" if size_bytes > 0 else "−" if size_bytes < 0 else "±"
-    return f"{sign}{numbers.size(abs(size_bytes))}"
+    theirs = [
+        peak - choice.extra_bytes
+        for choice, peak in zip(chosen, peaks, strict=True)
+        if choice.extra_bytes is not None
+    ]
+    mine, other = _range(peaks, numbers.size), _range(theirs, numbers.size)
+    number, _, unit = other.rpartition(" ")
+    other = number if mine.endswith(f" {unit}") and " to " not in other else other
+    return f"peak {mine} ({baseline} {other})" if theirs else f"peak {mine}"
 
 
 def _range(values: Iterable[Any], name: Callable[[Any], str]) -> str:

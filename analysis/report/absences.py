@@ -5,21 +5,18 @@ It stands below the answers on the first screen of a report, whose sentences are
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from modescope.analysis.causes.outcome import is_compiled
-from modescope.analysis.format import phrases, style
+from modescope.analysis.format import phrases, skips, style
 from modescope.analysis.recommend.types import Recommendation
 from modescope.analysis.rows import predicates
 from modescope.analysis.rows.type import Row
 from modescope.analysis.rows.values import grouped
 from modescope.bench.records.outcomes import Status
 
-MOST_LETTERS = 120  # of a reason
 _REPLAYING = {style.CUDA_GRAPH, style.COMPILE_GRAPHS}
-_CLAUSE = re.compile(r";| \(|, (?:and|so|which) ")
 
 
 @dataclass(frozen=True)
@@ -32,11 +29,7 @@ class Reason:
 
 def why_left_out(rows: Iterable[Row]) -> Iterator[Reason]:
     """Yields a Reason for each way in which some of `rows` lack a result that counts."""
-    by_label = grouped(
-        (label, (_CLAUSE.split(why, maxsplit=1)[0].strip()[:MOST_LETTERS], row))
-        for row in rows
-        for label, why in _why_not_counted(row)
-    )
+    by_label = grouped((label, (why, row)) for row in rows for label, why in _why_not_counted(row))
     for label, members in by_label.items():
         texts = [
             f"{phrases.listed(list(dict.fromkeys(map(phrases.mode, same))))} ({reason})"
@@ -46,17 +39,18 @@ def why_left_out(rows: Iterable[Row]) -> Iterator[Reason]:
 
 
 def _why_not_counted(row: Row) -> Iterator[tuple[str, str]]:
+    """Yields the label and, in short words, the reason if a row has no result that counts."""
     if row["status"] in (Status.SKIPPED, Status.FAILED):
         yield (
             "Not run here" if row["status"] == Status.SKIPPED else "Failed",
-            predicates.reason(row),
+            skips.in_short(row),
         )
     elif row["status"] != Status.OK:
-        yield "Failed", predicates.status_and_reason(row)
+        yield "Failed", skips.shortened(predicates.status_and_reason(row))
     elif predicates.not_in_effect(row):
-        yield "Not in effect", row["in_effect_note"] or "for an unknown reason"
+        yield "Not in effect", skips.shortened(row["in_effect_note"] or "for an unknown reason")
     elif why := predicates.why_left_out(row):
-        yield "Not counted", why
+        yield "Not counted", skips.shortened(why)
 
 
 def not_measured(preferred: Sequence[Row], answers: Sequence[Recommendation]) -> Iterator[Reason]:

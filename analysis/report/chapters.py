@@ -114,6 +114,7 @@ def _at_sizes(study: Study, family: pd.DataFrame, numbered: Iterator[int]) -> It
     )
     for shape in split_table(family, SECTION):
         title = phrases.work(as_rows(shape.head(1))[0])
-        drawn = pictures(OF_SECTION, shape, f"{next(numbered)}")
+        marked = shape.assign(is_recommended=shape["run_id"].isin(study.recommended))
+        drawn = pictures(OF_SECTION, marked, f"{next(numbered)}")
         where = study.conditions(as_rows(shape))
         yield Chapter(title, where, drawn, [*section_tables(shape)], nothing, key)

@@ -15,6 +15,7 @@ from modescope.analysis.rows.values import as_rows
 from modescope.bench.records.environment import Environment
 
 MOST_PLACES = 3  # named on one line; more are counted
+MOST_NAMES = 4  # of models or machines in the title; more are counted
 MOST_VALUES = 8  # of a property within an environment, such as the host
 _VARIES = "load_1min"  # changes from run to run; rows remain comparable
 _OF_MODEL = "model_source_id"  # differs between models, in one environment too
@@ -32,6 +33,20 @@ def places(study: Study) -> str:
     if len(texts) > MOST_PLACES:
         return f"{len(texts)} places and versions of torch"
     return "; ".join(texts)
+
+
+def title(study: Study) -> str:
+    """Says what a report is on: `Which mode? mlp, transformer · AMD EPYC · 28 Nov 2026`."""
+    models = list(dict.fromkeys(study.rows["model"]))
+    rows = as_rows(study.rows[[*phrases.PLACE]].drop_duplicates())
+    machines = list(dict.fromkeys(phrases.device(row) for row in rows))
+    last = datetime.fromisoformat(study.rows["started_at"].max())
+    named = (_few(models, "models"), _few(machines, "machines"), f"{last.day} {last:%b %Y}")
+    return f"Which mode? {' · '.join(named)}"
+
+
+def _few(names: list[str], what: str) -> str:
+    return ", ".join(names) if len(names) <= MOST_NAMES else f"{len(names)} {what}"
 
 
 def period(rows: pd.DataFrame) -> str:

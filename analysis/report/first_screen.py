@@ -26,15 +26,19 @@ from modescope.analysis.derive.select import FAMILY, SECTION, values_of
 from modescope.analysis.estimates import high, low
 from modescope.analysis.figures.registry import Picture
 from modescope.analysis.format import numbers, phrases
+from modescope.analysis.format.baselines import against as against_heading
 from modescope.analysis.recommend.advice import Advice, Precision, fold
 from modescope.analysis.recommend.constraints import Wishes
 from modescope.analysis.recommend.types import Outcome, Recommendation
+from modescope.analysis.report import headline
 from modescope.analysis.report.absences import Reason, not_measured, why_left_out
 from modescope.analysis.report.chapters import Chapter
+from modescope.analysis.report.headline import Part
 from modescope.analysis.report.study import Study
 from modescope.analysis.rows import predicates
 from modescope.analysis.rows.type import Row
 from modescope.analysis.rows.values import grouped, required
+from modescope.bench.records.outcomes import Status
 from modescope.bench.stats.estimates import Estimate, Verdict, verdict
 
 MOST_WORKS = 8  # on the first screen; the others are folded
@@ -62,12 +66,15 @@ class Block:
 class Card:
     """What the first screen shows of one model and phase on one machine.
 
-    `blocks` has a Block per precision of `advice`, that with the largest gain first. `left_out`
-    says which modes lack a result that counts, and why. `picture` is a heatmap or a figure of
-    speedups; None if there is none, or if an earlier Card has it.
+    `against` names the baselines with their times, if the answers are for one size; `headline` says
+    the answers in one line. `blocks` has a Block per precision of `advice`, that with the largest
+    gain first. `left_out` says which modes lack a result that counts, and why. `picture` is a
+    heatmap or a figure of speedups; None if there is none, or if an earlier Card has it.
     """
 
     advice: Advice
+    against: str
+    headline: Sequence[Part]
     blocks: Sequence[Block]
     left_out: Sequence[Reason]
     picture: Picture | None
@@ -123,7 +130,9 @@ def _card(study: Study, advice: Advice, picture: Picture | None) -> Card:
         _block(study, first, True, compiles),
         *(_block(study, precision) for precision in others),
     ]
-    return Card(advice, blocks, left_out, picture)
+    timed = [row for row in mine if row["status"] == Status.OK]
+    of_baseline = against_heading(timed) if len(sections) == 1 and timed else ""
+    return Card(advice, of_baseline, headline.parts(advice), blocks, left_out, picture)
 
 
 def _block(

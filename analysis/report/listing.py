@@ -21,6 +21,7 @@ from modescope.analysis.format.columns import (
     MODE,
     SPEEDUP,
     Column,
+    of_passes,
     wanted,
 )
 from modescope.analysis.report.study import Study
@@ -63,16 +64,16 @@ def listing(study: Study) -> dict[str, Any]:
     rows = [*chain.from_iterable(study.sections)]
     by_work = (
         Column("model", lambda row: row["model"]),
-        Column("arguments", lambda row: "" if row["model_args"] == "{}" else row["model_args"]),
-        Column("inputs", lambda row: row["model_inputs"] or ""),
+        Column("arguments", phrases.arguments),
+        Column("inputs", phrases.described_inputs),
         Column("shape", lambda row: phrases.sizes(row["shape"])),
         Column("phase", phrases.phase),
         Column("where", study.place),
     )
     shown = Columns(
         leading=[*FIRST, *_varying(_OPTIONAL, rows)],
-        measured=wanted((column for column in columns.REPORTED if column != SPEEDUP), rows),
-        further=wanted(columns.FURTHER, rows),
+        measured=of_passes(wanted((c for c in columns.REPORTED if c != SPEEDUP), rows), rows),
+        further=of_passes(wanted(columns.FURTHER, rows), rows),
         filters=_varying(by_work, rows),
     )
     return {
@@ -117,15 +118,16 @@ def left_out(study: Study) -> dict[str, list[Row]]:
 
 
 def runs(study: Study) -> dict[str, Any]:
-    """Returns template variables on the rows that a page lists: two dicts by run_id.
+    """Returns template variables on the rows that a page lists: three dicts by run_id.
 
     `causes` has the texts of a row's causes; `files` has kind and path of its trace and of its
-    memory snapshot, if these exist.
+    memory snapshot, if these exist; `strips` those of rows whose rounds are known.
     """
     rows = [*chain.from_iterable(study.sections)]
     return {
         "causes": {row["run_id"]: _causes(study, row) for row in rows},
         "files": {row["run_id"]: [*_files(study, row)] for row in rows},
+        "strips": study.strips,
     }
 
 

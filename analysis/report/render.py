@@ -12,7 +12,7 @@ from markupsafe import Markup
 from matplotlib.markers import MarkerStyle
 from matplotlib.path import Path
 
-from modescope.analysis.format import numbers, phrases, style
+from modescope.analysis.format import numbers, phrases, skips, style
 from modescope.analysis.report.listing import sort_key
 from modescope.analysis.rows import predicates
 from modescope.analysis.rows.type import Row
@@ -59,11 +59,11 @@ def colours() -> dict[str, str]:
     return {f"family-{place}": family.colour for place, family in enumerate(style.FAMILIES)}
 
 
-def _symbol(marker: str) -> str:
+def _symbol(marker: style.Marker) -> str:
     return f"marker-{list(style.CHARACTERS).index(marker)}"
 
 
-def _outline(marker: str) -> str:
+def _outline(marker: style.Marker) -> str:
     shape = MarkerStyle(marker)
     path = shape.get_path().transformed(shape.get_transform())
     reach = float(np.abs(path.vertices).max())
@@ -86,7 +86,10 @@ def render(page: str, context: dict[str, Any]) -> str:
         "glyph_of": glyph,
         "is_counted": lambda row: predicates.why_left_out(row) is None,
         "margin": numbers.whole_percent(MARGIN),
+        "modes_of": lambda rows: list(dict.fromkeys(map(phrases.mode, rows))),
         "reason_of": predicates.reason,
+        "skip_lines": skips.lines,
+        "skipped_by_reason": skips.by_reason,
         "sort_key": sort_key,
         "symbols": symbols(),
         "unknown": numbers.UNKNOWN,

@@ -17,9 +17,9 @@ from modescope.analysis.load import Folder, RemotePath, read
 from modescope.analysis.recommend import constraints
 from modescope.analysis.recommend.constraints import ANYTHING, Wishes
 from modescope.analysis.recommend.decide import recommend
-from modescope.analysis.report import render
+from modescope.analysis.report import render, rounds
 from modescope.analysis.report.chapters import Chapter, chapters
-from modescope.analysis.report.environment import environments, period, places
+from modescope.analysis.report.environment import environments, period, places, title
 from modescope.analysis.report.first_screen import answer_cards
 from modescope.analysis.report.listing import flagged, left_out, listing, runs
 from modescope.analysis.report.study import Study
@@ -76,6 +76,7 @@ def write(
         unread=snapshot.stored.left_out,
         causes=finding.findings_by_run(every),  # of the whole study, which rows are compared with
         traces=study / "traces" if isinstance(study, Path) else None,
+        strips=rounds.strips(study, rows["run_id"]),
     )
     drawn = chapters(shown)
     variables = context(shown, drawn) | {
@@ -125,14 +126,15 @@ def context(study: Study, drawn: Sequence[Chapter]) -> dict[str, Any]:
     }
     return {
         "study": study,
+        "title": title(study),
         "places": places(study),
         "counts": ", ".join(f"{count:,} {status}" for status, count in counts.items()),
         "cases": numbers.counted(len(study.rows), "case", "cases"),
         "unread": numbers.counted(len(study.unread), "file", "files") if study.unread else "",
         "period": period(study.rows),
         "parts": [
-            (name, title, contents[name])
-            for name, title in PARTS.items()
+            (name, heading, contents[name])
+            for name, heading in PARTS.items()
             if name != "figures" or contents[name]
         ],
         "open": OPEN,

@@ -13,8 +13,9 @@ from modescope.analysis.causes.types import Finding
 from modescope.analysis.derive import against, flags
 from modescope.analysis.derive.mix import MIX_COLUMNS
 from modescope.analysis.derive.select import FAMILY, SAME_BASELINE, SECTION, split_rows
-from modescope.analysis.format import phrases
+from modescope.analysis.format import baselines, phrases
 from modescope.analysis.recommend.types import Recommendation
+from modescope.analysis.report.rounds import Strip
 from modescope.analysis.rows.type import Row
 from modescope.analysis.rows.values import as_rows, grouped
 from modescope.bench.records.outcomes import Status
@@ -27,7 +28,7 @@ _NEEDED = tuple(
          *MIX_COLUMNS, "apart", "reason", "budget", "in_effect", "in_effect_note", "verdict",
          "autocast", "compile_mode", "graph", "compile_cache", "first_call_s", "break_even_calls",
          "baseline_latency_s", "baseline_note", "pace", "package_export_s", "package_build_s",
-         "fill_s")
+         "fill_s", "calls_pad", "flags_touch")
     )
 )  # fmt: skip
 
@@ -43,6 +44,7 @@ class Study:
     unread: Mapping[str, str]  # unreadable files, each with the reason
     causes: Mapping[str, Sequence[Finding]] = field(default_factory=dict)  # by run_id
     traces: Path | None = None  # the folder of its traces, beside the report; None: out of reach
+    strips: Mapping[str, Strip] = field(default_factory=dict)  # by run_id; not of every row
 
     @cached_property
     def has_letters(self) -> bool:
@@ -53,6 +55,12 @@ class Study:
     def has_caches(self) -> bool:
         """Whether rows differ in their compiler cache (cold or warm)."""
         return bool(self.rows["compile_cache"].nunique() > 1)
+
+    @cached_property
+    def recommended(self) -> frozenset[str]:
+        """The run_ids of the modes recommended at their own precision, the baseline among them."""
+        chosen = ((answer.question.dtype, answer.choice) for answer in self.answers)
+        return frozenset(mode.run_id for dtype, mode in chosen if mode and mode.dtype == dtype)
 
     @cached_property
     def by_id(self) -> Mapping[str, Row]:
@@ -89,9 +97,10 @@ class Study:
         return phrases.place(row, self.has_letters)
 
     def conditions(self, rows: Sequence[Row]) -> str:
-        """The machine of rows of one work, and the cache that holds their data, if it is known."""
+        """The machine of rows of one work, their baseline, and the cache that holds their data."""
         ok = [row for row in rows if row["status"] == Status.OK]
-        return " · ".join(filter(None, (self.place(rows[0]), phrases.from_cache(ok))))
+        parts = self.place(rows[0]), phrases.from_cache(ok), baselines.against(rows)
+        return " · ".join(filter(None, parts))
 
     def variant(self, row: Row) -> str:
         """The row's mode and precision, `compile fp32`; with its cache if rows differ in that."""

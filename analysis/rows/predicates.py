@@ -126,7 +126,7 @@ def why_left_out(row: Row) -> str | None:
     if is_smoke(row):
         return f"budget={row['budget']} proves only that it runs"
     if slower := host_slower(row):
-        return f"the host ran at {slower} times its usual time: undecided"
+        return f"the host ran at {slower}× its usual time: undecided"
     if not has_interval(row):
         return row.get("baseline_note") or "no interval: no baseline, or fewer than 12 rounds"
     return None

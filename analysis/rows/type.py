@@ -384,3 +384,6 @@ class Row(TypedDict):
 
     # after derive.over_fp32.in_place
     is_chained: NotRequired[bool]
+
+    # in a report, beside its recommendations
+    is_recommended: NotRequired[bool]

@@ -42,7 +42,7 @@ def test_a_host_at_half_speed_in_all_rounds_leaves_a_mode_undecided() -> None:
     row = _row(BF16, "transformer", "compile-cuda-graph", "bf16")
     assert (row["slow_rounds"], row["rounds"], row["verdict"]) == (0, 120, "inconclusive")
     assert row["cause"].split(";")[0] == "slow_host"
-    assert "the host ran at 2.1 times its usual time: undecided" in row["cause_text"]
+    assert "the host ran at 2.1× its usual time: undecided" in row["cause_text"]
     assert "the device works 2.6 % less than the baseline's" in row["cause_text"]
     assert row["break_even_calls"] is None
 
@@ -53,7 +53,7 @@ def test_such_a_mode_is_not_recommended_and_the_answer_says_why() -> None:
     assert answer.choice is not None
     assert answer.choice.mode == "cuda-graph"
     assert answer.floor is None  # the baseline against itself had a slow host, too
-    said = "compile-cuda-graph: the host ran at 2.1 times its usual time: undecided."
+    said = "compile-cuda-graph: the host ran at 2.1× its usual time: undecided."
     assert said in list(remarks(answer))
 
 

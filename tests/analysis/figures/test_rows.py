@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from matplotlib.axes import Axes
 
+from modescope.analysis.figures import theme
 from modescope.analysis.figures.bars import MEMORY, OVERHEAD, STEP_PARTS
 from modescope.analysis.figures.cold import COLD
 from modescope.analysis.figures.own_kernels import OWN_KERNELS
@@ -50,6 +51,28 @@ def test_speedup_draws_values_and_intervals_and_fills_what_is_decided(tmp_path: 
     ends = pytest.approx((row["speedup"].low, row["speedup"].high))
     assert any(tuple(line) == ends for line in lines)
     assert [text.split()[-1] for text in numbers(axes)] == ["equivalent", "faster"]
+
+
+def test_the_recommended_mode_is_bold_on_a_band_and_narrow_numbers_stand_below_names(
+    tmp_path: Path,
+) -> None:
+    rows = rows_of(tmp_path, record("eager", speedup=1.0), record("compile", speedup=2.0))
+    marked = rows.assign(is_recommended=rows["mode"] == "compile")
+    axes = only_axes(SPEEDUP.draw(marked))
+    weights = [label.get_fontweight() for label in axes.get_yticklabels()]
+    assert weights == ["normal", "bold"]
+    of_margin = {"y": 0, "height": 1}  # in parts of the axes
+    places = [(patch.get_y(), patch.get_height()) for patch in axes.patches]
+    assert sorted(places) == [tuple(of_margin.values()), (0.5, 1)]
+    with theme.look(theme.NARROW):
+        figure = SPEEDUP.draw(marked)
+    assert figure is not None
+    assert figure.get_figwidth() == theme.NARROW
+    narrow = only_axes(figure)
+    assert names(narrow) == [
+        f"{name}\n{told}" for name, told in zip(names(axes), numbers(axes), strict=True)
+    ]
+    assert set(numbers(narrow)) == {""}
 
 
 def test_warm_and_cold_data_are_two_marks_of_a_mode(tmp_path: Path) -> None:
@@ -211,7 +234,7 @@ def test_calls_that_compile_are_marked_in_the_first_pass(tmp_path: Path) -> None
     assert drawn is not None
     (panel,) = drawn.axes
     calls, compiling = (np.asarray(one.get_offsets()).tolist() for one in panel.collections)
-    assert panel.get_title(loc="left") == "compile fp32"
+    assert panel.get_title(loc="left") == "compile"
     assert [number for number, _ in compiling] == [1, 2]
     np.testing.assert_allclose(calls, [[3, 0.001], [4, 0.004], [5, 0.002], [6, 0.008]])
     (baseline,) = panel.lines

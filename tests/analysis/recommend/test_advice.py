@@ -12,10 +12,12 @@ import pytest
 from modescope.analysis.recommend.advice import Advice, fold
 from modescope.analysis.recommend.constraints import Wishes
 from modescope.analysis.recommend.decide import recommend
+from modescope.bench.records import parquet
 from modescope.bench.records.cases import canonical_json
-from modescope.bench.records.results import Record
+from modescope.bench.records.results import Record, row
+from modescope.bench.records.rows import CONFIRMATIONS
 from tests.helpers.derivations import table_of
-from tests.helpers.recommendations import control
+from tests.helpers.recommendations import MIB, control, needs
 from tests.helpers.studies import record, save
 
 
@@ -189,3 +191,33 @@ def test_where_an_interval_is_wide_the_answer_says_to_stop_other_programs(tmp_pa
         tmp_path / "compiled alone", [control(), record("compile", speedup=3.0, spread=1)]
     )
     assert "fp32: eager: too disturbed to answer" in one.precisions[0].text
+
+
+@pytest.mark.parametrize(
+    ("baseline", "told"),
+    [
+        (control(**needs(9 * MIB)), "peak 4.00 MiB (eager 9.00)"),
+        (control(**needs(3 * MIB)), "peak 4.00 MiB (eager 3.00)"),
+        (control(**needs(2**31)), "peak 4.00 MiB (eager 2.00 GiB)"),
+        (control(), "peak 4.00 MiB"),
+    ],
+)
+def test_memory_is_the_peak_beside_that_of_the_baseline_if_it_was_measured(
+    tmp_path: Path, baseline: Record, told: str
+) -> None:
+    (one,) = advice(tmp_path, [baseline, record("no_grad", speedup=1.2, **needs(4 * MIB))])
+    assert one.precisions[0].text.endswith(told)
+
+
+def test_a_second_process_is_named_with_the_cache_that_it_started_with(tmp_path: Path) -> None:
+    again = [
+        record("compile", speedup=1.5, compile_cache=cache, first_call_s=1.0)
+        for cache in ("cold", "warm")
+    ]
+    folder = save([control(), control(compile_cache="warm"), *again], tmp_path)
+    for made in again:
+        second: dict[str, Any] = {"confirms": made.attempt.run_id, "replicate": 1}
+        parquet.write(row(record("compile", speedup=1.5, **second)), folder / CONFIRMATIONS)
+    (one,) = fold(recommend(table_of(folder)))
+    assert one.certainty.count("compile fp32 at") == 1
+    assert one.certainty.count("compile fp32 (warm cache) at") == 1

@@ -10,6 +10,7 @@ import pytest
 from modescope.analysis.format import style
 from modescope.analysis.report import render
 from modescope.analysis.rows.type import Row
+from tests.helpers.paths import CONF
 from tests.helpers.rows import row_with
 from tests.helpers.studies import MODES
 
@@ -54,6 +55,19 @@ def row(mode: str) -> Row:
     _, autocast, compiled, graph = MODES[mode]
     columns = {"mode": mode, "autocast": autocast, "compile_mode": compiled, "graph": graph}
     return row_with(columns)
+
+
+def test_no_two_modes_that_come_with_modescope_share_a_marker() -> None:
+    presets = {path.stem for path in (CONF / "mode").rglob("*.yaml")}
+    held = [style.MARKERS[preset] for preset in sorted({*presets, "padded"})]
+    assert len({*held}) == len(held)
+    assert style.OTHER_MARKER not in held
+    assert {*style.MARKERS} == {*presets, "padded"}
+    assert {*style.CHARACTERS} == {*held, style.OTHER_MARKER}
+    assert len({*style.CHARACTERS.values()}) == len(style.CHARACTERS)
+    static = row_with(row("compile"), mode="compile-static")
+    padded = row_with(static, calls_pad='{"seq":[8]}')
+    assert style.marker(static) != style.marker(padded)
 
 
 def test_a_mark_of_its_own_for_each_mode_in_figures_pages_and_text() -> None:

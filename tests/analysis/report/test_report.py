@@ -61,14 +61,14 @@ def test_a_row_names_its_processes_and_links_the_files_that_are_there(tmp_path: 
 def test_text_of_a_user_is_text_wherever_it_is_shown(tmp_path: Path) -> None:
     fields = ("model", "model_args", "command", "device_name", "reason")
     odd: dict[str, Any] = {
-        name: f'{{"a":"</script><script>alert("{name}")</script>"}}' for name in fields
+        name: f'{{"a":"</script><script>alert(\'{name}\')</script>"}}' for name in fields
     }
     failed = not_measured("no_grad", "oom", odd.pop("reason"))
     records = [record(**odd), record("eager"), failed]
     page = report.write(save(records, tmp_path / "<script>study")).read_text()
     assert page.count("<script") == 1
     shown = html.unescape(page)
-    assert [name for name in fields if f'alert("{name}")' not in shown] == []
+    assert [name for name in fields if f"alert('{name}')" not in shown] == []
     assert "<script>study" in shown
 
 

@@ -47,20 +47,22 @@
   search.name = "words";
   const lines = works.flatMap((work) => work.rows.map((row) =>
     ({row, work, text: `${work.heading} ${row.textContent}`.toLowerCase()})));
+  const told = (row, name, column) =>  // a line of skipped cases has one cell for all columns
+    row.dataset.told ? JSON.parse(row.dataset.told)[name] ?? [] : [row.cells[column].textContent];
   const offered = (name, read) => {
-    const values = [...new Set(lines.map(read))];
+    const values = [...new Set(lines.flatMap(read))];
     if (values.length < 2) return [];
     const choice = labelled(name, document.createElement("select"));
     choice.name = name;
     choice.add(new Option("all", ""));
     values.sort(compare).forEach((text) => choice.add(new Option(text || "none", text || " ")));
-    return [(line) => !choice.value || choice.value.trim() === read(line)];
+    return [(line) => !choice.value || read(line).includes(choice.value.trim())];
   };
   const choices = [
     ...JSON.parse(table.dataset.filters).flatMap((name, place) =>
-      offered(name, ({work}) => work.values[place])),
+      offered(name, ({work}) => [work.values[place]])),
     ...heads.flatMap((head, column) => head.classList.contains("filtered")
-      ? offered(head.textContent, ({row}) => row.cells[column].textContent) : []),
+      ? offered(head.textContent, ({row}) => told(row, head.textContent, column)) : []),
   ];
   const count = document.createElement("output");
   const filter = () => {

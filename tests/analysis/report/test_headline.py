@@ -1,0 +1,43 @@
+"""The answers of a work in one line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from modescope.analysis.recommend.advice import fold
+from modescope.analysis.recommend.decide import recommend
+from modescope.analysis.report.headline import Part, parts
+from modescope.bench.records.results import Record
+from tests.helpers.derivations import table_of
+from tests.helpers.recommendations import control
+from tests.helpers.studies import record, save
+
+
+def line(folder: Path, *records: Record) -> list[Part]:
+    (work,) = fold(recommend(table_of(save(records, folder))))
+    return parts(work)
+
+
+def test_both_precisions_are_named_and_the_error_of_the_lower(tmp_path: Path) -> None:
+    low = record("inference_mode", speedup=2.19, dtype="bf16", error=4e-3)
+    first, second = line(tmp_path, control(), record("no_grad", speedup=1.05, spread=1e-3), low)
+    assert (first.before, first.lead) == ("bf16: ", "inference_mode")
+    assert ("2.19×" in first.rest, "4.0e-3" in first.rest) == (True, True)
+    assert ("(fp32)" in second.before, second.lead, second.rest) == (True, "no_grad", " 1.05×")
+
+
+def test_of_a_precision_without_gain_the_baseline_is_named(tmp_path: Path) -> None:
+    slow = record("amp", speedup=0.5)
+    first, second = line(tmp_path, control(), record("no_grad", speedup=1.2), slow)
+    assert (first.before, first.lead, first.rest) == ("fp32: ", "no_grad", " 1.20×")
+    assert (second.before, second.lead) == ("bf16: ", "eager")
+    assert second.rest.startswith(" fp32 (")
+
+
+def test_filled_caches_and_what_cannot_be_answered_are_left_out(tmp_path: Path) -> None:
+    warm: dict[str, Any] = {"compile_cache": "warm"}
+    filled = [control(**warm), record("compile", speedup=3.0, **warm)]
+    wrong = record("amp", status="wrong_result", reason="error")
+    found = line(tmp_path, control(), record("compile", speedup=2.0), *filled, wrong)
+    assert [(part.before, part.lead) for part in found] == [("fp32: ", "compile")]
