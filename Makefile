@@ -43,7 +43,7 @@ help: ## list the targets
 venv: $(READY) ## set up .venv and nothing else
 
 run: $(READY) ## measure every mode here, write a report, print a table
-	.venv/bin/python run.py -m experiment=modes $(ARGS)
+	.venv/bin/python -m modescope run -m experiment=modes $(ARGS)
 
 # The tests of a file share compiled code. One process per core, one thread per process.
 test: $(READY) ## run the tests that need seconds, in minutes
@@ -91,13 +91,13 @@ bench: $(READY) ## measure what modescope itself costs
 	.venv/bin/python -m pytest -q tests/costs -m full --benchmark-enable $(ARGS)
 
 selfcheck: $(READY) ## check how accurate modescope is on this machine (ARGS=--thorough)
-	.venv/bin/python -m bench.selfcheck $(ARGS)
+	.venv/bin/python -m modescope selfcheck $(ARGS)
 
 instructions: $(READY) ## count a call's instructions in each mode (needs valgrind)
-	.venv/bin/python -m bench.instructions $(ARGS)
+	.venv/bin/python -m modescope instructions $(ARGS)
 
 claims: $(READY) ## test statements about PyTorch on this machine
-	.venv/bin/python -m bench.claims $(ARGS)
+	.venv/bin/python -m modescope claims $(ARGS)
 
 # A Python that is named is used as it is, with what it lacks from WHEELS; else that of .venv.
 ifeq ($(origin PYTHON),file)

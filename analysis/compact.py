@@ -1,4 +1,4 @@
-"""Joins the files of a study's rows into one: `python -m analysis.compact [results/main]`.
+"""Joins the files of a study's rows into one: `modescope compact [results/main]`.
 
 Each row is first written to a file of its own. A sweep joins its files at its end; this program
 joins the files that single cases and interrupted sweeps left. It may be interrupted at any moment,

@@ -1,4 +1,4 @@
-"""Computes the summary of each row anew: `python -m analysis.restat [results/main]`.
+"""Computes the summary of each row anew: `modescope restat [results/main]`.
 
 A row's summary (its headline numbers) is stored by the modescope that measured it. If formulas have
 changed since, modescope's other programs compute the summary anew as they read the row. This

@@ -1,4 +1,4 @@
-"""Prints a study and which mode to use: `python -m analysis.table [results/main] [--csv] [...]`."""
+"""Prints a study and which mode to use: `modescope table [results/main] [--csv] [...]`."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def _programs(works: Iterable[Advice]) -> Iterator[str]:
         yield from (f"    {line}".rstrip() for line in lines)
     if more:
         programs = numbers.counted(more, "more program is", "more programs are")
-        yield from ("", f"{programs} in the report (python -m analysis.report)")
+        yield from ("", f"{programs} in the report ({program('analysis.report')})")
 
 
 def why(rows: pd.DataFrame, folder: Folder) -> str:

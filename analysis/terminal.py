@@ -57,7 +57,7 @@ def table_lines(frame: pd.DataFrame) -> list[str]:
             result += textwrap.wrap(f" {line}", WIDTH, subsequent_indent="    ")
     for note, mark in marks.items():
         result += textwrap.wrap(f"{mark} {note}", WIDTH, subsequent_indent="  ")
-    for note in (over_fp32.legend(every), legend(every), banner(every)):
+    for note in (_no_dispatch(every), over_fp32.legend(every), legend(every), banner(every)):
         result += textwrap.wrap(note, WIDTH, subsequent_indent="  ")
     return result
 
@@ -124,3 +124,12 @@ def _note(row: Row) -> str:
     notes += [f"not checked: {reason}"] if (reason := predicates.unchecked(row)) else []
     notes += phrases.model_remarks(row)
     return "; ".join(filter(None, (*notes, graph_breaks(row))))
+
+
+def _no_dispatch(rows: Iterable[Row]) -> str:
+    """Returns why no row has a dispatch time, where that is recorded; empty if one has."""
+    ok = [row for row in rows if row["status"] == Status.OK]
+    notes = dict.fromkeys(row["dispatch_note"] for row in ok if row["dispatch_note"])
+    if not notes or any(row["dispatch_paired_s"] is not None for row in ok):
+        return ""
+    return f"dispatch is unknown: {'; '.join(notes)}"

@@ -1,4 +1,4 @@
-"""Finds steps in speedups over several studies: `python -m analysis.trend SET SET SET SET ...`.
+"""Finds steps in speedups over several studies: `modescope trend SET SET SET SET ...`.
 
 Each SET is a study; give them in the order of the code that they measured. For each row, the series
 of its times relative to eager is split where the two levels differ most. A series without a step

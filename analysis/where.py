@@ -20,6 +20,7 @@ from modescope.bench.records.parquet import SCHEMA
 EXAMPLE = "--where \"mode = 'compile' and speedup > 1.1\""
 _TEXT = re.compile(r"'(?:[^']|'')*'|\"((?:[^\"]|\"\")*)\"")
 _UNKNOWN = re.compile(r'Referenced column "([^"]+)" not found')
+_BEFORE_TEXT = r"(?:=|<>|\blike\b|\bin\s*\()\s*"
 _POSITION = "_position"
 _CONFINED: dict[str, str | bool | int | float | list[str]] = {
     "enable_external_access": "false",
@@ -58,7 +59,7 @@ def select(rows: pd.DataFrame, condition: str) -> pd.DataFrame:
                 raise UsageError(_wrong(condition, "it is no condition"))
             found = table.filter(source).project(_POSITION).fetchall()
         except duckdb.Error as error:
-            raise UsageError(_wrong(condition, _reason(error, rows))) from None
+            raise UsageError(_wrong(condition, _reason(error, condition, rows))) from None
     return rows.iloc[sorted(place for (place,) in found)]
 
 
@@ -90,8 +91,10 @@ def _wrong(condition: str, why: str) -> str:
     return f"--where {condition!r}: {why}; text is in quotes, as in {EXAMPLE}"
 
 
-def _reason(error: Exception, rows: pd.DataFrame) -> str:
+def _reason(error: Exception, condition: str, rows: pd.DataFrame) -> str:
     if unknown := _UNKNOWN.search(str(error)):
+        if re.search(_BEFORE_TEXT + re.escape(unknown[1]), condition, re.IGNORECASE):
+            return f"{unknown[1]} is no column; as text it is '{unknown[1]}'"
         meant = get_close_matches(unknown[1], map(str, flat(rows).columns), n=1)
         return f"no column {unknown[1]}{f', the nearest is {meant[0]}' if meant else ''}"
     return " ".join(str(error).partition("\n\n")[0].split())

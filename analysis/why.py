@@ -1,4 +1,4 @@
-"""Prints why each row is as fast as it is: `python -m analysis.why [results/main] [--where ...]`.
+"""Prints why each row is as fast as it is: `modescope why [results/main] [--where ...]`.
 
 Below each row are the causes, the most important first, with the evidence and what to do.
 """

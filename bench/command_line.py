@@ -1,4 +1,4 @@
-"""Reads the arguments of run.py with a Hydra application that only collects configurations."""
+"""Reads the arguments of a run with a Hydra application that only collects configurations."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import io
 import math
 import os
 import re
+import shlex
 import sys
 from collections.abc import Sequence
 from contextlib import redirect_stderr
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import hydra
 from hydra.conf import HydraConf
@@ -21,17 +22,25 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+import modescope
 from modescope.bench.records.cpu import quota_cores, usable_cores
 from modescope.bench.records.errors import UsageError, os_error_text
 from modescope.bench.records.paths import CONF, runner
 from modescope.bench.resolve import Request, request
 from modescope.bench.settings import OF_COMMAND, Settings, check_study_name, mistake, usage_error
+from modescope.bench.settings_help import settings_help
 
 OVERRIDE = re.compile(r"~|[+~]*\w[\w./@$-]*=")
 """How an override (`key=value`) begins; all other words are options of Hydra and their values."""
 
 GROUPS = sorted(folder.name for folder in CONF.iterdir() if folder.is_dir())
 """The config groups: the folders of conf/."""
+
+VALUES = get_type_hints(Settings) | dict.fromkeys(GROUPS, str)
+"""Maps each setting without a dot in its name to the type of its value."""
+
+OWN_MODEL = re.compile(r"model=([\w./-]+:\w+(?:,[\w./-]+:\w+)*)")
+"""Matches a function, or several, in place of the name of a model."""
 
 HYDRA_ENGINES = ("hydra/launcher", "hydra/sweeper")
 """Groups of Hydra that allow only `basic`, because Hydra measures nothing here."""
@@ -42,17 +51,23 @@ def collect(words: Sequence[str]) -> list[Request]:
 
     Raises UsageError, with a message of one line, for a mistake.
     """
+    if "--version" in words:
+        print(f"modescope {modescope.__version__}")
+        return []
     composed: list[tuple[DictConfig, HydraConf]] = []
 
     @hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")
     def task(config: DictConfig) -> None:
         composed.append((config, HydraConfig.get()))
 
+    words = [part for word in words for part in _settings_of(word)]
     _check(words)
     # Hydra adds keys only where a + allows it, and these are the compiler's, not ours
     words = [f"+{word}" if word.startswith("mode.options={") else word for word in words]
     ConfigStore.instance().store(name="schema", node=Settings)
-    OmegaConf.register_new_resolver("runner", runner, replace=True)  # for the text of --help
+    # for the text of --help
+    OmegaConf.register_new_resolver("runner", runner, replace=True)
+    OmegaConf.register_new_resolver("settings", settings_help, replace=True)
     OmegaConf.register_new_resolver("thread_counts", thread_counts, replace=True)
     os.environ["HYDRA_FULL_ERROR"] = "1"  # else it prints its exceptions and exits with 1
     said, argv = io.StringIO(), sys.argv
@@ -63,7 +78,10 @@ def collect(words: Sequence[str]) -> list[Request]:
             task()
     except SystemExit as end:
         if end.code:  # of argparse, which has printed its reason last
-            raise UsageError(said.getvalue().splitlines()[-1].rpartition("error: ")[2]) from None
+            reason = said.getvalue().splitlines()[-1].rpartition("error: ")[2]
+            if reason.startswith("unrecognized"):
+                reason += "; settings are written key=value, without dashes"
+            raise UsageError(reason) from None
     except BrokenPipeError:
         raise
     except Exception as error:
@@ -75,6 +93,13 @@ def collect(words: Sequence[str]) -> list[Request]:
     for key in OF_COMMAND:
         if len({str(getattr(request.settings, key)) for request in requests}) > 1:
             raise usage_error(key, "takes one value per command")
+    if requests and not words:
+        default = requests[0].settings
+        print(
+            f"no settings: measures model={default.model.option} mode={default.mode.name} against "
+            f"{default.baseline.mode}; {runner()} -m experiment=modes measures every mode, and "
+            f"{runner()} --help lists the settings"
+        )
     return requests
 
 
@@ -86,8 +111,15 @@ def collect_in_child(progress: object, words: Sequence[str]) -> list[Request]:
     return collect(words)
 
 
+def _settings_of(word: str) -> list[str]:
+    """Returns what `word` stands for: a function in place of a model is that of model=custom."""
+    own = OWN_MODEL.fullmatch(word)
+    return ["model=custom", f"model.target={own[1]}"] if own else [word]
+
+
 def _check(words: Sequence[str]) -> None:
     """Raises UsageError for words that Hydra would silently drop or use as the name of a folder."""
+    _refuse_dashes(words)
     seen: dict[str, str] = {}
     for word in filter(OVERRIDE.match, words):
         key, _, value = word.lstrip("+~").partition("=")
@@ -102,6 +134,19 @@ def _check(words: Sequence[str]) -> None:
         if key == "study" and value:  # before Hydra makes a folder elsewhere
             check_study_name(value.strip("'\""))
         seen[key] = word
+
+
+def _refuse_dashes(words: Sequence[str]) -> None:
+    """Raises UsageError for a setting that is written as an option, such as --mode compile."""
+    for word, following in zip(words, [*words[1:], ""], strict=False):
+        key, _, value = word.lstrip("-").replace("-", "_").partition("=")
+        name = key.partition(".")[0]
+        if not word.startswith("-") or name not in VALUES:
+            continue
+        if not (value or following.startswith("-") or OVERRIDE.match(following)):
+            value = following
+        usual = "true" if VALUES[name] in (bool, bool | None) else "VALUE"
+        raise UsageError(f"{word}: settings have no dashes: {key}={value or usual}")
 
 
 def _request(config: DictConfig, job: HydraConf) -> Request:
@@ -136,12 +181,13 @@ def explain(error: Exception, words: Sequence[str] = ()) -> UsageError:
     """
     if isinstance(error, MissingConfigException) and error.options is not None:
         group, _, option = (error.missing_cfg_file or "").partition("/")
-        return usage_error(f"{group}={option}", "no such option", error.options)
+        meant = _meant(group, option)
+        return usage_error(f"{group}={option}", "no such option", error.options, meant=meant)
     cause = error.__cause__ if isinstance(error, HydraException) else error
     if isinstance(cause, OmegaConfBaseException):
         return mistake(cause, words)
     if isinstance(error, OverrideParseException):
-        return UsageError(f"{error.override}: cannot be read; a setting is written key=value")
+        return usage_error(error.override, f"cannot be read; {_written(error.override)}")
     if isinstance(error, OSError) and not isinstance(error, MissingConfigException):
         return UsageError(
             f"{os_error_text(error)}; results_dir must be a folder that can be written"
@@ -150,3 +196,27 @@ def explain(error: Exception, words: Sequence[str] = ()) -> UsageError:
     if match := re.match(r"Ambiguous value for argument '(.*?)' 1\.", text):
         return usage_error(match[1], "several values make a sweep; add -m")
     return UsageError(text or type(error).__name__)
+
+
+def _meant(group: str, option: str) -> list[str]:
+    """Returns settings that may be meant by an option that its group does not have."""
+    if group == "model" and ":" in option:  # beside other models
+        return [f"model=custom model.target={option}"]
+    if group == "model" and "." in option:
+        return [f"model={':'.join(option.rsplit('.', 1))}"]
+    others = [other for other in GROUPS if (CONF / other / f"{option}.yaml").is_file()]
+    within = {file.stem for file in (CONF / group / option).glob("*.yaml")}
+    chosen = within & {"inference_mode"} or sorted(within)[:1]
+    return [
+        *(f"{other}={option}" for other in others),
+        *(f"{group}={option}/{name}" for name in chosen),
+    ]
+
+
+def _written(override: str) -> str:
+    """Returns how a setting is written that Hydra cannot read."""
+    key, sign, value = override.partition("=")
+    if not sign or {*value} & {*"'\"[]{}()$"}:
+        return "a setting is written key=value; --help lists them"
+    quoted = shlex.quote(f'{key}="{value}"')
+    return f"text with spaces or signs is in quotes: {quoted}"

@@ -1,4 +1,4 @@
-"""Counts the machine instructions of a call in each gradient mode: `python -m bench.instructions`.
+"""Counts the machine instructions of a call in each gradient mode: `modescope instructions`.
 
 Callgrind counts them in a process that torch starts, so they do not depend on how busy the machine
 is. The instructions of an empty call are subtracted. Each row takes about two minutes. Prints a

@@ -83,8 +83,8 @@ def main(words: Sequence[str]) -> int:
     """Runs the command. Returns 0, or 1 if a case failed, 2 for a mistake, 130 for Ctrl-C."""
     parser = ToolParser(PROGRAM, __doc__)
     add = parser.add_argument
-    add("model", help="as in model=MODEL of run.py")
-    add("settings", nargs="*", help="further settings of run.py, such as shape.batch=1")
+    add("model", help="as in model=MODEL of modescope run")
+    add("settings", nargs="*", help="further settings of modescope run, such as shape.batch=1")
     add("--option", action="append", metavar="NAME=VALUE", help="try this instead of the usual")
     add("--device", default="auto", help="auto, cpu, cuda or cuda:<index>")
     options = parser.parse_intermixed_args(words)

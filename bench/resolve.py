@@ -34,7 +34,6 @@ from modescope.bench.records.optimizers import LOSSES
 from modescope.bench.records.paths import CONF, ROOT
 from modescope.bench.records.plans import Budget, Plan
 from modescope.bench.settings import (
-    MOST,
     OF_COMMAND,
     PHASE_SETTINGS,
     ModelSettings,
@@ -267,7 +266,7 @@ def _model(settings: ModelSettings, study: Path) -> cases.Model:
     if not target:
         raise UsageError(f"model={settings.option} has no target; {OWN_TARGET}")
     if not TARGET.fullmatch(target) or target.partition(":")[0].endswith(".py"):
-        raise usage_error(f"model.target={target}", f"no name of a function; {OWN_TARGET}")
+        raise usage_error(f"model.target={target}", f"no name of a function; {_named(target)}")
     if settings.option in OURS and not target.startswith(cases.BUILT_IN):
         raise usage_error(
             f"model.target={target}", f"model={settings.option} has its own; use model=custom"
@@ -292,6 +291,15 @@ def _model(settings: ModelSettings, study: Path) -> cases.Model:
             _kernels(name, made, study) for name, made in sorted(settings.kernels.items())
         ),
     )
+
+
+def _named(target: str) -> str:
+    """Returns the function that may be meant by a path and its name, or how one is named."""
+    before, _, name = target.rpartition(":" if ":" in target else ".")
+    module = before.removeprefix("./").removesuffix(".py").replace("/", ".")
+    meant = f"{module}:{name}"
+    known = TARGET.fullmatch(meant) and name != "py"
+    return f"did you mean {meant}?" if known else OWN_TARGET
 
 
 def _kernels(name: str, made: Any, study: Path) -> Kernels:
@@ -343,12 +351,9 @@ def _shape(shape: dict[str, Any], model: ModelSettings, device_type: str) -> dic
             raise UsageError(f"shape.scale and shape.{model.scale} set the same size; give one")
         typed[model.scale] = typed.pop("scale")
     for key, value in typed.items():
-        number = int(value) if isinstance(value, str) and value.strip().isdecimal() else value
         if model.sizes and key not in sizes:
             raise usage_error(f"shape.{key}={value}", f"no size of model={name}", sizes)
-        if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= MOST:
-            raise usage_error(f"shape.{key}={value}", f"must be a whole number from 1 to {MOST}")
-        sizes[key] = number
+        sizes[key] = int(value)
     for key in sorted({*sizes} & {*model.kwargs}):
         raise UsageError(f"model.kwargs.{key}: shape.{key} sets it; give one of them")
     return sizes

@@ -1,4 +1,4 @@
-"""Runs `python run.py`: reads its cases, measures them, and prints the results.
+"""Runs `modescope run`: reads its cases, measures them, and prints the results.
 
 pandas and the code that measures a sweep take seconds to import. They are imported late, so that
 the cases are read first and another process imports torch meanwhile.
@@ -7,6 +7,8 @@ the cases are read first and another process imports torch meanwhile.
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import signal
 import sys
 from collections.abc import Sequence
@@ -22,11 +24,13 @@ from modescope.bench.records.errors import (
     terminate,
 )
 from modescope.bench.records.outcomes import Status
-from modescope.bench.records.paths import program
+from modescope.bench.records.paths import program, runner
 from modescope.bench.resolve import Request
 from modescope.bench.sweep.prepare import start_torch
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from modescope.analysis.snapshot import Snapshot
     from modescope.bench.sweep.sweep import Submission
 
@@ -82,7 +86,7 @@ def measure(requests: Sequence[Request]) -> int:
         said = f"{how} after {len(run_ids)} of {submission.runs}; run the sweep again to continue"
     if run_ids:
         snapshot = snapshot or read(submission, run_ids)
-        status = max(status, show(study, run_ids, snapshot, requests[0].sweep))
+        status = max(status, show(study, run_ids, snapshot, requests[0]))
     if said:
         sys.stdout.flush()
         print(said, file=sys.stderr if said.startswith("error: ") else sys.stdout)
@@ -119,11 +123,12 @@ def read(submission: Submission, run_ids: Sequence[str]) -> Snapshot:
     return Snapshot(load.read(submission.study_folder))
 
 
-def show(study: Path, run_ids: Sequence[str], snapshot: Snapshot, is_sweep: bool) -> int:
+def show(study: Path, run_ids: Sequence[str], snapshot: Snapshot, request: Request) -> int:
     """Prints the rows of these runs and which mode to use; returns the exit status.
 
-    `snapshot` has at least these runs of `study`; other runs are not printed. Several runs of a
-    case (seeds, replicates) are one row; runs that went wrong are listed below the table.
+    `snapshot` has at least these runs of `study`; other runs are not printed. `request` is the
+    first of the command. Several runs of a case (seeds, replicates) are one row; runs that went
+    wrong are listed below the table.
     """
     from modescope.analysis import table
     from modescope.bench.records.rows import ROWS
@@ -135,12 +140,39 @@ def show(study: Path, run_ids: Sequence[str], snapshot: Snapshot, is_sweep: bool
     for text in (table.node_warnings(alone.processes), table.why(alone.rows, study)):
         if text:
             print(text)
-    if is_sweep:
+    if request.sweep:
         from modescope.analysis.report import report
 
         print(table.use(alone.answers))
         print(f"report   {report.write(study, snapshot=snapshot)}")
     print(f"results  {study / ROWS}")
-    print(f"next     {program('analysis.table' if is_sweep else 'analysis.report', study)}")
+    after = program("analysis.table" if request.sweep else "analysis.report", study)
+    if not request.sweep and (proved := _proved(alone.rows)):
+        print(f"smoke    {proved}")
+        after = _every_mode(request)
+    print(f"next     {after}")
     unread = set(run_ids) - set(mine["run_id"])
     return 0 if set(mine["status"]) <= {Status.OK, Status.SKIPPED} and not unread else 1
+
+
+def _proved(rows: pd.DataFrame) -> str:
+    """Returns what a smoke budget has shown of a case that is ok; empty for another one."""
+    from modescope.analysis.format import numbers
+    from modescope.analysis.rows import predicates
+    from modescope.analysis.rows.values import as_rows
+
+    row, *others = as_rows(rows) or [None]
+    if row is None or others or row["status"] != Status.OK or not predicates.is_smoke(row):
+        return ""
+    if why := predicates.unchecked(row):
+        return f"it runs; its results are not checked: {why}"
+    return f"it runs, and is right (relative error {numbers.scientific(row['error'])})"
+
+
+def _every_mode(request: Request) -> str:
+    """Returns the command that measures the model of `request` in every mode."""
+    name = "training" if request.settings.phase == "train" else "modes"
+    of_smoke = ("mode", "budget")
+    words = request.overrides
+    kept = [word for word in words if re.split(r"[.=]", word.lstrip("+~"))[0] not in of_smoke]
+    return shlex.join([*runner().split(), f"experiment={name}", *kept])

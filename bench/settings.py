@@ -257,16 +257,22 @@ LIMITS: dict[str, Mapping[str, Any]] = {
 
 
 def usage_error(
-    typed: str, what: str, allowed: Iterable[str] = (), wrong: str | None = None
+    typed: str,
+    what: str,
+    allowed: Iterable[str] = (),
+    wrong: str | None = None,
+    meant: Sequence[str] = (),
 ) -> UsageError:
     """Returns a one-line UsageError: `typed` (key=value), what is wrong, and the `allowed` names.
 
-    It suggests the allowed name that is most like `wrong`, by default like the value in `typed`.
+    It suggests `meant`, else the allowed name that is most like `wrong`, by default like the value
+    in `typed`.
     """
     names = list(allowed)
-    meant = difflib.get_close_matches(wrong or typed.partition("=")[2], names, n=1)
+    meant = meant or difflib.get_close_matches(wrong or typed.partition("=")[2], names, n=1)
     listed = f"; allowed: {', '.join(names)}" if names else ""
-    return UsageError(f"{typed}: {what}{listed}{f'; did you mean {meant[0]}?' if meant else ''}")
+    hint = f"; did you mean {', or '.join(meant)}?" if meant else ""
+    return UsageError(f"{typed}: {what}{listed}{hint}")
 
 
 def mistake(error: OmegaConfBaseException, words: Sequence[str] = ()) -> UsageError:
@@ -318,6 +324,12 @@ def check(config: DictConfig) -> Settings:
         if value is not None and not (type(value) in kinds and least <= value <= MOST):
             whole = "" if float in kinds else "whole "
             raise usage_error(f"cluster.{key}={value}", f"must be a {whole}number from {least}")
+    for name, value in settings.shape.items():
+        whole = isinstance(value, str) and value.strip().isdecimal()
+        number = int(value) if whole else value
+        wrong = isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= MOST
+        if name != "size" and value is not None and wrong:
+            raise usage_error(f"shape.{name}={value}", f"must be a whole number from 1 to {MOST}")
     check_study_name(config.study)
     return settings
 

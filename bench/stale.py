@@ -121,7 +121,7 @@ class Table:
 def measure(
     words: Sequence[str], rungs: Sequence[str], states: Sequence[str]
 ) -> dict[str, list[Cell]]:
-    """Returns the cells of each rung, by its name; `words` are settings of run.py.
+    """Returns the cells of each rung, by its name; `words` are settings of a run.
 
     Raises UsageError for a mistake in them, or for a model in which a change does not show.
     """
@@ -147,8 +147,8 @@ def main(words: Sequence[str]) -> int:
     """Runs the command. Returns 0, or 2 for a mistake, 130 for Ctrl-C."""
     parser = ToolParser(PROGRAM, __doc__)
     add = parser.add_argument
-    add("model", nargs="?", default="mlp", help="as in model=MODEL of run.py")
-    add("settings", nargs="*", help="further settings of run.py, such as shape.batch=1")
+    add("model", nargs="?", default="mlp", help="as in model=MODEL of modescope run")
+    add("settings", nargs="*", help="further settings of modescope run, such as shape.batch=1")
     add("--rung", action="append", choices=RUNGS, help="only this one; may be repeated")
     add("--change", action="append", choices=STATES, help="only this one; may be repeated")
     options = parser.parse_intermixed_args(words)

@@ -1,6 +1,6 @@
 """The summary of a row: its headline numbers and flags, computed from that row alone.
 
-The process that measures stores the summary in the row; `python -m analysis.restat` computes it
+The process that measures stores the summary in the row; `modescope restat` computes it
 anew. Numbers that compare several rows are in `analysis.derive`.
 """
 

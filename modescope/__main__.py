@@ -1,7 +1,7 @@
 """The command line: `modescope run mode=compile`, `modescope table`, and so on.
 
-`modescope run` takes the settings of `python run.py`; `modescope table` the options of
-`python -m analysis.table`. Results are in the current folder, under results/.
+In a checkout `python run.py` and `python -m analysis.table` are the same programs. Results are in
+the current folder, under results/.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ COMMANDS = {
     "table": Command("modescope.analysis.table:main", "print a study and which mode to use"),
     "report": Command("modescope.analysis.report.__main__:main", "write a study's report"),
     "why": Command("modescope.analysis.why:main", "say why each mode is faster or not"),
-    "compare": Command("modescope.analysis.compare.__main__:main", "compare two studies"),
+    "diff": Command("modescope.analysis.compare.__main__:main", "compare two studies"),
     "versus": Command(
         "modescope.bench.versus.__main__:main", "measure two states in turns, and compare them"
     ),
@@ -64,6 +64,13 @@ COMMANDS = {
 }
 
 
+MOVED = {
+    "compare": "modescope diff compares studies; modes are compared with modescope run -m "
+    "experiment=modes, or modescope.compare in Python",
+}
+"""Maps a word that is no command to what is typed instead."""
+
+
 def main(words: Sequence[str] | None = None) -> int:
     """Runs the command that the first word names; returns the exit status."""
     name, *rest = (sys.argv[1:] if words is None else words) or HELP[:1]
@@ -77,7 +84,8 @@ def main(words: Sequence[str] | None = None) -> int:
     if name not in COMMANDS:
         meant = get_close_matches(name, COMMANDS, n=1)
         hint = f", did you mean {meant[0]}?" if meant else ";"
-        print(f"error: {name}: no such command{hint} modescope --help lists them", file=sys.stderr)
+        told = MOVED.get(name, f"no such command{hint} modescope --help lists them")
+        print(f"error: {name}: {told}", file=sys.stderr)
         return EXIT_USAGE
     status: int = resolve_name(COMMANDS[name].function)(rest)
     return status

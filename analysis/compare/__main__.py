@@ -1,4 +1,4 @@
-"""Runs `python -m analysis.compare`."""
+"""Runs `python -m analysis.compare`, which is `modescope diff`."""
 
 import sys
 

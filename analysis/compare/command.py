@@ -1,4 +1,4 @@
-"""Compares two studies: `python -m analysis.compare OLD NEW [--gate ...]`.
+"""Compares two studies: `modescope diff OLD NEW [--gate ...]`.
 
 Exit status: 0 nothing that counts became worse; 1 something did; 2 the arguments are wrong, the
 studies are not comparable, or nothing is compared; 3 undecided (with --strict).

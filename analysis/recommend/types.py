@@ -107,7 +107,12 @@ class Choice:
     gain: Estimate  # the same with first calls, or starts, spread over the calls asked for, if any
     again: Estimate | None  # the speedup in a confirming process
     extra_bytes: float | None  # its peak memory beyond that of the baseline
-    row: Row = field(repr=False, compare=False)  # all of its derived columns
+    row: Row = field(compare=False)  # all of its derived columns
+
+    def __repr__(self) -> str:
+        shown = ("mode", "dtype", "speedup", "latency", "first_call_s", "peak_bytes", "run_id")
+        values = ", ".join(f"{name}={getattr(self, name)!r}" for name in shown)
+        return f"{type(self).__name__}({values})"
 
     @property
     def chained(self) -> Estimate | None:

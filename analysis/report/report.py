@@ -1,4 +1,4 @@
-"""Writes a study's report: `python -m analysis.report [results/main] [--calls N] [...]`."""
+"""Writes a study's report: `modescope report [results/main] [--calls N] [...]`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from modescope.analysis.snapshot import Snapshot
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.paths import ROOT
 
-RESULTS = Path("results")  # run.py's default folder of studies
+RESULTS = Path("results")  # modescope run's default folder of studies
 GUIDE = ROOT / "docs" / "how-to-read-a-report.md"
 PARTS = {
     "which": "Which mode?",

@@ -5,7 +5,7 @@
     result = modescope.compare(model, x)
     print(result)
 
-It measures a study as `python run.py -m` does: each case runs in a fresh process, which checks its
+It measures a study as `modescope run -m` does: each case runs in a fresh process, which checks its
 outputs and times it in turns with its baseline. That process loads the model from a file in the
 study's folder (`bench.api.saving`).
 """
@@ -55,7 +55,7 @@ KERNELS_NAME = re.compile(r"[A-Za-z]\w*", re.ASCII)
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Comparison:
-    """What `compare` measured, and which mode to use. Prints as `python -m analysis.table` does."""
+    """What `compare` measured, and which mode to use. Prints as `modescope table` does."""
 
     study: Path
     _rows: pd.DataFrame  # derived, fastest first, with each estimate in one column
@@ -88,7 +88,7 @@ class Comparison:
 
     @property
     def why(self) -> str:
-        """What `python -m analysis.why` prints: why each mode is as fast as it is."""
+        """What `modescope why` prints: why each mode is as fast as it is."""
         return why.text(self._rows, finding.findings_by_run(self._rows))
 
     def report(self) -> Path:
@@ -231,7 +231,7 @@ def compare(
 
 
 def _submit(*words: str) -> sweep.Submission:
-    """Returns the submission of the cases of `python run.py -m` with the arguments `words`.
+    """Returns the submission of the cases of `modescope run -m` with the arguments `words`.
 
     They are measured while its `finished` is iterated. Raises UsageError if the arguments are wrong
     or ask for no measurement.

@@ -129,14 +129,16 @@ def _call_target(model: Model, shape: dict[str, int], described: Collection[str]
     function = load(model) if model.pickled else find(model.target)
     if model.architecture is not None:
         kwargs["name"] = model.architecture
+    takes = ""
     try:
         signature = inspect.signature(function)
+        takes = f"; it takes {', '.join(signature.parameters) or 'nothing'}"
         arguments = {**_sizes_for(model, signature, shape, described), **kwargs}
         signature.bind(**arguments)
     except (TypeError, ValueError) as error:  # ValueError: not written in Python
         raise UsageError(
             f"{model.origin}, which must build the model, cannot be called with {shape | kwargs}: "
-            f"{error}; set model.kwargs"
+            f"{error}{takes}; set model.kwargs"
         ) from error
     # a class that is not ours may raise anything for wrong arguments
     refusal = Exception if model.inputs_json or model.pickled else ValueError

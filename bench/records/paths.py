@@ -14,27 +14,32 @@ ROOT = Path(__file__).resolve().parents[2]
 
 CONF = ROOT / "conf"
 
+COMMAND_NAMES = {"compare": "diff"}
+"""Maps the last name of a program's module to its command, where they differ: `modescope.compare`,
+in Python, compares modes and not studies."""
+
 
 def program(module: str, *words: object) -> str:
     """Returns the command that starts `module`, such as analysis.table, with arguments `words`.
 
-    In a checkout it is `python -m analysis.table`, elsewhere `modescope table`.
+    It has the form in which this process was started: `modescope table`, but `python -m
+    analysis.table` after `python run.py` and the like.
     """
-    start = ("python", "-m", module) if _in_checkout() else ("modescope", module.rpartition(".")[2])
-    return shlex.join([*start, *map(str, words)])
+    last = module.rpartition(".")[2]
+    named = ("modescope", COMMAND_NAMES.get(last, last))
+    return shlex.join([*(("python", "-m", module) if _by_file() else named), *map(str, words)])
 
 
 def runner() -> str:
-    """Returns the command that measures, as the user would type it.
-
-    It is `python run.py` in a checkout or if run.py was started, else `modescope run`.
-    """
-    typed = Path(sys.argv[0]).resolve() == ROOT / "run.py"
-    return "python run.py" if typed or _in_checkout() else "modescope run"
+    """Returns the command that measures, in the form in which this process was started."""
+    return "python run.py" if _by_file() else "modescope run"
 
 
-def _in_checkout() -> bool:
-    return Path.cwd() == ROOT
+def _by_file() -> bool:
+    """Whether `python run.py` or `python -m analysis.table` started this process, in a checkout."""
+    started, run = Path(sys.argv[0]).resolve(), ROOT / "run.py"
+    starts = (run, ROOT / "analysis", ROOT / "bench")
+    return Path.cwd() == ROOT and run.is_file() and any(map(started.is_relative_to, starts))
 
 
 _PACKAGE = re.compile(r"[\\/](?:site|dist)-packages[\\/]")

@@ -1,1 +1,1 @@
-"""Measures two states of torch or of the user's code in turns: `python -m bench.versus`."""
+"""Measures two states of torch or of the user's code in turns: `modescope versus`."""

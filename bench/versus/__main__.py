@@ -1,13 +1,13 @@
 """Measures two states of torch or of your code in turns, and compares them.
 
-    python -m bench.versus old=git:main new=git:HEAD [--gate ...] -- -m mode=eager replicates=5
+    modescope versus old=git:main new=git:HEAD [--gate ...] -- -m mode=eager replicates=5
 
 A state is the path of an interpreter, git:REV (a revision of the repository of the current folder)
-or dir:PATH (a folder that holds your package). Before -- come options of analysis.compare, and
-after -- settings of run.py. With study=NAME, results go to the studies NAME-old and NAME-new, else
-to main-old and main-new. The same command continues what was interrupted.
+or dir:PATH (a folder that holds your package). Before -- come options of modescope diff, and
+after -- settings of modescope run. With study=NAME, results go to the studies NAME-old and
+NAME-new, else to main-old and main-new. The same command continues what was interrupted.
 
-Exit status: as for analysis.compare; also 2 if anything cannot be measured, and 130 after Ctrl-C.
+Exit status: as for modescope diff; also 2 if anything cannot be measured, and 130 after Ctrl-C.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _run(words: Sequence[str]) -> int:
         if len(given) != 1:
             raise UsageError(
                 f"{side}= is given {len(given)} times before --; expected: "
-                f"{program('bench.versus')} old=STATE new=STATE [options] -- [settings of run.py]"
+                f"{program('bench.versus')} old=STATE new=STATE [options] -- [settings of a run]"
             )
         options.remove(given[0])
         typed[side] = given[0].partition("=")[2]

@@ -55,7 +55,9 @@ def test_a_condition_keeps_its_rows(rows: pd.DataFrame, condition: str, modes: l
     [
         ("", "is empty"),
         ("mod = 'compile'", "no column mod, the nearest is mode"),
-        ("mode = compile", "no column compile"),
+        ("mode = compile", "as text it is 'compile'; text is in quotes"),
+        ("mode in (compile, eager)", "as text it is 'compile'"),
+        ("speedup > latency", "no column latency, the nearest is latency_s"),
         ("mode", "it is no condition"),
         ("count(*) > 1", "ggregates"),
         ("mode = 'eager'; drop table rows", "Parser Error"),

@@ -70,6 +70,15 @@ def test_cases_are_collected(ask: Ask, arguments: list[str], modes: list[str]) -
         (["cluster=slurm", "cluster.timeout_min=soon"], "cluster.timeout_min=soon: "),
         (["shape.batch=${x}"], "Interpolation key 'x'"),
         (["shape.heads=1"], "shape.heads=1: no such key; allowed: "),
+        (["--mode", "compile", "model=mlp"], "--mode: settings have no dashes: mode=compile"),
+        (["--shape.batch=8"], "--shape.batch=8: settings have no dashes: shape.batch=8"),
+        (["--dry-run", "model=mlp"], "--dry-run: settings have no dashes: dry_run=true"),
+        (["shape.batch=-1"], "shape.batch=-1: must be "),
+        (
+            ["study=Übung 1"],
+            "study=Übung 1: cannot be read; text with spaces or signs is in quotes: "
+            "'study=\"Übung 1\"'",
+        ),
         (
             ["model=custom", "shape.heads=1"],
             "shape.heads=1: no such key yet, and +shape.heads adds it; ",
@@ -95,6 +104,10 @@ def test_a_refused_study_leaves_no_folder(refusal: Refusal, study: str, tmp_path
         ("mode=complie", "no_grad", "compile"),
         ("mode.compile=max_autotune", "reduce-overhead", "max-autotune"),
         ("train.optimiser=sgd", "train.lr", "train.optimizer"),
+        ("mode=bf16", "no_grad", "dtype=bf16, or mode=bf16/inference_mode"),
+        ("mode=padded", "no_grad", "mode=padded/compile-static"),
+        ("dtype=compile", "fp16", "mode=compile"),
+        ("model=net.build", "mlp", "model=net:build"),
     ],
 )
 def test_a_mistake_names_what_is_allowed_and_what_was_meant(
@@ -103,6 +116,35 @@ def test_a_mistake_names_what_is_allowed_and_what_was_meant(
     message = refusal(argument)
     assert allowed in message.partition("; allowed: ")[2].partition(";")[0].split(", ")
     assert message.endswith(f"; did you mean {meant}?")
+
+
+def test_a_function_in_place_of_a_model_is_that_of_a_custom_one(ask: Ask) -> None:
+    for swept in ("my.net:build", "my.net:build,my.net:other"):
+        short = ask("-m", f"model={swept}", "mode=eager")
+        long = ask("-m", "model=custom", f"model.target={swept}", "mode=eager")
+        assert [request.settings.model for request in short] == [
+            request.settings.model for request in long
+        ]
+        assert [request.overrides[1:] for request in short] == [
+            request.overrides[1:] for request in long
+        ]
+
+
+def test_a_function_beside_other_models_is_refused(refusal: Refusal) -> None:
+    assert refusal("-m", "model=mlp,my.net:build").endswith(
+        "model=custom model.target=my.net:build?"
+    )
+
+
+def test_without_settings_the_default_case_is_named(
+    in_run_py: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    (request,) = command_line.collect([])
+    (line,) = capsys.readouterr().out.splitlines()
+    asked = request.settings
+    assert f"model={asked.model.name} mode={asked.mode.name} against {asked.baseline.mode};" in line
 
 
 @pytest.mark.parametrize(

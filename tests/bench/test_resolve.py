@@ -184,10 +184,22 @@ def test_described_inputs_belong_to_the_model(case: Resolve) -> None:
         ([*CUSTOM, "model.op=rope"], "model.op=rope: "),
         (["model=fused", "model.op=ropes"], "model.op=ropes: "),
         (["model=custom", "model.target=net.py:build"], "model.target=net.py:build: "),
+        (
+            ["model=custom", "model.target=./pkg/net.py:build"],
+            "model.target=./pkg/net.py:build: no name of a function; did you mean pkg.net:build?",
+        ),
+        (
+            ["model=custom", "model.target=pkg.net.build"],
+            "model.target=pkg.net.build: no name of a function; did you mean pkg.net:build?",
+        ),
+        (
+            ["model=custom", "model.target=net.py"],
+            "model.target=net.py: no name of a function; name a function as ",
+        ),
         (["model=custom"], "model=custom has no target"),
         (["model=mlp", "model.target=net:build"], "model.target=net:build: "),
         (["model=mlp", "shape.scale=2", "shape.batch=2"], "shape.scale and shape.batch "),
-        (["model=mlp", "shape.scale=0"], "shape.batch=0: "),
+        (["model=mlp", "shape.scale=0"], "shape.scale=0: "),
         (["model=mlp", "+model.kwargs={width: 8}"], "model.kwargs.width: shape.width sets it"),
         (["model=mlp", "+shape.heads=4"], "shape.heads=4: no size of model=mlp; allowed: batch, "),
     ],

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import sys
+from dataclasses import fields
 from pathlib import Path
 from pkgutil import resolve_name
 
@@ -10,7 +12,9 @@ import pytest
 
 import modescope
 from modescope import __main__ as command
+from modescope.bench.command_line import GROUPS
 from modescope.bench.records import paths
+from modescope.bench.settings import SCHEMAS
 from tests.helpers.paths import ROOT
 
 
@@ -23,13 +27,14 @@ def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def programs() -> set[str]:
-    """What `python -m analysis.NAME` or `python -m bench.NAME` starts, for users."""
+    """The commands of what `python -m analysis.NAME` or `python -m bench.NAME` starts."""
     files = [*(ROOT / "analysis").glob("*/__main__.py"), *(ROOT / "bench").glob("*/__main__.py")]
     of_files = {
         *("table", "trend", "why", "compact", "restat", "claims", "instructions", "selfcheck"),
         *("options", "stale", "watch"),
     }
-    return {path.parent.name for path in files} | of_files
+    names = {path.parent.name for path in files} | of_files
+    return {paths.COMMAND_NAMES.get(name, name) for name in names}
 
 
 def test_every_program_is_a_command_that_help_lists(capsys: pytest.CaptureFixture[str]) -> None:
@@ -40,7 +45,8 @@ def test_every_program_is_a_command_that_help_lists(capsys: pytest.CaptureFixtur
         printed = capsys.readouterr().out.splitlines()
         assert [line.split()[0] for line in printed if line[:1] == " "] == list(command.COMMANDS)
     assert command.main(["--version"]) == 0
-    assert capsys.readouterr().out == f"modescope {modescope.__version__}\n"
+    assert command.main(["run", "--version"]) == 0
+    assert capsys.readouterr().out == f"modescope {modescope.__version__}\n" * 2
 
 
 def test_run_takes_the_settings_of_run_py(capsys: pytest.CaptureFixture[str]) -> None:
@@ -52,12 +58,39 @@ def test_run_takes_the_settings_of_run_py(capsys: pytest.CaptureFixture[str]) ->
     assert "python run.py" not in out
 
 
-def test_commands_are_named_as_they_are_typed_here(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("started", ["run.py", "analysis/table.py", "bench/versus/__main__.py"])
+def test_commands_are_named_as_the_process_was_started(
+    monkeypatch: pytest.MonkeyPatch, started: str
+) -> None:
     assert paths.program("analysis.table", Path("my results")) == "modescope table 'my results'"
-    assert (paths.program("analysis.table"), paths.runner()) == ("modescope table", "modescope run")
+    assert (paths.program("analysis.compare"), paths.runner()) == (
+        "modescope diff",
+        "modescope run",
+    )
+    monkeypatch.setattr(sys, "argv", [str(ROOT / started)])
+    assert paths.runner() == "modescope run"  # python run.py does not run in this folder
     monkeypatch.chdir(ROOT)
-    assert paths.program("analysis.table") == "python -m analysis.table"
+    assert paths.program("analysis.compare") == "python -m analysis.compare"
     assert paths.runner() == "python run.py"
+    monkeypatch.setattr(sys, "argv", [str(ROOT / "modescope" / "__main__.py")])
+    assert (paths.program("analysis.table"), paths.runner()) == ("modescope table", "modescope run")
+
+
+def test_the_help_of_run_lists_every_setting(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main(["run", "--help"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    words = [line.split() for line in lines if re.match(r"(    )?\w", line)]
+    listed = {key: values for key, *values in words}
+    options = {f"{group}:" for group in GROUPS}
+    for section in ("", "baseline", "train"):
+        for field in fields(SCHEMAS[section]):
+            key = f"{section}.{field.name}".lstrip(".")
+            assert {key, f"{key}:", f"{key}.*"} & {*listed}, f"{key} is not in conf/config.yaml"
+    assert options <= {*listed}
+    assert listed["order"][:2] == ["random,", "given"]
+    assert listed["replicates"][:3] == ["1,", "from", "1"]
+    assert listed["dry_run"][:2] == ["false,", "true"]
+    assert listed["train.optimizer"][:2] == ["sgd,", "adamw"]
 
 
 def test_the_checkout_does_not_stay_on_the_path(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -91,8 +91,16 @@ def test_a_single_case_is_measured_anew_each_time_and_a_sweep_ends_with_an_answe
     for sweep in ([], ["-m"]):
         answer = cli(*TINY, "mode=eager", "results_dir=mine", *sweep, "resume=false")
         assert (answer.status, answer.err) == (0, "")
-        *_, place, further = answer.out.splitlines()
-        assert [place.split()[-1], further.split()[-1]] == [str(study / "rows"), str(study)]
+        ends = {line.split()[0]: line.split()[1:] for line in answer.out.splitlines()[-3:]}
+        assert ends["results"] == [str(study / "rows")]
+        if sweep:
+            assert ends["next"] == ["modescope", "table", str(study)]
+        else:
+            assert ends["smoke"][:2] == ["it", "runs,"]
+            again = ["model=pointwise", "shape=small", "results_dir=mine"]
+            assert ends["next"][:3] == ["modescope", "run", "experiment=modes"]
+            assert {*again} < {*ends["next"]}
+            assert not {"mode=eager", "budget=smoke"} & {*ends["next"]}
         assert ("\nuse for pointwise" in answer.out) is bool(sweep)
     first, second = rows(tmp_path / "mine")
     assert first["status"] == second["status"] == "ok"

@@ -102,4 +102,4 @@ def test_a_long_summary_is_cut_and_names_the_command_for_the_rest(
     rows = table_of(study)
     assert table.summary(rows, Path("s")) == table.text(rows)
     monkeypatch.setattr(table, "MOST_ROWS", 4)
-    assert table.summary(rows, Path("s")).endswith("\n7 more: python -m analysis.table s")
+    assert table.summary(rows, Path("s")).endswith("\n7 more: modescope table s")

@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 import torch
+from omegaconf import OmegaConf
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from modescope.models import decoder, embedding, lstm, mlp, pointwise, resnet, transformer
+from tests.helpers.paths import ROOT
 
 Build = Callable[[], tuple[nn.Module, tuple[Tensor, ...]]]
 
@@ -20,6 +22,10 @@ TEXT = {"batch": 3, "seq": 8, "width": 16, "heads": 2, "depth": 2, "vocab": 40}
 BUILDS: dict[str, tuple[Build, tuple[int, ...]]] = {
     "mlp": (lambda: mlp.build(batch=4, width=32, depth=3), (4, 32)),
     "transformer": (lambda: transformer.build(batch=2, seq=8, width=32, heads=4), (2, 8, 32)),
+    "blocks": (
+        lambda: transformer.build_blocks(batch=2, seq=8, width=32, heads=4, blocks=2),
+        (2, 8, 32),
+    ),
     "pointwise": (lambda: pointwise.build(batch=4, width=32, ops=10), (4, 32)),
     "decode": (lambda: decoder.decode(**TEXT), (3, 40)),
     "prefill": (lambda: decoder.prefill(**TEXT), (3, 8, 40)),
@@ -38,6 +44,32 @@ def _seed() -> None:
 def relative_rms(found: Tensor, reference: Tensor) -> float:
     wrong = found.double() - reference
     return (wrong.square().mean() / reference.square().mean()).sqrt().item()
+
+
+TESTED_ELSEWHERE = {"fused": "test_fused.py", "libraries": "test_libraries.py"}
+"""Modules of models with tests of their own."""
+
+HELPERS = {"__init__", "cpp_library"}
+"""Files of models/ that build no model."""
+
+
+def test_each_model_has_an_option_and_is_tested() -> None:
+    files = {path.stem: path for path in (ROOT / "conf/model").glob("*.yaml")}
+    targets = {option: str(OmegaConf.load(path).model.target) for option, path in files.items()}
+    ours = {
+        option: target.removeprefix("modescope.models.").partition(":")[0].partition(".")[0]
+        for option, target in targets.items()
+        if target.startswith("modescope.models.")
+    }
+    for path in (ROOT / "models").glob("*.py"):
+        assert path.stem in {*ours.values(), *HELPERS}, (
+            f"models/{path.name} is the target of no option: add conf/model/{path.stem}.yaml"
+        )
+    for option, module in ours.items():
+        assert option in BUILDS or module in TESTED_ELSEWHERE, (
+            f"conf/model/{option}.yaml is not tested: add a line to BUILDS in "
+            "tests/models/test_models.py, and its sizes to docs/running.md"
+        )
 
 
 @every_model

@@ -27,7 +27,8 @@ ROOMS = (
         "bench.checking",
         "bench.case",
     ),
-    *("bench.settings", "bench.calls", "bench.refusals", "bench.resolve", "bench.command_line"),
+    *("bench.settings", "bench.settings_help", "bench.calls", "bench.refusals"),
+    *("bench.resolve", "bench.command_line"),
     *("bench.sweep", "bench.cluster", "bench.tools"),
     *("analysis.rows", "analysis.estimates", "analysis.format", "analysis.changes"),
     *("analysis.derive", "analysis.load", "analysis.causes", "analysis.metrics"),
@@ -53,6 +54,7 @@ SHARED = (*ROOMS[1:5], *(f"bench.modes.{name}" for name in ("axes", "backends", 
 
 WITHOUT_TORCH = {
     *("bench.records", "bench.stats", "bench.text", "bench.settings", "bench.refusals"),
+    "bench.settings_help",
     *("bench.resolve", "bench.command_line", "bench.sweep", "bench.cluster"),
     *("bench.run", "bench.versus"),
 }

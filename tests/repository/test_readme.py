@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from modescope.analysis import table, why
-from tests.helpers.commands import QUICKLY, Ask, Cli
+from tests.helpers.commands import QUICKLY, Ask, Cli, last_of_each
 from tests.helpers.paths import ROOT
 from tests.helpers.studies import record, save
 
@@ -48,11 +48,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.full
 @pytest.mark.usefixtures("folder")
 def test_its_model_is_measured(cli: Cli, ask: Ask) -> None:
-    typed = commands("python run.py")
+    typed = commands("modescope run")
     assert typed
     for words in typed:
-        assert len(ask(*words)) > 10
-        answer = cli(*words[2:], *QUICKLY, "mode=eager")  # without the sweep over every mode
+        assert (len(ask(*words)) > 10) is ("-m" in words)
+        settings = [word for word in words if word != "-m" and not word.startswith("experiment=")]
+        answer = cli(*last_of_each(*settings, *QUICKLY, "mode=eager"))  # without every mode
         assert answer.status == 0, answer
 
 
@@ -60,10 +61,10 @@ def test_its_model_is_measured(cli: Cli, ask: Ask) -> None:
 def test_its_study_is_read(
     program: str, main: Main, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    save([record("compile", 1e-4, 1.1, model="custom:my_pkg.net:build")], folder / "results/main")
-    typed = commands(f"python -m analysis.{program}")
+    typed = commands(f"modescope {program}")
     assert typed
     for words in typed:
+        save([record("compile", 1e-4, 1.1, model="custom:my_pkg.net:build")], folder / words[0])
         assert main(words) == 0
         assert "compile" in capsys.readouterr().out
 

@@ -153,7 +153,7 @@ def test_an_installed_modescope_measures_and_reports(installed: Installed) -> No
     assert ours - {"modescope", "pip", "__pycache__"} == set()
     done = installed.run("modescope", "run", "mode=compile", "budget=smoke")
     assert done.returncode == 0, done.stderr
-    assert f"next     modescope report {installed.folder / 'results' / 'main'}\n" in done.stdout
+    assert "next     modescope run experiment=modes\n" in done.stdout
     (row,) = rows(installed.folder / "results")
     assert (row["status"], row["mode"]) == ("ok", "compile")
     assert row["command"] == "modescope run mode=compile budget=smoke"

@@ -35,9 +35,14 @@ def _named(code: str, rows: Sequence[Row]) -> list[Finding]:
 
 
 def test_each_cause_has_a_world_and_a_silent_one() -> None:
-    assert sorted(code for code, world in WORLDS.items() if world.silent) == sorted(
-        one.code for one in CAUSES
-    )
+    known = [code for code, world in WORLDS.items() if world.silent]
+    for cause in CAUSES:
+        file = cause.rule.__module__.rpartition(".")[2]
+        assert cause.code in known, (
+            f"no world for {cause.code}: add one with a silent change to WORLDS of "
+            f"tests/helpers/cause_worlds/{file}.py"
+        )
+    assert sorted(known) == sorted(cause.code for cause in CAUSES)
 
 
 @pytest.mark.parametrize("code", WORLDS)

@@ -111,6 +111,7 @@ ONE, NAMED, FOUR = (torch.ones(1),), {"x": [2, 4]}, {"width": 4}
         (lambda: (nn.Identity(), {"x": ONE, "deep": [Mask()]}), {}, "['deep'][0] is of type Mask"),
         (linear, {"depth": 2}, "shape.depth=2: user_net:build takes no depth"),
         (Net, {"inputs": NAMED}, "cannot be called with {}: missing"),
+        (linear, {"kwargs": {"widht": 4}}, "'widht'; it takes batch, width; set model.kwargs"),
         (lambda: 1 / 0, {"inputs": NAMED}, "raised ZeroDivisionError: "),
         (linear, {"inputs": NAMED}, "(Linear, tuple); with model.inputs it must return"),
         (Greedy, {"inputs": NAMED, "batch": 3}, "takes no batch"),
