@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from pathlib import Path
 
@@ -13,4 +14,6 @@ if sys.path[0] == str(Path(__file__).resolve().parent):
     del sys.path[0]
 
 if __name__ == "__main__":
-    sys.exit(main())
+    status = main()
+    gc.freeze()  # else the interpreter looks for garbage in all imports before it ends
+    sys.exit(status)

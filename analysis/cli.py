@@ -10,7 +10,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
-from modescope.analysis.load import located
+from modescope.analysis import where
+from modescope.analysis.folders import located
+from modescope.analysis.recommend import constraints
 from modescope.bench.records.errors import UsageError, replace_unprintable
 from modescope.bench.records.paths import program
 
@@ -42,6 +44,38 @@ def parser(module: str, doc: str | None) -> Parser:
     return result
 
 
+def check(parser: Parser) -> None:
+    """Reads the command line of this process; ends the process after a mistake, and after --help.
+
+    A program does so before it imports pandas, which takes a second.
+    """
+    if status := exit_status(parser.parse_args):
+        sys.exit(status)
+
+
+def table(doc: str | None) -> Parser:
+    """Returns the parser of `analysis.table`."""
+    result = parser("analysis.table", doc)
+    result.add_argument(
+        "--csv", action="store_true", help="every column (results/README.md), full precision"
+    )
+    result.add_argument(
+        "--against", metavar="MODE",
+        help="compare with this mode instead of the baseline: inference_mode, or with a precision "
+        "'compile bf16'; --csv adds its columns (against_...)",
+    )  # fmt: skip
+    where.add_option(result)
+    constraints.add_options(result)
+    return result
+
+
+def why(doc: str | None) -> Parser:
+    """Returns the parser of `analysis.why`."""
+    result = parser("analysis.why", doc)
+    where.add_option(result)
+    return result
+
+
 def names(allowed: Sequence[str]) -> Callable[[str], list[str]]:
     """Returns an option type that splits `host,budget` into names, which must be in `allowed`."""
 
@@ -64,7 +98,7 @@ def percentage(text: str) -> float:
     raise argparse.ArgumentTypeError(f"{text!r}: must be a percentage below 100 %, as in 2%")
 
 
-def exit_status(body: Callable[[], None]) -> int:
+def exit_status(body: Callable[[], object]) -> int:
     """Runs `body` and returns the exit status: 2 after a UsageError, which is printed, else 0."""
     logging.basicConfig(format="warning: %(message)s")
     replace_unprintable()

@@ -12,6 +12,11 @@ from inspect import cleandoc
 from itertools import groupby
 from typing import Any
 
+from modescope.analysis import cli
+
+if __name__ == "__main__":
+    cli.check(cli.Parser("analysis.dictionary", __doc__))
+
 from markupsafe import Markup
 
 from modescope.analysis.causes.finding import CAUSES

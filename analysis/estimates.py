@@ -7,11 +7,12 @@ Three columns, of values, low ends and high ends, are only in files and in what 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from modescope.bench.stats.estimates import Estimate
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def values(column: pd.Series) -> pd.Series:
@@ -55,5 +56,7 @@ def high(estimate: Estimate | None) -> float:
 
 
 def _numbers(column: pd.Series, numbers: list[float | None]) -> pd.Series:
+    import pandas as pd  # which reading a command line does without
+
     found: pd.Series = pd.Series(numbers, index=column.index, dtype="float64")
     return found

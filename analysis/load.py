@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path, PurePosixPath
-from urllib.parse import unquote, urlsplit
 
 import pandas as pd
 import pyarrow as pa
 from pyarrow.fs import FileSystem, LocalFileSystem
 
 from modescope.analysis.derive.select import per_row
+from modescope.analysis.folders import Folder, RemotePath, located
 from modescope.bench.records import rows
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.gap_steps import ELSEWHERE
@@ -34,7 +34,6 @@ COLUMNS = tuple(name for name in SCHEMA.names if name not in SAMPLES)
 """The stored columns that are read of each row: all but the raw samples."""
 
 LOCAL = LocalFileSystem()
-_MARK = "://"  # what an address has and a path has not: Path("a://b") would be a:/b
 _RECOMPUTED = ("summary_version", "verdict", "mde", "row_flags")  # of a case's processes together
 _ESTIMATED = {*VALUES.values(), *(name for names in ESTIMATES.values() for name in names)}
 _HIDDEN = {*SAMPLES, *_RECOMPUTED, *_ESTIMATED}
@@ -43,47 +42,6 @@ SHOWN = tuple(name for name in SCHEMA.names if name not in _HIDDEN)
 """The stored columns that a derived table keeps under their names."""
 
 _MOST_NAMED = 20  # left-out files in warnings; the rest are counted
-
-
-@dataclass(frozen=True)
-class RemotePath:
-    """A folder at an address, with the methods of Path that reading needs."""
-
-    address: str  # as typed, with what follows a `?`
-    below: str = ""  # path below it
-
-    def __truediv__(self, name: str) -> RemotePath:
-        return RemotePath(self.address, f"{self.below}/{name}")
-
-    def __str__(self) -> str:
-        return self.address.partition("?")[0].rstrip("/") + self.below
-
-    @property
-    def name(self) -> str:
-        """The last part of the path."""
-        return PurePosixPath(str(self)).name
-
-    @property
-    def scheme(self) -> str:
-        """The part of the address before ://, such as `s3`."""
-        return self.address.partition(_MARK)[0]
-
-    def resolve(self) -> RemotePath:
-        """Returns the path itself, because an address is absolute."""
-        return self
-
-
-Folder = Path | RemotePath
-
-
-def located(folder: str | Folder) -> Folder:
-    """Returns `folder` as a Path, or as a RemotePath if it is an address (file:// is a Path)."""
-    if not isinstance(folder, str):
-        return folder
-    if _MARK not in folder:
-        return Path(folder)
-    parts = urlsplit(folder)
-    return Path(unquote(parts.path)) if parts.scheme == "file" else RemotePath(folder)
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,8 @@ from modescope.analysis.derive import (
 from modescope.analysis.derive.formulas import Formula
 from modescope.analysis.derive.select import ADDED, are_on_cuda, combine, latest
 from modescope.analysis.estimates import highs, lows, values
-from modescope.analysis.load import SHOWN, Folder, read
+from modescope.analysis.folders import Folder
+from modescope.analysis.load import SHOWN, read
 from modescope.bench.records import summary_columns
 from modescope.bench.records.columns.column import estimate_columns
 from modescope.bench.records.summary_columns import Number

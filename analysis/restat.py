@@ -11,6 +11,10 @@ import sys
 from collections.abc import Sequence
 
 from modescope.analysis import cli, compact
+
+if __name__ == "__main__":
+    cli.check(cli.parser("analysis.restat", __doc__))
+
 from modescope.analysis.load import with_summary
 
 

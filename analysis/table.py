@@ -6,9 +6,14 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
+from modescope.analysis import cli
+
+if __name__ == "__main__":
+    cli.check(cli.table(__doc__))
+
 import pandas as pd
 
-from modescope.analysis import cli, nodes, where
+from modescope.analysis import nodes, where
 from modescope.analysis.causes.finding import most_important
 from modescope.analysis.changes import LEAST_PROCESSES
 from modescope.analysis.derive.against import (
@@ -23,9 +28,10 @@ from modescope.analysis.derive.select import (
     ordered,
     over_common_baseline,
 )
+from modescope.analysis.folders import Folder
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.phrases import indented_paragraph, paragraph
-from modescope.analysis.load import Folder, read
+from modescope.analysis.load import read
 from modescope.analysis.metrics import CONTRACT, DERIVED, derive, exported, flat
 from modescope.analysis.recommend import constraints, keeping
 from modescope.analysis.recommend.advice import Advice, fold
@@ -223,17 +229,7 @@ def csv(rows: pd.DataFrame) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line and returns the exit status."""
-    parser = cli.parser("analysis.table", __doc__)
-    parser.add_argument(
-        "--csv", action="store_true", help="every column (results/README.md), full precision"
-    )
-    parser.add_argument(
-        "--against", metavar="MODE",
-        help="compare with this mode instead of the baseline: inference_mode, or with a precision "
-        "'compile bf16'; --csv adds its columns (against_...)",
-    )  # fmt: skip
-    where.add_option(parser)
-    constraints.add_options(parser)
+    parser = cli.table(__doc__)
 
     def body() -> None:
         options = parser.parse_args(arguments)

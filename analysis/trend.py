@@ -15,16 +15,21 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from modescope.analysis import cli
+from modescope.analysis.compare import arguments
+
+if __name__ == "__main__":
+    cli.check(arguments.trend(__doc__))
+
 import numpy as np
 
-from modescope.analysis import changes, cli, where
+from modescope.analysis import changes
 from modescope.analysis.changes import LogChange, LogTimes, Numbers
 from modescope.analysis.compare import differences, sides, wording
 from modescope.analysis.compare.sides import Pair, StudySide
 from modescope.analysis.compare.timing import against_eager
 from modescope.analysis.format import numbers
 from modescope.analysis.format.phrases import indented_paragraph, paragraph
-from modescope.analysis.load import located
 from modescope.bench.records.errors import UsageError
 from modescope.bench.stats.estimates import Estimate, Verdict, student_quantile
 
@@ -196,19 +201,12 @@ def text(
     return "\n".join(lines)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(words: Sequence[str] | None = None) -> int:
     """Runs the command line and returns the exit status."""
-    parser = cli.Parser("analysis.trend", __doc__)
-    parser.add_argument("sets", metavar="SET", nargs="*", type=located, help="folder of a study")
-    parser.add_argument(
-        "--margin", metavar="P", type=cli.percentage, default="1%",
-        help="step that nobody minds (default: 1%%)",
-    )  # fmt: skip
-    differences.add_option(parser)
-    where.add_option(parser)
+    parser = arguments.trend(__doc__)
 
     def body() -> None:
-        options = parser.parse_args(arguments)
+        options = parser.parse_args(words)
         if len(options.sets) < SHORTEST:
             raise UsageError(f"expected {SHORTEST} studies or more, got {len(options.sets)}")
         folders = {f"SET {place}": folder for place, folder in enumerate(options.sets, start=1)}

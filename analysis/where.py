@@ -9,13 +9,13 @@ from __future__ import annotations
 import argparse
 import re
 from difflib import get_close_matches
+from typing import TYPE_CHECKING
 
-import pandas as pd
-import pyarrow as pa
-
-from modescope.analysis.metrics import flat
 from modescope.bench.records.errors import UsageError
-from modescope.bench.records.parquet import SCHEMA
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
 
 EXAMPLE = "--where \"mode = 'compile' and speedup > 1.1\""
 _TEXT = re.compile(r"'(?:[^']|'')*'|\"((?:[^\"]|\"\")*)\"")
@@ -46,20 +46,22 @@ def select(rows: pd.DataFrame, condition: str) -> pd.DataFrame:
     """
     import duckdb  # takes 0.14 s
 
+    from modescope.analysis.metrics import flat
+
     if not condition.strip():
         raise UsageError(f"--where is empty; write for example {EXAMPLE}")
-    source = _TEXT.sub(_in_single_quotes, condition)
+    source, every = _TEXT.sub(_in_single_quotes, condition), flat(rows)
     with duckdb.connect(":memory:", config=_CONFINED) as connection:
         connection.execute("set python_enable_replacements = false")
         connection.execute("set lock_configuration = true")
         try:
-            table = connection.from_arrow(_arrow_table(flat(rows)))
+            table = connection.from_arrow(_arrow_table(every))
             kinds = table.project(source).types
             if [str(kind) for kind in kinds] != ["BOOLEAN"]:
                 raise UsageError(_wrong(condition, "it is no condition"))
             found = table.filter(source).project(_POSITION).fetchall()
         except duckdb.Error as error:
-            raise UsageError(_wrong(condition, _reason(error, condition, rows))) from None
+            raise UsageError(_wrong(condition, _reason(error, condition, every))) from None
     return rows.iloc[sorted(place for (place,) in found)]
 
 
@@ -75,6 +77,10 @@ def _in_single_quotes(text: re.Match[str]) -> str:
 
 
 def _arrow_table(rows: pd.DataFrame) -> pa.Table:
+    import pyarrow as pa
+
+    from modescope.bench.records.parquet import SCHEMA
+
     columns = {}
     for name in map(str, rows.columns):
         known = SCHEMA.field(name).type if name in SCHEMA.names else None
@@ -95,6 +101,6 @@ def _reason(error: Exception, condition: str, rows: pd.DataFrame) -> str:
     if unknown := _UNKNOWN.search(str(error)):
         if re.search(_BEFORE_TEXT + re.escape(unknown[1]), condition, re.IGNORECASE):
             return f"{unknown[1]} is no column; as text it is '{unknown[1]}'"
-        meant = get_close_matches(unknown[1], map(str, flat(rows).columns), n=1)
+        meant = get_close_matches(unknown[1], map(str, rows.columns), n=1)
         return f"no column {unknown[1]}{f', the nearest is {meant[0]}' if meant else ''}"
     return " ".join(str(error).partition("\n\n")[0].split())

@@ -8,9 +8,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 
+from modescope.analysis import cli
+
+if __name__ == "__main__":
+    cli.check(cli.why(__doc__))
+
 import pandas as pd
 
-from modescope.analysis import cli, where
+from modescope.analysis import where
 from modescope.analysis.causes import finding
 from modescope.analysis.causes.outcome import lead, undecided
 from modescope.analysis.causes.types import Finding
@@ -54,8 +59,7 @@ def paragraphs(row: Row, causes: Sequence[Finding]) -> Iterator[str]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line and returns the exit status."""
-    parser = cli.parser("analysis.why", __doc__)
-    where.add_option(parser)
+    parser = cli.why(__doc__)
 
     def body() -> None:
         options = parser.parse_args(arguments)

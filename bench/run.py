@@ -12,6 +12,7 @@ import shlex
 import signal
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,7 @@ from modescope.bench.records.errors import (
 from modescope.bench.records.outcomes import Status
 from modescope.bench.records.paths import program, runner
 from modescope.bench.resolve import Request
+from modescope.bench.sweep import early
 from modescope.bench.sweep.prepare import start_torch
 
 if TYPE_CHECKING:
@@ -44,7 +46,9 @@ def main(words: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, terminate)
     replace_unprintable()
     try:
-        requests = collect(sys.argv[1:] if words is None else words)
+        words = sys.argv[1:] if words is None else words
+        with early.started(words):
+            requests = collect(words)
         status = measure(requests) if requests else 0
         sys.stdout.flush()
         return status
@@ -66,6 +70,8 @@ def measure(requests: Sequence[Request]) -> int:
     """Measures the cases without a reusable row, prints all rows; returns the exit status."""
     if requests[0].settings.cluster["engine"] == "none":
         start_torch(requests)
+        if not requests[0].settings.dry_run:
+            import_module("modescope.analysis.table")  # meanwhile torch is imported
     from modescope.bench.sweep import sweep
 
     submission = sweep.submit(requests)

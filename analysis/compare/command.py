@@ -11,14 +11,15 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from modescope.analysis import cli, where
-from modescope.analysis.compare import differences, exporters, gate
-from modescope.analysis.compare.exporters import FILES
-from modescope.analysis.compare.gate import NOT_COMPARED, UNDECIDED, Request, StudyComparison
-from modescope.analysis.load import located
+from modescope.analysis import cli
+from modescope.analysis.compare import arguments
+from modescope.analysis.compare.arguments import FILES, NOT_COMPARED, UNDECIDED
 from modescope.bench.records.errors import UsageError
+
+if TYPE_CHECKING:
+    from modescope.analysis.compare.gate import StudyComparison
 
 SUMMARY = "GITHUB_STEP_SUMMARY"
 """The environment variable with the file that GitHub shows as the summary of a step."""
@@ -27,54 +28,27 @@ SKIP = 125
 """The exit status by which `git bisect run` learns that a commit cannot be judged."""
 
 
-def _options(arguments: Sequence[str]) -> argparse.Namespace:
-    parser = cli.Parser("analysis.compare", __doc__)
-    for name, place in (("old", "earlier"), ("new", "later")):
-        parser.add_argument(
-            name, metavar=name.upper(), type=located, help=f"folder or address of the {place} study"
-        )
-    parser.add_argument(
-        "--gate", metavar="NAMES", action="extend", type=cli.names(gate.GATES),
-        help=f"what fails, of {', '.join(gate.GATES)} (default: exact; with speedup,latency if "
-        "versus measured both sides in turns)",
-    )  # fmt: skip
-    for name, default, what in (
-        ("--margin", "1%", "time against eager"),
-        ("--latency-margin", "2%", "latency"),
-    ):
-        parser.add_argument(
-            name, metavar="P", type=cli.percentage, default=default,
-            help=f"change of {what} that nobody minds (default: {default}%)",
-        )  # fmt: skip
-    parser.add_argument("--strict", action="store_true", help="status 3 if timings are undecided")
-    parser.add_argument(
-        "--bisect", action="store_true", help="for git bisect run: status 125 in place of 2 and 3"
-    )
-    differences.add_option(parser)
-    where.add_option(parser)
-    for name, (_, what) in FILES.items():
-        parser.add_argument(f"--{name}", metavar="FILE", type=Path, help=f"write {what}")
-    parser.add_argument(
-        "--github", action="store_true", help="annotations, and the summary of the step"
-    )
-    return parser.parse_args(arguments)
+def _options(typed: Sequence[str]) -> argparse.Namespace:
+    return arguments.compare(__doc__).parse_args(typed)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command line and returns the exit status."""
-    typed = sys.argv[1:] if arguments is None else arguments
+def main(words: Sequence[str] | None = None) -> int:
+    """Runs the command line `words` and returns the exit status."""
+    typed = sys.argv[1:] if words is None else words
     status = [NOT_COMPARED]
 
     def body() -> None:
         options = _options(typed)
-        request = Request(
+        from modescope.analysis.compare import gate  # imports pandas, which takes a second
+
+        request = gate.Request(
             options.old, options.new, options.gate, options.margin, options.latency_margin,
             options.where, options.allow, options.strict,
         )  # fmt: skip
         try:
             comparison = gate.compare(request)
         except UsageError as error:  # the reason goes to every output, too
-            comparison = StudyComparison(request, NOT_COMPARED, str(error))
+            comparison = gate.StudyComparison(request, NOT_COMPARED, str(error))
         status[0] = comparison.status  # holds even if the reader of the output stops reading
         try:
             _write(comparison, options)
@@ -99,6 +73,8 @@ def check(options: Sequence[str]) -> None:
 
 
 def _print(comparison: StudyComparison, options: argparse.Namespace) -> None:
+    from modescope.analysis.compare import exporters
+
     if options.github:
         print(exporters.github(comparison))
     if comparison.status == NOT_COMPARED:
@@ -108,14 +84,17 @@ def _print(comparison: StudyComparison, options: argparse.Namespace) -> None:
 
 
 def _write(comparison: StudyComparison, options: argparse.Namespace) -> None:
+    from modescope.analysis.compare import exporters
+
     option = "--github"
     try:
         if options.github and (summary := os.environ.get(SUMMARY)):
             with open(summary, "a", encoding="utf-8") as file:
                 file.write(f"\n{exporters.markdown(comparison)}\n")
-        for name, (text, _) in FILES.items():
+        for name, (function, _) in FILES.items():
             if path := getattr(options, name):
                 option = f"--{name} {path}"
-                path.write_text(text(comparison), encoding="utf-8")
+                text = getattr(exporters, function)(comparison)
+                path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise UsageError(f"{option} cannot be written: {error.strerror or error}") from None

@@ -2,33 +2,18 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from modescope.analysis import cli
-from modescope.analysis.compare.sides import UNREADABLE, Pair
+from modescope.analysis.compare.arguments import REFUSED
+from modescope.analysis.compare.sides import Pair
 from modescope.analysis.format.numbers import UNKNOWN
 from modescope.analysis.rows.values import value_of
 from modescope.bench.records.environment import FINGERPRINT
 from modescope.bench.records.errors import UsageError
-
-REFUSED = {
-    "host": ("host", "cpu_name", "cpu_model", "cpu_cores", "cpu_quota_cores"),
-    "device": ("device_name",),
-    "driver_version": ("driver_version",),
-    "power_limit": ("power_limit_w",),
-    "harness": ("schema_version", "source_id"),
-    "budget": ("budget", "budget_settings"),
-    "variables": ("variables",),
-    "versus_side": ("versus_side",),
-}
-"""Names that --allow takes, and their columns: results that differ in one are not comparable."""
-
-ALLOWED = (*REFUSED, UNREADABLE)
 
 _OF = {column: name for name, columns in REFUSED.items() for column in columns}
 STATE = "versus_state"
@@ -67,14 +52,6 @@ def find_differences(pairs: Sequence[Pair]) -> list[Difference]:
         Difference(column, old, new, rows, _OF.get(column))
         for (column, old, new), rows in differing
     ]
-
-
-def add_option(parser: argparse.ArgumentParser) -> None:
-    """Adds the option --allow, which takes names from ALLOWED, to `parser`."""
-    parser.add_argument(
-        "--allow", metavar="NAMES", action="extend", type=cli.names(ALLOWED), default=[],
-        help=f"compare although these differ: {', '.join(ALLOWED)}",
-    )  # fmt: skip
 
 
 def check(differences: Sequence[Difference], allowed: Collection[str]) -> None:

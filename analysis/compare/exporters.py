@@ -1,6 +1,6 @@
 """Writes a comparison as text for a terminal, GitHub, Markdown, JSON or JUnit.
 
-A new format is a function and a line of FILES.
+A new format is a function and a line of `arguments.FILES`.
 """
 
 from __future__ import annotations
@@ -8,21 +8,15 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from itertools import chain
 from typing import Any
 from xml.etree import ElementTree
 
 from modescope.analysis.compare import wording
-from modescope.analysis.compare.gate import (
-    FAILED,
-    NOT_COMPARED,
-    UNDECIDED,
-    ComparedRow,
-    StudyComparison,
-    is_open,
-)
+from modescope.analysis.compare.arguments import FAILED, NOT_COMPARED, UNDECIDED
+from modescope.analysis.compare.gate import ComparedRow, StudyComparison, is_open
 from modescope.analysis.format.phrases import indented_paragraph, paragraph
 from modescope.analysis.rows.values import grouped, value_of
 from modescope.bench import text as tables
@@ -259,11 +253,3 @@ def _command(level: str, title: str, message: str) -> str:
         return "".join(f"%{ord(char):02X}" if char in f"%\r\n{more}" else char for char in text)
 
     return f"::{level} title={encoded(title, ':,')}::{encoded(message)}"
-
-
-FILES: dict[str, tuple[Callable[[StudyComparison], str], str]] = {
-    "markdown": (markdown, "Markdown, short enough for a comment on GitHub"),
-    "json": (document, "every row, as docs/compare.schema.json describes"),
-    "junit": (junit, "JUnit XML, a test case per row; undecided rows are skipped"),
-}
-"""The options that take a file: the function that makes its text, and its description."""

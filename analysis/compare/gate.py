@@ -8,36 +8,38 @@ from dataclasses import dataclass
 
 from modescope.analysis.changes import log_margin
 from modescope.analysis.compare import differences, exact, sides
+from modescope.analysis.compare.arguments import (
+    EXACT,
+    FAILED,
+    LATENCY,
+    PASSED,
+    SPEEDUP,
+    UNDECIDED,
+)
 from modescope.analysis.compare.differences import Difference
 from modescope.analysis.compare.exact import ChangeKind, ExactChange
 from modescope.analysis.compare.sides import Pair, pair_rows
 from modescope.analysis.compare.timing import BROKEN, EagerChange, Timing, is_interleaved, timings
 from modescope.analysis.compare.verdicts import Margins, TimingVerdict
+from modescope.analysis.folders import Folder
 from modescope.analysis.format import numbers
-from modescope.analysis.load import Folder
 from modescope.analysis.rows.values import value_of
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.outcomes import Status
 from modescope.bench.records.paths import program
 
-PASSED, FAILED, NOT_COMPARED, UNDECIDED = 0, 1, 2, 3
-"""Exit statuses."""
-
-EXACT = "exact"
-TIMED = {"speedup": TimingVerdict.LOST, "latency": TimingVerdict.SLOWER}
+TIMED = {SPEEDUP: TimingVerdict.LOST, LATENCY: TimingVerdict.SLOWER}
 """Gates of timing, and the verdict that makes a row fail each."""
-
-GATES = (EXACT, *TIMED, *exact.ON_REQUEST)
 
 
 @dataclass(frozen=True)
 class Request:
     """The arguments of a comparison.
 
-    `gates` are names in GATES; None stands for the default gates. `margin` is for the time relative
-    to eager and `latency_margin` for the latency, both relative (0.01: 1 %). `where` is a condition
-    on rows. `allowed` are names of differences that do not forbid the comparison. If `strict`,
-    undecided timings give an exit status of their own.
+    `gates` are names in `arguments.GATES`; None stands for the default gates. `margin` is for the
+    time relative to eager and `latency_margin` for the latency, both relative (0.01: 1 %). `where`
+    is a condition on rows. `allowed` are names of differences that do not forbid the comparison. If
+    `strict`, undecided timings give an exit status of their own.
     """
 
     old: Folder

@@ -10,10 +10,11 @@ from operator import itemgetter
 import pandas as pd
 
 from modescope.analysis import load, where
+from modescope.analysis.compare.arguments import UNREADABLE
 from modescope.analysis.derive import select
 from modescope.analysis.derive.select import SECTION, latest, values_of
+from modescope.analysis.folders import Folder
 from modescope.analysis.format import numbers, phrases, style
-from modescope.analysis.load import Folder
 from modescope.analysis.metrics import derive
 from modescope.analysis.rows.type import Row
 from modescope.analysis.rows.values import as_rows, grouped, value_of
@@ -26,9 +27,6 @@ MATCH = ("case_id", "device", "compile_cache")
 
 WORK = (*(name for name in SECTION if name != "environment"), "baseline_mode", "baseline_dtype")
 """Columns in which rows of one side are equal if they share an eager baseline."""
-
-UNREADABLE = "unreadable_files"
-"""The name that --allow takes to leave out unreadable files, which are refused otherwise."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Writes a study's report: `modescope report [results/main] [--calls N] [...]`."""
+"""Writes a study's report: pages and figures."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from modescope.analysis import cli, nodes, where
+from modescope.analysis import nodes, where
 from modescope.analysis.causes import finding
 from modescope.analysis.derive.select import ordered
 from modescope.analysis.figures.registry import OF_GRIDS, OF_SECTION, OF_SERIES
+from modescope.analysis.folders import Folder, RemotePath
 from modescope.analysis.format import numbers
-from modescope.analysis.load import Folder, RemotePath, read
-from modescope.analysis.recommend import constraints
+from modescope.analysis.load import read
 from modescope.analysis.recommend.constraints import ANYTHING, Wishes
 from modescope.analysis.recommend.decide import recommend
 from modescope.analysis.report import render, rounds
@@ -163,16 +163,3 @@ def _guide(study: Folder) -> str | None:
     report = _folder(study).resolve()
     inside = report.is_relative_to(ROOT) and GUIDE.exists()
     return os.path.relpath(GUIDE, report) if inside else None
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command line: prints the report's path and returns the exit status."""
-    parser = cli.parser("analysis.report", __doc__)
-    where.add_option(parser)
-    constraints.add_options(parser)
-
-    def body() -> None:
-        options = parser.parse_args(arguments)
-        print(write(options.study, constraints.wishes(options), options.where))
-
-    return cli.exit_status(body)

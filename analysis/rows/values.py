@@ -6,11 +6,12 @@ The type itself is `Row` of `analysis.rows.type`, which `python -m analysis.dict
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeVar, cast
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from modescope.analysis.rows.type import Row
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Value = TypeVar("Value")
 Key = TypeVar("Key")

@@ -341,10 +341,9 @@ class Built:
     made: Made = field(default_factory=Made)  # what is known of what the backend made
     evictor: Evictor | None = None  # of what each timed call is to find in no cache
 
-    def timed(self, step: Step | None = None) -> Step:
-        """Returns `step`, or its own, with the eviction before each call, if there is any."""
-        step = step or self.step
-        return evict_first(step, self.evictor) if self.evictor else step
+    def timed(self) -> Step:
+        """Returns its step, with the eviction before each call, if there is any."""
+        return evict_first(self.step, self.evictor) if self.evictor else self.step
 
     @contextmanager
     def keep_state(self) -> Iterator[None]:

@@ -35,6 +35,12 @@ CONTENDED = (
     "the next run measures them again"
 )
 
+UNKNOWN = Ceilings(None, ())
+
+UNMEASURED = (
+    "a smoke budget does not measure the ceilings: its times are too short to be compared with them"
+)
+
 
 def measure(
     device: Hardware,
@@ -118,16 +124,21 @@ def _read(device: Hardware, moved_bytes: int) -> Step:
     return lambda: torch.sum(source, 0, out=total)
 
 
-def ceilings(device: Hardware, dtype: str, file: Path) -> tuple[Ceilings, str | None]:
+def ceilings(
+    device: Hardware, dtype: str, file: Path, measures: bool = True
+) -> tuple[Ceilings, str | None]:
     """Returns the highest FLOP and byte rates of `device` at `dtype`, and a warning or None.
 
     `dtype` is that of a variant. The rates are read from `file`, or measured and added to it. If
-    other processes used the machine meanwhile, there is a warning and nothing is added. Measure
-    nothing else at the same time, because this takes about 1 GiB of memory.
+    other processes used the machine meanwhile, there is a warning and nothing is added. Unless it
+    `measures`, rates that are not in `file` are unknown, and the warning says why. Measure nothing
+    else at the same time, because this takes about 1 GiB of memory.
     """
     key, known = _key(device, dtype), _load(file)
     if key in known:
         return known[key], None
+    if not measures:
+        return UNKNOWN, UNMEASURED
     device.allocator.release_unused()
     users, before = [device.other_processes()], contention.read()
     measured = measure(device, dtype)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 import traceback
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -58,7 +59,8 @@ SNAPSHOT_CUT = (
 ONE_GRAPH = "the whole step is one captured graph, whose parts cannot be timed"
 
 UNSEEN_KERNELS = (
-    "kernels of a package do not show in a CPU's profile, so that its sums would lack them"
+    "kernels that C++ code calls, as in a package, do not show in a CPU's profile, so that its "
+    "sums would lack them"
 )
 
 NO_ROOM = "no {} is kept: the study's files take traces_max_mb already; delete some, or increase it"
@@ -260,7 +262,8 @@ def _steps(scene: Scene, findings: Findings) -> Findings:
 
 def _ceilings(scene: Scene, findings: Findings) -> Findings:
     file = Path(scene.plan.results_dir) / CEILINGS
-    rates, note = ceilings.ceilings(scene.device, scene.case.variant.dtype, file)
+    measures = scene.plan.budget.rank > 0  # a smoke budget times nothing that reaches a ceiling
+    rates, note = ceilings.ceilings(scene.device, scene.case.variant.dtype, file, measures)
     moved_bytes = findings.work.least_bytes
     bandwidth = None if moved_bytes is None else rates.bytes_per_s(moved_bytes)
     findings = replace(findings, ceilings=CeilingRates(rates.flops_per_s, bandwidth))
@@ -270,15 +273,16 @@ def _ceilings(scene: Scene, findings: Findings) -> Findings:
 def _profile(scene: Scene, findings: Findings) -> Findings:
     path, room = scene.file(".json.gz")
     expected_s, clocks = scene.latency_s, findings.clocks
-    with scene.candidate.built.keep_state():
-        kept, calls = path if room else None, settling_calls(expected_s)
-        step = scene.candidate.built.timed(_visible(scene))
+    kept, calls = path if room else None, settling_calls(expected_s)
+    with scene.candidate.built.keep_state(), _kernels_recorded(scene) as seen:
+        step = scene.candidate.built.timed()
         captured = capture.capture(step, scene.device, kept, expected_s, room, calls)
     name = path.name if path else None
     columns = profile.columns(captured, scene.device.queues, name)
-    if backends.is_prebuilt(scene.case.variant.mode) and not scene.device.queues:
-        unseen = Profiled(trace=columns.trace, profile_note=columns.profile_note)
-        return add_note(replace(findings, profile=unseen), ["profile_note"], UNSEEN_KERNELS)
+    unseen = findings.code.generated_kernels and seen == 0
+    if unseen or (backends.is_prebuilt(scene.case.variant.mode) and not scene.device.queues):
+        trace = Profiled(trace=columns.trace, profile_note=columns.profile_note)
+        return add_note(replace(findings, profile=trace), ["profile_note"], UNSEEN_KERNELS)
     findings = replace(findings, profile=columns)
     if path and not room:
         findings = add_note(findings, ["profile_note"], NO_ROOM.format("trace"))
@@ -290,12 +294,11 @@ def _profile(scene: Scene, findings: Findings) -> Findings:
     return replace(findings, flags=(*findings.flags, *flags))
 
 
-def _visible(scene: Scene) -> Step:
-    """Returns the timed step, compiled again on a CPU so that a profile shows fused kernels."""
-    mode = scene.case.variant.mode
-    if scene.device.queues or not backends.compiles_here(mode):
-        return scene.candidate.built.step
-    return capture.record_kernels(lambda: _rebuilt(scene, mode).step)
+def _kernels_recorded(scene: Scene) -> AbstractContextManager[int | None]:
+    """Shows fused kernels on a CPU to a profiler in the block; yields how many, or None."""
+    if scene.device.queues or not backends.compiles_here(scene.case.variant.mode):
+        return nullcontext()
+    return capture.kernels_recorded()
 
 
 def _rebuilt(scene: Scene, mode: Mode) -> Built:
@@ -331,4 +334,4 @@ PASSES = (
     Pass("profile", "profile_note", lambda scene: scene.plan.profile, _profile),
 )
 """All passes in order: timing before profiling, because CUPTI may slow what follows; memory before
-anything is compiled again or allocated for ceilings."""
+anything is allocated for ceilings."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import secrets
 from collections.abc import Callable, Iterator
@@ -29,6 +30,10 @@ from modescope.bench.sweep.prepare import Job
 OnPhase = Callable[[str], None]
 """A function that is called with the name of each phase of a measurement as it begins, such as
 `first call`."""
+
+OnWait = Callable[[], float]
+"""A function that is called while a measurement is awaited; returns after how many seconds to call
+it again."""
 
 
 @dataclass(frozen=True)
@@ -63,17 +68,18 @@ def attempt(
     place: Place = ALONE,
     where: Scheduling | None = None,
     folder: str = rows.ROWS,
+    on_wait: OnWait = lambda: math.inf,
 ) -> StoredRow:
     """Measures `job` in a process of its own; writes and returns its row, even if it failed.
 
-    `on_phase` is called with the name of each phase that begins. `place` says when in a sweep the
+    `on_phase` and `on_wait` are called while it is measured. `place` says when in a sweep the
     job is measured; by default it is in none. `where` names the scheduler, its job and the node;
     None reads them from environment variables. The row is written to the subfolder `folder` of the
     study.
     """
     begin, started_at, load = monotonic(), datetime.now(UTC).isoformat(), os.getloadavg()[0]
     run_id, plan = new_run_id(), job.plan
-    result = _result(job, run_id, on_phase)
+    result = _result(job, run_id, on_phase, on_wait)
     record = Record(
         results.Attempt(
             schema_version=results.SCHEMA_VERSION,
@@ -117,12 +123,12 @@ def new_run_id() -> str:
     return f"{datetime.now(UTC):%Y%m%dT%H%M%S.%f}-{secrets.token_hex(3)}"
 
 
-def _result(job: Job, run_id: str, on_phase: OnPhase) -> Result:
+def _result(job: Job, run_id: str, on_phase: OnPhase, on_wait: OnWait) -> Result:
     if job.refusal:
         return Result(Status.SKIPPED, job.refusal, Findings())
     log = job.plan.study_folder / "logs" / f"{run_id}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
-    outcome = _outcome(job, run_id, log, on_phase)
+    outcome = _outcome(job, run_id, log, on_phase, on_wait)
     result = outcome.value
     if result is None:
         return Result(STATUS[outcome.kind], outcome.reason, Findings())
@@ -132,7 +138,9 @@ def _result(job: Job, run_id: str, on_phase: OnPhase) -> Result:
     return replace(result, findings=results.add_note(result.findings, result.lost, outcome.reason))
 
 
-def _outcome(job: Job, run_id: str, log: Path, on_phase: OnPhase) -> ChildOutcome[Result]:
+def _outcome(
+    job: Job, run_id: str, log: Path, on_phase: OnPhase, on_wait: OnWait
+) -> ChildOutcome[Result]:
     """Measures the case in a process of its own; returns how that ended.
 
     Before it, the processes run that make the mode's code ahead of time, if it has such, and those
@@ -143,7 +151,9 @@ def _outcome(job: Job, run_id: str, log: Path, on_phase: OnPhase) -> ChildOutcom
     """
     case, plan = job.case, job.plan
     cache, backend = CACHES[plan.compile_cache], backends.find(case.variant.mode)
-    call = partial(isolation.call, timeout_s=plan.timeout_s, log=log, on_phase=on_phase)
+    call = partial(
+        isolation.call, timeout_s=plan.timeout_s, log=log, on_phase=on_phase, on_wait=on_wait
+    )
     run = Task("modescope.bench.case.runner:run", Result)
     if plan.starts or cache.is_saved:
         with starts.opened(case, plan, log) as rung:

@@ -12,6 +12,7 @@ import contextlib
 import gc
 import importlib
 import json
+import math
 import os
 import pkgutil
 import signal
@@ -110,12 +111,15 @@ def call(
     log: Path | None = None,
     variables: dict[str, str] | None = None,
     on_phase: Callable[[str], None] = lambda phase: None,
+    on_wait: Callable[[], float] = lambda: math.inf,
 ) -> ChildOutcome[T]:
     """Calls the function of `task` in a fresh process; waits, and returns how it ended.
 
     After `timeout_s` seconds the process is killed. Raises nothing that the function raises.
-    `on_phase` is called with the name of each phase. The output of the child goes to `log`; None
-    discards it. `variables` are set in its environment before anything else runs.
+    `on_phase` is called with the name of each phase as it begins. `on_wait` is called while the
+    child is awaited, and returns after how many seconds to call it again. The output of the child
+    goes to `log`; None discards it. `variables` are set in its environment before anything else
+    runs.
     """
     _start(PRELOAD)
     context = get_context("forkserver")
@@ -131,9 +135,7 @@ def call(
     kept: T | None = None
     where, deadline = "", time.monotonic() + timeout_s
     try:
-        while ready := connection.wait(
-            [ours, child.sentinel], max(0.0, deadline - time.monotonic())
-        ):
+        while ready := _wait([ours, child.sentinel], deadline, on_wait):
             message = _receive(ours) if ours in ready else None
             if message is None:
                 return _describe_death(child, kills_before, kept, where, log)
@@ -151,12 +153,31 @@ def call(
         ours.close()
 
 
-def start(compiler: bool) -> None:
+def _wait(watched: list[Any], deadline: float, on_wait: Callable[[], float]) -> list[Any]:
+    """Returns which of `watched` is ready; none if none is at `deadline`, of `time.monotonic`."""
+    while (left_s := deadline - time.monotonic()) > 0:
+        if ready := connection.wait(watched, min(left_s, on_wait())):
+            return ready
+    return connection.wait(watched, 0.0)
+
+
+def start(compiler: bool) -> bool:
     """Starts the forkserver, if it does not run yet; it imports torch in the background.
 
     `compiler`: whether it also imports torch's compiler; if not, each child that compiles does.
+    Returns whether it was started.
     """
+    before = SERVER._forkserver_pid
     _start([name for name in PRELOAD if compiler or name not in COMPILER])
+    return bool(SERVER._forkserver_pid != before)
+
+
+def end() -> None:
+    """Ends the forkserver at once, even while it imports."""
+    if SERVER._forkserver_pid is not None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(SERVER._forkserver_pid, signal.SIGKILL)
+        SERVER._stop()
 
 
 def _start(imports: Sequence[str]) -> None:
@@ -354,12 +375,14 @@ def _become_forkserver() -> None:
     """Imports what children will need; runs in the forkserver when it imports this module."""
     started = json.loads(os.environ.pop(STARTED))
     set_variables(started["variables"])  # for children, and what a model starts
+    gc.disable()  # imports make no garbage, and looking for it takes a tenth of their time
     for name in started["imports"]:
         with contextlib.suppress(ImportError):  # which the child that needs it says
             module, _, function = name.partition(":")
             found = importlib.import_module(module)
             if function:
                 getattr(found, function)()
+    gc.enable()
     sys.excepthook = _show_error
     # It ends at once: unloading its imports keeps a core busy for a second or more.
     server = os.getpid()

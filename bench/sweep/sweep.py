@@ -34,7 +34,7 @@ from modescope.bench.sweep.attempt import (
 )
 from modescope.bench.sweep.fingerprint import untested_warning
 from modescope.bench.sweep.prepare import Job, leave_out_lacking, prepare
-from modescope.bench.sweep.progress_bar import advance, describe, progress_bar, say
+from modescope.bench.sweep.progress_bar import Waiting, advance, progress_bar, say
 from modescope.bench.sweep.resume import find_earlier
 
 
@@ -164,7 +164,8 @@ def _measure(
         for number, position in enumerate(missing, 1):
             job = jobs[position]
             stands = Place(order, position) if len(jobs) > 1 else ALONE
-            row = attempt(job, describe(bar, job.label), stands)
+            waiting = Waiting(bar, job.label)
+            row = attempt(job, waiting.begin, stands, on_wait=waiting.wait)
             by_run[row["run_id"]] = job
             if not request.sweep:
                 in_hand[row["run_id"]] = row
@@ -214,10 +215,12 @@ def confirm(explained: Mapping[str, bool], jobs: Mapping[str, Job]) -> None:
                 explain="true" if explained[run_id] else "false",
                 latency_alone=True,
             )
+            waiting = Waiting(bar, label)
             row = attempt(
                 replace(job, plan=plan),
-                describe(bar, label),
+                waiting.begin,
                 Place(confirms=run_id),
                 folder=CONFIRMATIONS,
+                on_wait=waiting.wait,
             )
             advance(bar, number, f"{label}: {describe_end(row)}")

@@ -23,7 +23,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from modescope.analysis.compare import command as comparing
-from modescope.analysis.compare.gate import NOT_COMPARED
+from modescope.analysis.compare.arguments import NOT_COMPARED
 from modescope.bench.command_line import collect
 from modescope.bench.records.errors import (
     UsageError,

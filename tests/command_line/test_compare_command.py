@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 import pytest
 
 from modescope.analysis import load
-from modescope.analysis.compare import command, exporters, gate
+from modescope.analysis.compare import arguments, command, gate
 from tests.helpers.comparisons import processes
 from tests.helpers.studies import save
 
@@ -88,11 +88,11 @@ def test_studies_that_cannot_be_compared_are_refused(
 def test_every_file_is_written_beside_the_text_and_replaced_by_a_refusal(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    options = [f"--{name}={tmp_path / name}" for name in exporters.FILES]
+    options = [f"--{name}={tmp_path / name}" for name in arguments.FILES]
     assert command.main(["old", "slower", *ALL, *options]) == 1
     sentence = "Regression: 1 of 2 rows fails (1 slower)."
     assert capsys.readouterr().out.startswith(sentence)
-    for name in exporters.FILES:
+    for name in arguments.FILES:
         assert sentence in (tmp_path / name).read_text()
     assert command.main(["old", "other", *options]) == 2
     report = ElementTree.parse(tmp_path / "junit")

@@ -10,7 +10,7 @@ import pytest
 from modescope import __main__ as modescope
 from modescope.analysis import table, trend, why
 from modescope.analysis.compare import command as compare
-from modescope.analysis.report import report
+from modescope.analysis.report import __main__ as report
 from modescope.bench import claims, selfcheck
 from tests.helpers.studies import record, save
 

@@ -12,7 +12,7 @@ import pytest
 
 from modescope.analysis import table, why
 from modescope.analysis.metrics import CONTRACT, derived
-from modescope.analysis.report import report
+from modescope.analysis.report import __main__ as report
 from modescope.bench.records.parquet import SAMPLES
 from tests.helpers.derivations import table_of
 from tests.helpers.studies import cpu_sweep, not_measured, record, save

@@ -10,7 +10,8 @@ from typing import Any
 import pandas as pd
 
 from modescope.analysis.derive.select import latest
-from modescope.analysis.load import Folder, read
+from modescope.analysis.folders import Folder
+from modescope.analysis.load import read
 from modescope.analysis.metrics import derive
 from modescope.analysis.rows.type import Row
 from modescope.analysis.rows.values import as_rows, grouped, value_of

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import pairwise
 from operator import truediv
@@ -19,13 +19,14 @@ from unittest import mock
 
 import torch
 from torch._C._autograd import _enable_record_function
+from torch._C._profiler import _RecordFunctionFast
 from torch._library.custom_ops import OPDEFS
 
 from modescope.bench.devices.devices import Device, Hardware, Step, prepare_call
 from modescope.bench.model import compiler
 from modescope.bench.passes.profiler import facts, traces
 from modescope.bench.passes.profiler.facts import StepFacts
-from modescope.bench.passes.profiler.operators import find_working
+from modescope.bench.passes.profiler.operators import IS_FUSED, find_working
 from modescope.bench.passes.profiler.traces import STEP
 from modescope.bench.records.files import temporary_folder
 from modescope.bench.timing import pace
@@ -237,21 +238,37 @@ def _overhead(taken: ProfiledCalls, expected_s: float) -> float | None:
     return median(taken.latencies_s) / expected_s if expected_s > 0 else None
 
 
-def record_kernels(build: Callable[[], Step]) -> Step:
-    """Compiles the step of `build` once more, so that a profile shows a CPU's fused kernels.
+@contextmanager
+def kernels_recorded() -> Iterator[int]:
+    """Opens a record of the profiler around each call of a C++ kernel of Inductor in the block.
 
-    Inductor's C++ kernels are invisible unless each opens a profiler record, which changes the code
-    that was timed. `build` must return an uncompiled step, which is called a few times here.
-    Everything compiled in this process before is dropped, and compiles again if it is called.
+    Yields the number of kernels. They are those that Python calls, in all code that this process
+    has compiled: not in code with Inductor's option `cpp_wrapper`. Inductor itself can open such
+    records (`cpp.enable_kernel_profile`), but only in code that is compiled for it.
     """
-    from torch._inductor import config as inductor  # here, because it takes seconds
+    from torch._inductor.codecache import PyCodeCache  # here, because it takes seconds
 
-    torch.compiler.reset()
-    with inductor.patch({"cpp.enable_kernel_profile": True}):
-        step = build()
-        for _ in range(3):
-            step()
-    return step
+    with ExitStack() as stack:
+        found = [
+            (module, name)
+            for module in PyCodeCache.modules
+            for name, kernel in vars(module).items()
+            if IS_FUSED(name) and callable(kernel)
+        ]
+        for module, name in found:
+            recorded = _recorded(name, getattr(module, name))
+            stack.enter_context(mock.patch.object(module, name, recorded))
+        yield len(found)
+
+
+def _recorded(name: str, kernel: Callable[..., object]) -> Callable[..., object]:
+    record = _RecordFunctionFast(name)  # which the profiler shows as an operator
+
+    def call(*arguments: object) -> object:
+        with record:
+            return kernel(*arguments)
+
+    return call
 
 
 def _export(profiler: torch.profiler.profile) -> traces.Trace:

@@ -17,8 +17,7 @@ IS_OPERATOR = re.compile(r"\w+::\w+(\.\w+)?").fullmatch
 `torch::autograd::AccumulateGrad`, `## Call CompiledFxGraph ... ##`, `graph_0_cpp_fused_mul_0`."""
 
 IS_FUSED = re.compile(r"(graph_\d+_)?(\w+_)?cpp_\w+").fullmatch
-"""A C++ kernel of Inductor, compiled with `config.cpp.enable_kernel_profile`
-(torch/_inductor/codegen/cpp.py, cpp_template_kernel.py)."""
+"""A C++ kernel of Inductor (torch/_inductor/codegen/cpp.py, cpp_template_kernel.py)."""
 
 IDLE = frozenset(
     {

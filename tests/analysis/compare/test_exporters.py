@@ -10,7 +10,8 @@ import jsonschema
 import pytest
 
 from modescope.analysis.compare import exporters
-from modescope.analysis.compare.gate import NOT_COMPARED, ComparedRow, StudyComparison
+from modescope.analysis.compare.arguments import NOT_COMPARED
+from modescope.analysis.compare.gate import ComparedRow, StudyComparison
 from tests.helpers.comparisons import REQUEST, compared, of_mode, processes
 from tests.helpers.paths import ROOT
 from tests.helpers.rows import row_with

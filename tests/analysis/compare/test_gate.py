@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from modescope.analysis.compare.gate import FAILED, PASSED, UNDECIDED
+from modescope.analysis.compare.arguments import FAILED, PASSED, UNDECIDED
 from modescope.bench.records.errors import UsageError
 from tests.helpers.comparisons import LATENCIES_S, TIMED, compared, of_mode, processes
 from tests.helpers.studies import not_measured

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from modescope.analysis.compare import differences
+from modescope.analysis.compare import arguments, differences
 from modescope.analysis.compare.sides import StudySide, keep_shared_blocks, pair_rows
 from modescope.bench.records.errors import UsageError
 from tests.helpers.comparisons import processes, side
@@ -90,8 +90,8 @@ def test_what_makes_results_incomparable_is_refused_until_allowed() -> None:
     assert (variables.old, variables.new) == ("B=2, C=–", "B=–, C=3")
     for one in differing:
         with pytest.raises(UsageError, match=rf"{one.column} .* → .*--allow {one.refusal}$"):
-            differences.check(differing, {*differences.ALLOWED} - {one.refusal})
-    differences.check(differing, differences.ALLOWED)
+            differences.check(differing, {*arguments.ALLOWED} - {one.refusal})
+    differences.check(differing, arguments.ALLOWED)
 
 
 def test_a_run_that_ended_before_its_environment_was_read_differs_in_nothing() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from modescope.analysis.report import chapters, report
+from modescope.analysis.report import __main__, chapters, report
 from tests.helpers.recommendations import control
 from tests.helpers.studies import cpu_sweep, cuda_sweep, not_measured, record, replicates, save
 
@@ -43,7 +43,7 @@ def test_the_same_study_gives_the_same_bytes_in_the_folder_that_is_printed(
     assert sorted(path.name for path in files) == [
         "index.html", "report.md", "speedup-1.svg", "speedup-2.svg",
     ]  # fmt: skip
-    assert report.main([str(main)]) == 0
+    assert __main__.main([str(main)]) == 0
     assert capsys.readouterr().out == f"{main}/report/index.html\n"
     assert {path: path.read_bytes() for path in (main / "report").iterdir()} == files
 
@@ -97,7 +97,7 @@ def test_a_report_that_cannot_be_written_is_one_line_and_status_2(
 ) -> None:
     folder = save([record()], tmp_path)
     (folder / "report" / "speedup-1.svg").mkdir(parents=True)
-    assert report.main([str(folder)]) == 2
+    assert __main__.main([str(folder)]) == 2
     error = capsys.readouterr().err
     assert error.startswith(f"error: the report cannot be written to {folder / 'report'} (")
 

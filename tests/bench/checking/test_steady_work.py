@@ -8,10 +8,8 @@ from pathlib import Path
 import pytest
 
 from modescope.bench.case import runner
-from modescope.bench.passes import ceilings
 from modescope.bench.records.cases import Case, Training, Variant
 from modescope.bench.records.results import Result
-from modescope.bench.stats.roofline import Ceilings
 from modescope.bench.timing import timers
 from tests.helpers.probe_models import (
     BEGUN,
@@ -27,12 +25,6 @@ pytestmark = pytest.mark.usefixtures("as_in_a_child", "one_thread", "restored_se
 
 EAGER = variant()
 INFERENCE = variant(grad="inference_mode")
-
-
-@pytest.fixture(autouse=True)
-def _known_ceilings(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Which take seconds to measure."""
-    monkeypatch.setattr(ceilings, "measure", lambda *of: Ceilings(1e11, ((2**20, 1e10),)))
 
 
 def run(asked: Case, **plan: object) -> Result:

@@ -137,6 +137,18 @@ def test_contended_ceilings_are_used_once_and_not_cached(
     assert measurements == ["fp32", "fp32"]
 
 
+def test_a_smoke_budget_uses_ceilings_and_measures_none(
+    measurements: list[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "ceilings.json"
+    unknown = (Ceilings(None, ()), ceilings.UNMEASURED)
+    assert ceilings.ceilings(Cpu(), "fp32", file, measures=False) == unknown
+    assert (measurements, file.exists()) == ([], False)
+    known = ceilings.ceilings(Cpu(), "fp32", file)
+    assert ceilings.ceilings(Cpu(), "fp32", file, measures=False) == known
+    assert measurements == ["fp32"]
+
+
 @pytest.mark.parametrize("content", ["", '{"a": {}}'])
 def test_an_invalid_cache_file_is_measured_again(
     content: str, measurements: list[str], tmp_path: Path

@@ -48,6 +48,18 @@ def test_each_call_has_a_process_of_its_own_from_any_thread() -> None:
     assert phases == ["thinking", "adding"]
 
 
+def test_a_parent_that_waits_is_called_as_often_as_it_asks() -> None:
+    called_s: list[float] = []
+
+    def on_wait() -> float:
+        called_s.append(time.monotonic())
+        return 0.1 if len(called_s) < 6 else 60.0
+
+    assert call("sleeps_late", timeout_s=1, on_wait=on_wait).kind == Ending.TIMEOUT
+    assert len(called_s) == 6
+    assert called_s[-1] - called_s[0] > 0.3
+
+
 LATE = ", during second"
 
 
@@ -288,3 +300,28 @@ def test_an_interrupt_is_not_lost_while_processes_are_started() -> None:
     program = [sys.executable, "-c", INTERRUPTED]
     said = subprocess.run(program, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     assert said == "alive\ninterrupted set()\n"
+
+
+ENDS_WHILE_IT_IMPORTS = """
+import contextlib
+from modescope.bench.sweep import early
+
+def fails():
+    with contextlib.suppress(ValueError), early.started(["mode=eager"]):
+        print(server() is None)
+        raise ValueError
+    print(server() is None)
+
+isolation.PRELOAD[:] = ["takes_long_to_import"]
+fails()
+isolation.PRELOAD.clear()
+call("adds", 1, 2)
+fails()
+"""
+
+
+def test_a_forkserver_that_was_started_in_vain_ends_at_once_and_no_other(tmp_path: Path) -> None:
+    (tmp_path / "takes_long_to_import.py").write_text("import time\ntime.sleep(60)")
+    process, _ = parent(ENDS_WHILE_IT_IMPORTS, PYTHONPATH=str(tmp_path))
+    said = process.communicate(timeout=30)
+    assert said == ("False\nTrue\nFalse\nFalse\n", "")

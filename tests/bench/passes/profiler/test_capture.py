@@ -25,8 +25,8 @@ from modescope.bench.passes.profiler.capture import (
     Profile,
     ProfiledCalls,
     capture,
+    kernels_recorded,
     profile_calls,
-    record_kernels,
 )
 from modescope.bench.passes.profiler.profile import columns, flags
 from modescope.bench.records.cases import Model, Variant
@@ -81,11 +81,24 @@ def test_a_chain_of_pointwise_ops_is_as_many_kernels_in_eager() -> None:
 
 
 @pytest.mark.full
+def test_kernels_of_compiled_code_are_recorded_in_the_code_that_was_compiled() -> None:
+    step = chain(16, COMPILE)
+    step()
+    with kernels_recorded() as kernels:
+        seen = profile(step)
+    assert kernels >= 1
+    assert [step.kernels for step in seen.steps] == [1] * MOST_TURNS
+    assert all(name.startswith("cpp_fused_") for name in heaviest(seen))
+    assert heaviest(profile(step)) == {}
+
+
+@pytest.mark.full
 def test_code_from_the_compiler_s_cache_is_counted_like_new_code() -> None:
     found = []
     for _ in range(2):
+        torch.compiler.reset()
         with compilation.watch_compilations() as log, compilation.watch_code() as watch:
-            record_kernels(lambda: chain(16, COMPILE))
+            chain(16, COMPILE)()
         found.append(watch.columns)
     assert (log.columns.compiler_cache_hits, log.columns.compiler_cache_misses) == (1, 0)
     assert found[0] == found[1]
