@@ -116,7 +116,7 @@ def samples(
 
     `columns`: those to return, beside what says when a row began and whether it can be read.
     """
-    needed = tuple(dict.fromkeys((*_TO_READ, *columns)))
+    needed = [name for name in SCHEMA.names if name in {*_TO_READ, *columns}]
     found = _rows(located(study_folder) / rows.ROWS, needed)
     table = SCHEMA.empty_table() if found is None else found.table
     table = table.select(needed)

@@ -197,7 +197,7 @@ def _draw_lines(axes: Axes, lines: Sequence[Line], column: str) -> None:
 
 
 def _looks(lines: Sequence[Line]) -> dict[str, dict[str, Any]]:
-    drawn: Counter[tuple[str, str]] = Counter()
+    drawn: Counter[tuple[str, style.Marker]] = Counter()
     looks = {}
     for line in lines:
         look = style.family(line.rows[0]).colour, style.marker(line.rows[0])

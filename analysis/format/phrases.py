@@ -305,7 +305,7 @@ def power_limited(row: Row) -> str:
     alone_hz = row.get("clock_alone_hz")
     alone = numbers.duration(row.get("latency_alone_s"))
     if POWER in reasons:
-        return f"power limited (alone {alone})"
+        return "power limited" if alone == numbers.UNKNOWN else f"power limited (alone {alone})"
     differs = any(apart(alone_hz, clock_hz) for clock_hz in in_rounds_hz)
     return f"other clock alone ({alone})" if differs else ""
 

@@ -46,8 +46,8 @@ MARKERS: dict[str, Marker] = {
     "compile": "v",
     "regional": (12, 1, 0),
     "compile-dynamic": (4, 1, 0),
-    "compile-static": "H",
-    "padded": "8",
+    "compile-static": "X",
+    "padded": "H",
     "freezing": (6, 1, 0),
     "max-autotune-no-cudagraphs": "<",
     "max-autotune-freezing": (8, 1, 0),
@@ -60,7 +60,7 @@ MARKERS: dict[str, Marker] = {
 }
 """A marker per preset; `padded` stands for modes whose calls are padded."""
 
-OTHER_MARKER = "X"
+OTHER_MARKER = "8"
 # marker -> the character for it in plain text; U+FE0E prevents that it is shown as an emoji
 CHARACTERS: dict[Marker, str] = {
     "o": "●",

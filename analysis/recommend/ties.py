@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from modescope.analysis.derive import formulas
 from modescope.analysis.estimates import low
@@ -87,7 +87,7 @@ _SINCE = {
     "unknown memory": "its memory is known",
     "as good": "the lower end of its interval is higher",
 }
-_SIMPLER = (
+_SIMPLER: tuple[Mapping[object, str], ...] = (
     {False: "it captures no CUDA graph"},
     {0: "it compiles nothing"},
     {False: "it casts nothing"},

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from modescope.analysis.causes.outcome import range_of
+from modescope.analysis.derive.over_fp32 import COMMON
 from modescope.analysis.format import numbers
 from modescope.analysis.recommend.advice import Advice, Precision, Span
 from modescope.analysis.recommend.types import Outcome
@@ -25,11 +26,14 @@ def parts(advice: Advice) -> list[Part]:
     """Returns the answers of a work, a Part per precision and size, the largest gain first.
 
     `bf16: inference_mode 2.19×, relative error 4.0e-3`, `with the precision unchanged (fp32)
-    no_grad 1.04×`.
+    no_grad 1.04×`. Speedups over another baseline than most, and chained ones, say so.
     """
+    named = _named(advice.precisions)
+    over = [precision.recommendations[0].question.baseline_dtype for precision in named]
+    common = COMMON if COMMON in over else over[0]
     found = list[Part]()
-    for precision in _named(advice.precisions):
-        found += _parts(precision, is_first=not found)
+    for precision in named:
+        found += _parts(precision, common, is_first=not found)
     return found
 
 
@@ -50,28 +54,44 @@ def _named(precisions: Sequence[Precision]) -> list[Precision]:
     return kept or list(precisions[:1])
 
 
-def _parts(precision: Precision, is_first: bool) -> Iterator[Part]:
-    question = precision.recommendations[0].question
-    unchanged = question.dtype == question.baseline_dtype
+def _parts(precision: Precision, common: str | None, is_first: bool) -> Iterator[Part]:
+    dtype = precision.recommendations[0].question.dtype
     name = f"{precision.name}: "
-    if unchanged and not is_first and precision.name == question.dtype:
+    if precision.name == dtype == common and not is_first:
         name = f"with the precision unchanged ({precision.name}) "
-    for number, span in enumerate(precision.spans):
-        label = f"{span.label}: " if span.label else ""
-        before = f"{'' if number else name}{label}"
+    for number, span in enumerate(_spans(precision.spans)):
+        before = f"{'' if number else name}{f'{span.label}: ' if span.label else ''}"
         if span.recommendations[0].outcome is Outcome.MODE:
-            yield Part(before, span.lead, f" {_gain(span)}{'' if unchanged else _error(span)}")
+            error = "" if dtype == common else _error(span)
+            doubt = max(
+                choice.name.removeprefix(choice.mode) for choice in modes(span.recommendations)
+            )
+            yield Part(before, span.lead, f"{doubt} {_gain(span, common)}{error}")
         else:
             why = span.rest.replace(": ", " (", 1)
             yield Part(before, span.lead, f"{why})" if why != span.rest else why)
 
 
-def _gain(span: Span) -> str:
-    chosen = modes(span.recommendations)
-    if chained := [choice.chained for choice in chosen if choice.chained]:
+def _spans(spans: Sequence[Span]) -> Sequence[Span]:
+    """Returns `spans`, or a single one for all sizes if the same mode is recommended at each."""
+    every = tuple(answer for span in spans for answer in span.recommendations)
+    same = len({span.lead for span in spans}) == 1
+    if not same or any(answer.outcome is not Outcome.MODE for answer in every):
+        return spans
+    return [replace(spans[0], recommendations=every, label="" if spans[1:] else spans[0].label)]
+
+
+def _gain(span: Span, common: str | None) -> str:
+    chosen, question = modes(span.recommendations), span.recommendations[0].question
+    chained = [choice.chained for choice in chosen if choice.chained]
+    if len(chained) == len(chosen):
         return f"{range_of(chained)} chained"
     starts = span.recommendations[0].wishes.starts
-    return range_of([choice.gain if starts else choice.speedup for choice in chosen])
+    told = range_of([choice.gain if starts else choice.speedup for choice in chosen])
+    over = {answer.question.baseline_dtype for answer in span.recommendations}
+    if over == {common}:
+        return told
+    return f"{told} over {question.baseline_mode} {' or '.join(sorted(filter(None, over)))}"
 
 
 def _error(span: Span) -> str:

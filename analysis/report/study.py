@@ -58,9 +58,16 @@ class Study:
 
     @cached_property
     def recommended(self) -> frozenset[str]:
-        """The run_ids of the modes recommended at their own precision, the baseline among them."""
-        chosen = ((answer.question.dtype, answer.choice) for answer in self.answers)
-        return frozenset(mode.run_id for dtype, mode in chosen if mode and mode.dtype == dtype)
+        """The run_ids of the modes recommended at their own precision, the baseline among them.
+
+        Without answers for filled caches, of which each state has its own.
+        """
+        chosen = ((answer.question, answer.choice) for answer in self.answers)
+        return frozenset(
+            mode.run_id
+            for asked, mode in chosen
+            if mode and mode.dtype == asked.dtype and not asked.cache_label
+        )
 
     @cached_property
     def by_id(self) -> Mapping[str, Row]:

@@ -96,4 +96,4 @@ def test_a_table_names_nodes_only_where_there_are_several(
     )
     for name, records, count in (("one", one, 0), ("two", [*one, *two], 1)):
         table.main([str(save(records, tmp_path / name))])
-        assert capsys.readouterr().out.count("node n2: eager takes 1.08 times") == count
+        assert capsys.readouterr().out.count("node n2: eager takes 1.08×") == count

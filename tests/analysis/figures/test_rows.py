@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from matplotlib.axes import Axes
+from matplotlib.patches import Rectangle
 
 from modescope.analysis.figures import theme
 from modescope.analysis.figures.bars import MEMORY, OVERHEAD, STEP_PARTS
@@ -62,7 +63,11 @@ def test_the_recommended_mode_is_bold_on_a_band_and_narrow_numbers_stand_below_n
     weights = [label.get_fontweight() for label in axes.get_yticklabels()]
     assert weights == ["normal", "bold"]
     of_margin = {"y": 0, "height": 1}  # in parts of the axes
-    places = [(patch.get_y(), patch.get_height()) for patch in axes.patches]
+    places = [
+        (patch.get_y(), patch.get_height())
+        for patch in axes.patches
+        if isinstance(patch, Rectangle)
+    ]
     assert sorted(places) == [tuple(of_margin.values()), (0.5, 1)]
     with theme.look(theme.NARROW):
         figure = SPEEDUP.draw(marked)

@@ -143,7 +143,7 @@ LIMITED = {
         ({"throttle_reasons": [], "clock_alone_hz": 1.95e9, "throttle_alone": ["sw_power_cap"]},
          "781"),
         ({"throttle_reasons": ["hw_thermal"], "clock_alone_hz": None}, ""),
-        ({"latency_alone_s": None, "clock_alone_hz": None, "throttle_alone": None}, "–"),
+        ({"latency_alone_s": None, "clock_alone_hz": None, "throttle_alone": None}, "limited"),
         (dict.fromkeys(LIMITED), ""),  # a CPU
     ],
 )  # fmt: skip

@@ -167,3 +167,14 @@ def test_a_row_of_a_slow_host_on_a_gpu_is_in_a_report(tmp_path: Path) -> None:
     whole = shown(tmp_path, record("eager", speedup=1.0, **GPU), slow)
     (card,) = answer_cards(whole, [])["works"]
     assert "Not counted" in [line.label for line in card.left_out]
+
+
+def test_what_is_marked_is_recommended_at_its_precision_from_empty_caches(tmp_path: Path) -> None:
+    warm: dict[str, Any] = {"compile_cache": "warm"}
+    whole = shown(
+        tmp_path, EAGER, record("no_grad", speedup=1.2), record("amp", speedup=0.5),
+        record("eager", speedup=1.0, **warm), record("compile", speedup=2.0, **warm),
+    )  # fmt: skip
+    assert [row["mode"] for row in whole.by_id.values() if row["run_id"] in whole.recommended] == [
+        "no_grad"
+    ]

@@ -41,3 +41,29 @@ def test_filled_caches_and_what_cannot_be_answered_are_left_out(tmp_path: Path) 
     wrong = record("amp", status="wrong_result", reason="error")
     found = line(tmp_path, control(), record("compile", speedup=2.0), *filled, wrong)
     assert [(part.before, part.lead) for part in found] == [("fp32: ", "compile")]
+
+
+def test_one_mode_at_every_size_is_named_once_and_two_with_their_sizes(tmp_path: Path) -> None:
+    def at(batch: int, mode: str, speedup: float, **more: Any) -> list[Record]:
+        size: dict[str, Any] = {"shape": f'{{"batch":{batch}}}', "batch": batch}
+        return [control(**size), record(mode, speedup=speedup, **size, **more)]
+
+    (only,) = line(tmp_path / "one", *at(1, "compile", 2.0), *at(8, "compile", 3.0))
+    assert (only.before, only.lead) == ("fp32: batch 1 to 8: ", "compile")
+    assert only.rest == " 2.00× to 3.00×"
+    unchecked = at(8, "compile", 3.0, checked="not")
+    (only,) = line(tmp_path / "unchecked", *at(1, "compile", 2.0), *unchecked)
+    assert (only.before, only.lead) == ("fp32: ", "compile")
+    assert only.rest.endswith("checked) 2.00× to 3.00×")
+    found = line(tmp_path / "two", *at(1, "compile", 2.0), *at(8, "no_grad", 3.0))
+    assert [(part.before, part.lead) for part in found] == [
+        ("fp32: batch 1: ", "compile"),
+        ("batch 8: ", "no_grad"),
+    ]
+
+
+def test_a_speedup_over_another_baseline_says_so(tmp_path: Path) -> None:
+    over = record("compile", speedup=1.3, dtype="bf16", baseline_dtype="bf16", error=3e-3)
+    first, second = line(tmp_path, control(), record("no_grad", speedup=2.0), over)
+    assert (first.before, second.before, second.lead) == ("fp32: ", "bf16: ", "compile")
+    assert second.rest.startswith(" 1.30× over eager bf16, ")
