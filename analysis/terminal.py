@@ -127,9 +127,12 @@ def _note(row: Row) -> str:
 
 
 def _no_dispatch(rows: Iterable[Row]) -> str:
-    """Returns why no row has a dispatch time, where that is recorded; empty if one has."""
-    ok = [row for row in rows if row["status"] == Status.OK]
-    notes = dict.fromkeys(row["dispatch_note"] for row in ok if row["dispatch_note"])
-    if not notes or any(row["dispatch_paired_s"] is not None for row in ok):
+    """Returns why no row has a dispatch time, where one is usual and the reason is recorded.
+
+    None is usual for a training step and for calls of different sizes.
+    """
+    usual = [row for row in rows if row["phase"] == "inference" and row["calls"] is None]
+    notes = dict.fromkeys(row["dispatch_note"] for row in usual if row["dispatch_note"])
+    if not notes or any(row["dispatch_paired_s"] is not None for row in usual):
         return ""
     return f"dispatch is unknown: {'; '.join(notes)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import io
 import math
 import os
@@ -204,13 +205,21 @@ def _meant(group: str, option: str) -> list[str]:
         return [f"model=custom model.target={option}"]
     if group == "model" and "." in option:
         return [f"model={':'.join(option.rsplit('.', 1))}"]
-    others = [other for other in GROUPS if (CONF / other / f"{option}.yaml").is_file()]
-    within = {file.stem for file in (CONF / group / option).glob("*.yaml")}
-    chosen = within & {"inference_mode"} or sorted(within)[:1]
+    folder, _, name = option.rpartition("/")
+    near = difflib.get_close_matches(name, _options(group, folder), n=1) if folder else []
+    others = [other for other in GROUPS if option in _options(other)]
+    within = _options(group, option)
+    chosen = {*within} & {"inference_mode"} or within[:1]
     return [
+        *(f"{group}={folder}/{name}" for name in near),
         *(f"{other}={option}" for other in others),
         *(f"{group}={option}/{name}" for name in chosen),
     ]
+
+
+def _options(group: str, folder: str = "") -> list[str]:
+    """Returns the options of a group that lie in a folder of it, such as those of mode/bf16."""
+    return sorted(file.stem for file in (CONF / group / folder).glob("*.yaml"))
 
 
 def _written(override: str) -> str:

@@ -167,8 +167,8 @@ def _proved(rows: pd.DataFrame) -> str:
     from modescope.analysis.rows import predicates
     from modescope.analysis.rows.values import as_rows
 
-    row, *others = as_rows(rows) or [None]
-    if row is None or others or row["status"] != Status.OK or not predicates.is_smoke(row):
+    row = next(iter(as_rows(rows)), None)
+    if row is None or row["status"] != Status.OK or not predicates.is_smoke(row):
         return ""
     if why := predicates.unchecked(row):
         return f"it runs; its results are not checked: {why}"

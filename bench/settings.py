@@ -325,8 +325,7 @@ def check(config: DictConfig) -> Settings:
             whole = "" if float in kinds else "whole "
             raise usage_error(f"cluster.{key}={value}", f"must be a {whole}number from {least}")
     for name, value in settings.shape.items():
-        whole = isinstance(value, str) and value.strip().isdecimal()
-        number = int(value) if whole else value
+        number = int(value) if isinstance(value, str) and value.strip().isdecimal() else value
         wrong = isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= MOST
         if name != "size" and value is not None and wrong:
             raise usage_error(f"shape.{name}={value}", f"must be a whole number from 1 to {MOST}")

@@ -106,6 +106,7 @@ def test_a_refused_study_leaves_no_folder(refusal: Refusal, study: str, tmp_path
         ("train.optimiser=sgd", "train.lr", "train.optimizer"),
         ("mode=bf16", "no_grad", "dtype=bf16, or mode=bf16/inference_mode"),
         ("mode=padded", "no_grad", "mode=padded/compile-static"),
+        ("mode=bf16/complie", "no_grad", "mode=bf16/compile"),
         ("dtype=compile", "fp16", "mode=compile"),
         ("model=net.build", "mlp", "model=net:build"),
     ],

@@ -15,7 +15,7 @@ from modescope.analysis.metrics import CONTRACT, derived
 from modescope.analysis.report import __main__ as report
 from modescope.bench.records.parquet import SAMPLES
 from tests.helpers.derivations import table_of
-from tests.helpers.studies import cpu_sweep, not_measured, record, save
+from tests.helpers.studies import ROUNDS_OF_CLOCKS, cpu_sweep, not_measured, record, save
 
 FLAGS = ("drift", "contended")
 
@@ -103,3 +103,11 @@ def test_a_long_summary_is_cut_and_names_the_command_for_the_rest(
     assert table.summary(rows, Path("s")) == table.text(rows)
     monkeypatch.setattr(table, "MOST_ROWS", 4)
     assert table.summary(rows, Path("s")).endswith("\n7 more: modescope table s")
+
+
+def test_an_unknown_dispatch_has_its_reason_below_the_table(tmp_path: Path) -> None:
+    note = "aten.arange works on an empty batch, too"
+    unknown = record("eager", dispatch_rounds_s=None, dispatch_note=note)
+    known = record("no_grad", dispatch_rounds_s=(2e-5,) * ROUNDS_OF_CLOCKS, dispatch_note=None)
+    assert f"\ndispatch is unknown: {note}" in table.text(table_of(save([unknown], tmp_path / "a")))
+    assert note not in table.text(table_of(save([unknown, known], tmp_path / "b")))

@@ -221,6 +221,7 @@ def test_a_choice_has_its_costs_and_intervals(tmp_path: Path) -> None:
     found = answer(tmp_path, records)
     row = rows_of(tmp_path, *records).set_index("mode").loc["compile"]
     choice = found.choice
+    assert f"latency={choice.latency!r}, first_call_s={choice.first_call_s}" in repr(choice)
     assert choice.run_id == row["run_id"]
     assert choice.speedup == choice.gain
     assert choice.speedup == row["speedup"]
