@@ -13,13 +13,14 @@ from difflib import get_close_matches
 import pandas as pd
 import pyarrow as pa
 
-from modescope.analysis.metrics import flat
+from modescope.analysis.metrics import NAMES, exported, flat
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.parquet import SCHEMA
 
 EXAMPLE = "--where \"mode = 'compile' and speedup > 1.1\""
 _TEXT = re.compile(r"'(?:[^']|'')*'|\"((?:[^\"]|\"\")*)\"")
 _UNKNOWN = re.compile(r'Referenced column "([^"]+)" not found')
+_WORD = re.compile(r"\w+")
 _POSITION = "_position"
 _CONFINED: dict[str, str | bool | int | float | list[str]] = {
     "enable_external_access": "false",
@@ -38,6 +39,11 @@ def add_option(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
+def words(condition: str) -> frozenset[str]:
+    """Returns the words in `condition`, lower-case: all columns that it names are among them."""
+    return frozenset(_WORD.findall(condition.lower()))
+
+
 def select(rows: pd.DataFrame, condition: str) -> pd.DataFrame:
     """Returns the rows for which `condition` holds; raises UsageError if it is not valid.
 
@@ -52,7 +58,7 @@ def select(rows: pd.DataFrame, condition: str) -> pd.DataFrame:
         connection.execute("set python_enable_replacements = false")
         connection.execute("set lock_configuration = true")
         try:
-            table = connection.from_arrow(_arrow_table(flat(rows)))
+            table = connection.from_arrow(_arrow_table(flat(_named(rows, condition))))
             kinds = table.project(source).types
             if [str(kind) for kind in kinds] != ["BOOLEAN"]:
                 raise UsageError(_wrong(condition, "it is no condition"))
@@ -60,6 +66,14 @@ def select(rows: pd.DataFrame, condition: str) -> pd.DataFrame:
         except duckdb.Error as error:
             raise UsageError(_wrong(condition, _reason(error, rows))) from None
     return rows.iloc[sorted(place for (place,) in found)]
+
+
+def _named(rows: pd.DataFrame, condition: str) -> pd.DataFrame:
+    """Returns `rows` with the columns that `condition` may read; others would take long to convert."""
+    known = words(condition)
+    if "columns" in known:  # COLUMNS(...) chooses some by a pattern
+        return rows
+    return rows[[name for name in rows if not known.isdisjoint(exported(str(name)))]]
 
 
 def count(rows: pd.DataFrame, total: int, condition: str) -> str:
@@ -92,6 +106,6 @@ def _wrong(condition: str, why: str) -> str:
 
 def _reason(error: Exception, rows: pd.DataFrame) -> str:
     if unknown := _UNKNOWN.search(str(error)):
-        meant = get_close_matches(unknown[1], map(str, flat(rows).columns), n=1)
+        meant = get_close_matches(unknown[1], [*flat(rows), *NAMES], n=1)
         return f"no column {unknown[1]}{f', the nearest is {meant[0]}' if meant else ''}"
     return " ".join(str(error).partition("\n\n")[0].split())

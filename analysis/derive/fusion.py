@@ -18,9 +18,17 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
 
-from modescope.analysis.derive.select import SAME_BASELINE, is_plain, per_row, trusted, values_of
+from modescope.analysis.derive.select import (
+    SAME_BASELINE,
+    codes,
+    is_plain,
+    per_row,
+    trusted,
+    values_of,
+)
 from modescope.analysis.estimates import point, values
 from modescope.analysis.rows import predicates
 from modescope.analysis.rows.type import Row
@@ -109,6 +117,8 @@ def launch_gain(rows: pd.DataFrame) -> pd.Series:
 
 def _pairs(rows: pd.DataFrame) -> Iterator[tuple[Hashable, Pair]]:
     good = trusted(rows)
+    work = codes(good, _SAME_WORK)
+    good = good[np.bincount(work)[work] > 1]
     candidates = dict(zip(good.index, as_rows(good[list(_NEEDED)]), strict=True))
     references = references_of(candidates.values())
     for place, row in candidates.items():
