@@ -75,7 +75,7 @@ def chosen(study: Folder, condition: str | None, mode: str | None = None) -> Cho
     if not whole:
         rows = _explained(runs, processes, every, every.index.isin(shown))
     causes = dict(zip(rows["run_id"], rows["_causes"], strict=True))
-    return Chosen(public(rows), causes, len(every), processes)
+    return Chosen(public(rows).copy(), causes, len(every), processes)
 
 
 def _explained(

@@ -11,8 +11,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path, PurePosixPath
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -220,12 +222,19 @@ def _decode(table: pa.Table, wanted: Collection[str]) -> pd.DataFrame:
     frame: pd.DataFrame = table.select(shown).to_pandas()
     made = {"flags": per_row(frame, table["row_flags"].to_pylist(), "object")}
     for columns in (columns for columns in ESTIMATES.values() if columns[0] in wanted):
-        triples = zip(*(table[column].to_pylist() for column in columns), strict=True)
-        known = (None if ends[0] is None else Estimate(*ends) for ends in triples)
-        made[columns[0]] = per_row(frame, known, "object")
+        made[columns[0]] = per_row(frame, _estimates(table, columns), "object")
     for column in (column for column in VALUES.values() if column in wanted):
         made[column] = per_row(frame, table[column].to_pylist())
     return sort_by_start(frame.assign(**made))
+
+
+def _estimates(table: pa.Table, columns: Sequence[str]) -> list[Any]:
+    """Returns the Estimate of each row; None where the value in the first column is null."""
+    known = np.flatnonzero(table[columns[0]].is_valid())
+    parts = (table[column].take(known).to_pylist() for column in columns)
+    found = np.full(len(table), None, dtype=object)
+    found[known] = [*map(Estimate, *parts)]
+    return found.tolist()
 
 
 @cache

@@ -31,7 +31,7 @@ from modescope.analysis.derive import (
 )
 from modescope.analysis.derive.combine import combine
 from modescope.analysis.derive.formulas import Formula
-from modescope.analysis.derive.select import ADDED, are_on_cuda, latest
+from modescope.analysis.derive.select import ADDED, are_on_cuda, latest, same_baseline
 from modescope.analysis.estimates import highs, lows, values
 from modescope.analysis.load import SHOWN, Folder, read
 from modescope.bench.records import summary_columns
@@ -76,7 +76,7 @@ def derive(processes: pd.DataFrame) -> pd.DataFrame:
     processes of a case become one row (`combine.combine`). An estimate is a column of Estimate or
     None.
     """
-    return public(explain(measure(processes)))
+    return public(explain(measure(processes))).copy()  # defragmented
 
 
 def measure(processes: pd.DataFrame) -> pd.DataFrame:
@@ -103,7 +103,7 @@ def explain(rows: pd.DataFrame) -> pd.DataFrame:
 
 def public(rows: pd.DataFrame) -> pd.DataFrame:
     """Returns the columns of rows of `measure` or `explain` that are for others than metrics."""
-    return rows[[name for name in rows if name in _SHOWN or name in against.COLUMNS]].copy()
+    return rows[[name for name in rows if name in _SHOWN or name in against.COLUMNS]]
 
 
 def _with(rows: pd.DataFrame, metrics: Sequence[Metric]) -> pd.DataFrame:
@@ -155,10 +155,11 @@ def _of_summary(numbers: Iterable[Number]) -> Iterator[Metric]:
 # Computed in this order: an entry may use the columns of those above it.
 CONDITIONS = (
     _hidden("_on_cuda", are_on_cuda),
+    _hidden("_same_baseline", same_baseline),
     _hidden("_best_pace_s", pace.best_pace_s),
     _hidden("_slow", pace.is_slow),
 )
-"""Metrics that decide whether a row has a speedup."""
+"""Metrics that decide whether a row has a speedup, and with which rows it is compared."""
 
 EXPLANATIONS = (
     Metric("measured_cause", "neither",

@@ -69,7 +69,7 @@ def select(rows: pd.DataFrame, condition: str) -> pd.DataFrame:
 
 
 def _named(rows: pd.DataFrame, condition: str) -> pd.DataFrame:
-    """Returns `rows` with the columns that `condition` may read; others would take long to convert."""
+    """Returns the columns of `rows` that `condition` may read; to convert all takes long."""
     known = words(condition)
     if "columns" in known:  # COLUMNS(...) chooses some by a pattern
         return rows

@@ -156,10 +156,10 @@ def same_grad(rows: pd.DataFrame) -> pd.Series:
     the one with this row's other options is used. Null for the plain eager row itself, and if it is
     unknown.
     """
-    key = (*SAME_BASELINE, "grad")
-    options = (*key, *(name for name in OPTIONS if name not in {*key, *_OF_MODE}))
+    key = ("_same_baseline", "grad")
+    not_of_mode = (name for name in OPTIONS if name not in {*SAME_BASELINE, "grad", *_OF_MODE})
     cases = as_rows(rows[list({*PLAIN_EAGER, "training", *NEEDED})])
-    of_key, of_option = codes(rows, key).tolist(), codes(rows, options).tolist()
+    of_key, of_option = codes(rows, key).tolist(), codes(rows, (*key, *not_of_mode)).tolist()
     plain = [is_plain(row) and row["dtype"] == row["baseline_dtype"] for row in cases]
     good = set(trusted(rows[[*_TRUSTED, "run_id"]])["run_id"])
     of_options = {

@@ -68,23 +68,25 @@ def _combined_columns(table: pd.DataFrame, cases: Sequence[Sequence[int]]) -> pd
         [at for at, case in enumerate(cases) if (len(case) > 1) == is_many]
         for is_many in (False, True)
     )
-    own = _own(table.iloc[[cases[at][0] for at in alone]]).set_axis(alone)
+    own = _own(table, [cases[at][0] for at in alone]).set_axis(alone)
     if not several:
         return own
     combined = _of_several(table, [cases[at] for at in several]).set_axis(several)
     return pd.concat([own, combined]).sort_index() if alone else combined
 
 
-def _own(processes: pd.DataFrame) -> pd.DataFrame:
+def _own(table: pd.DataFrame, places: Sequence[int]) -> pd.DataFrame:
     """Returns the columns of `_of_several` for cases of one process each."""
+    estimates, points = _to_combine(table)
+    read = [*estimates, "flags", *points, "status", "rounds", "run_id", "node"]
+    processes = table[read].iloc[places]
     good = processes["status"] == Status.OK
     counts = {
         "replicates": good,
         "speedup_processes": processes["speedup"].notna(),
         "replicates_not_ok": ~good,
     }
-    estimates, points = _to_combine(processes)
-    return processes[[*estimates, "flags", *points]].assign(
+    return processes.drop(columns=["status", "run_id", "node"]).assign(
         flags=[list(dict.fromkeys(raised or ())) for raised in processes["flags"]],
         **dict.fromkeys(SPREADS, math.nan),
         rounds=processes["rounds"].astype("float64"),

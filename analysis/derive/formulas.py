@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 
-from modescope.analysis.derive.select import SAME_BASELINE, codes, per_row
+from modescope.analysis.derive.select import codes, per_row
 from modescope.analysis.estimates import lows, point, values
 from modescope.analysis.format import phrases
 from modescope.analysis.rows import predicates
@@ -73,17 +73,18 @@ def break_even_calls(rows: pd.DataFrame) -> pd.Series:
     needed = ["compile_mode", "graph", "first_call_s", "baseline_first_call_s", "mode", "dtype",
               "baseline_mode", "baseline_dtype", "in_effect", "calls", "device",
               "baseline_latency_s", "package_export_s", "package_build_s", "fill_s"]  # fmt: skip
+    judged = rows["verdict"].notna() & (rows["verdict"] != Verdict.INCONCLUSIVE)
+    index, rows = rows.index, rows[judged]
     cases = as_rows(rows[needed])
     more_s = per_row(rows, (extra_s(row, baseline_first_s(row)) for row in cases))
     same = (predicates.is_control(row) or predicates.not_in_effect(row) for row in cases)
     replaces = ~per_row(rows, same, "bool")
     gain_s = values(rows["latency_s"]) * (values(rows["speedup"]) - 1)
-    judged = rows["verdict"].notna() & (rows["verdict"] != Verdict.INCONCLUSIVE)
     gains = lows(rows["speedup"]) > 1
     count = per_row(rows, map(predicates.calls_of_a_step, cases))
     calls = (count * more_s / gain_s.where(gain_s > 0)).mask(more_s == 0, 0.0).where(gains, np.inf)
     is_nothing = (rows["verdict"] == Verdict.EQUIVALENT) & (more_s == 0)
-    return calls.where(judged & replaces & ~is_nothing).astype("float64")
+    return calls.where(replaces & ~is_nothing).reindex(index).astype("float64")
 
 
 def builds(row: Row) -> bool:
@@ -136,7 +137,7 @@ def latency_paired_s(rows: pd.DataFrame) -> pd.Series:
     not slow down with its host; so does a row whose baseline was not timed.
     """
     baseline_s = values(rows["baseline_latency_s"])
-    typical_s = baseline_s.groupby(codes(rows, (*SAME_BASELINE, "budget"))).transform("median")
+    typical_s = baseline_s.groupby(codes(rows, ("_same_baseline", "budget"))).transform("median")
     is_scaled = baseline_s.notna() & ~rows["_on_cuda"]
     every = zip(is_scaled, typical_s, rows["speedup"], rows["latency_s"], strict=True)
     paired = (

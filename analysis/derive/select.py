@@ -93,11 +93,11 @@ HOLDS = {
 def latest(runs: pd.DataFrame, among: Collection[str] | None = None) -> pd.DataFrame:
     """Returns the newest run of each process, with its environment's letter and number of runs.
 
-    A process has equal values in CASE and `replicate`. With `among`, only the runs with these ids
-    count. The newest run is used even if it failed and an older one did not. But a smoke run never
-    replaces a run with a real budget, and a skipped run never replaces one that ran.
+    `runs` are in order of their start, as in `load.Runs`. A process has equal values in CASE and
+    `replicate`. With `among`, only the runs with these ids count. The newest run is used even if it
+    failed and an older one did not. But a smoke run never replaces a run with a real budget, and a
+    skipped run never replaces one that ran.
     """
-    runs = runs.sort_values(["started_at", "run_id"])
     runs = runs.assign(environment=environment_letters(runs))
     runs = runs if among is None else runs[runs["run_id"].isin(among)]
     process = codes(runs, (*CASE, "replicate")).tolist()
@@ -138,7 +138,7 @@ def _filled(ids: pd.Series, by: Sequence[Any]) -> list[Any]:
 
     Only ids at positions with the same value in `by` are used.
     """
-    filled = [None if pd.isna(identifier) else identifier for identifier in ids]
+    filled = ids.to_numpy(dtype=object, na_value=None).tolist()  # type: ignore[arg-type]
     for places in grouped((key, at) for at, key in enumerate(by)).values():
         last = next((filled[at] for at in places if filled[at] is not None), None)
         for at in places:
@@ -181,6 +181,11 @@ def per_row(rows: pd.DataFrame, values: Iterable[Any], dtype: Any = "float64") -
     """Returns a column for the table `rows`, made of one value for each row."""
     column: pd.Series = pd.Series(list(values), index=rows.index, dtype=dtype)
     return column
+
+
+def same_baseline(rows: pd.DataFrame) -> pd.Series:
+    """Returns a number for each row, equal for rows with equal values in SAME_BASELINE."""
+    return per_row(rows, codes(rows, SAME_BASELINE), "int64")
 
 
 def are_on_cuda(rows: pd.DataFrame) -> pd.Series:
@@ -264,6 +269,8 @@ def distinguishing_options(rows: pd.DataFrame) -> pd.Series:
 
 def _several(values: NDArray[np.int64], groups: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Returns for each row whether its group has several values."""
+    if not values.any():
+        return np.zeros(len(values), bool)
     of_groups = pd.Series(values).groupby(groups)
     several: NDArray[np.bool_] = (
         of_groups.transform("min") < of_groups.transform("max")

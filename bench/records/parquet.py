@@ -164,15 +164,16 @@ def _drop_nulls(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _parsed(table: pa.Table, columns: Sequence[str]) -> pa.Table:
-    """Returns the given columns of `details`. Arrow reads them, and names a value of another type."""
+    """Returns the given columns of `details`; Arrow says where a value has another type."""
     schema = pa.schema([SCHEMA.field(name) for name in columns])
     parse = pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
     found = [schema.empty_table()]
     for start in range(0, len(table) if columns else 0, _AT_ONCE):
-        texts = pc.fill_null(table["details"].slice(start, _AT_ONCE), "{}").to_pylist()
-        lines = "\n".join(texts).encode()
-        block = pj.ReadOptions(use_threads=False, block_size=len(lines) + 1)  # no row in two
-        part = pj.read_json(pa.BufferReader(lines), block, parse)
+        texts = pc.fill_null(table["details"].slice(start, _AT_ONCE), "{}").combine_chunks()
+        (lines,) = pc.binary_join(pa.ListArray.from_arrays([0, len(texts)], texts), "\n")
+        source = pa.BufferReader(lines.as_buffer())
+        block = pj.ReadOptions(use_threads=False, block_size=source.size() + 1)  # no row in two
+        part = pj.read_json(source, block, parse)
         if len(part) != len(texts):
             raise ValueError("details are no JSON objects")
         found.append(part)
