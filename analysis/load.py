@@ -7,13 +7,16 @@ formulas than the current ones gets a new summary as it is read.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path, PurePosixPath
+from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow.fs import FileSystem, LocalFileSystem
 
 from modescope.analysis.derive.select import per_row
@@ -48,8 +51,52 @@ _MOST_NAMED = 20  # left-out files in warnings; the rest are counted
 class Runs:
     """The rows of a study, and the files that were left out."""
 
-    table: pd.DataFrame  # in order of their start, each estimate in one column of Estimates
+    stored: pa.Table  # with COLUMNS; in any order
+    further: pa.Table | None  # rows that confirm some of these, likewise
     left_out: dict[str, str]  # file -> reason
+
+    @cached_property
+    def table(self) -> pd.DataFrame:
+        """All rows in order of their start, each estimate in one column of Estimates."""
+        return self.decoded()
+
+    def decoded(
+        self, columns: Collection[str] = COLUMNS, run_ids: Collection[str] | None = None
+    ) -> pd.DataFrame:
+        """Returns `table` with some columns of COLUMNS, and with the rows of these ids; None: all.
+
+        An estimate is there if its value is among `columns`.
+        """
+        chosen = self.stored
+        if run_ids is not None:
+            chosen = chosen.filter(pc.is_in(chosen["run_id"], pa.array([*run_ids], pa.string())))
+        table = _decode(chosen, columns)
+        return table.assign(confirming_speedup=None) if self.further is None else self._added(table)
+
+    @cached_property
+    def _further(self) -> pd.DataFrame:
+        assert self.further is not None
+        return _decode(self.further, COLUMNS)
+
+    def _added(self, table: pd.DataFrame) -> pd.DataFrame:
+        """Adds to the rows what the further processes measured; of a row the newest counts."""
+        further = self._further
+
+        def added(column: str, further: pd.DataFrame) -> pd.Series:
+            known = dict(zip(further["confirms"], further[column], strict=True))
+            return per_row(table, map(known.get, table["run_id"]), "object")
+
+        table = table.assign(confirming_speedup=added("speedup", further))
+        if "steps_gap" not in table:
+            return table
+        explained = further[further["steps_gap"].notna()]
+        lacks = table["steps_gap"].isna() & table["run_id"].isin(explained["confirms"])
+        steps = {
+            name: table[name].mask(lacks, added(name, explained))
+            for name in ("steps_unlike", *(number.column for number in OF_GAP))
+        }
+        noted = table["steps_note"].fillna(added("steps_note", further))
+        return table.assign(**steps, steps_note=noted.mask(lacks, ELSEWHERE))
 
 
 def read(study_folder: str | Folder) -> Runs:
@@ -69,34 +116,13 @@ def read(study_folder: str | Folder) -> Runs:
     if not found.table.num_rows:
         raise UsageError(f"no row could be read in {folder / rows.ROWS}")
     again = _rows(folder / rows.CONFIRMATIONS)  # without the unreadable: no row needs them
-    return _runs(found.table, None if again is None else _decode(again.table), found.left_out)
+    return Runs(found.table, None if again is None else again.table, found.left_out)
 
 
 def of_rows(measured: Sequence[StoredRow]) -> Runs:
     """Returns rows in hand, with all columns of SCHEMA, as `read` returns those of their study."""
     table = pa.Table.from_pylist(list(measured), schema=SCHEMA)
-    return _runs(table.select(COLUMNS), None, {})
-
-
-def _runs(stored: pa.Table, further: pd.DataFrame | None, left_out: dict[str, str]) -> Runs:
-    """Adds to the rows what `further` processes measured; of a row the newest counts."""
-    table = _decode(stored)
-    if further is None:
-        return Runs(table.assign(confirming_speedup=None), left_out)
-
-    def added(column: str, further: pd.DataFrame) -> pd.Series:
-        known = dict(zip(further["confirms"], further[column], strict=True))
-        return per_row(table, map(known.get, table["run_id"]), "object")
-
-    explained = further[further["steps_gap"].notna()]
-    lacks = table["steps_gap"].isna() & table["run_id"].isin(explained["confirms"])
-    steps = {
-        name: table[name].mask(lacks, added(name, explained))
-        for name in ("steps_unlike", *(number.column for number in OF_GAP))
-    }
-    noted = table["steps_note"].fillna(added("steps_note", further))
-    steps["steps_note"] = noted.mask(lacks, ELSEWHERE)
-    return Runs(table.assign(confirming_speedup=added("speedup", further), **steps), left_out)
+    return Runs(table.select(COLUMNS), None, {})
 
 
 def _near(folder: Folder) -> str:
@@ -158,18 +184,25 @@ def with_summary(table: pa.Table) -> pa.Table:
     return pa.table(columns | {name: computed[name] for name in SUMMARY.names})
 
 
-def _decode(table: pa.Table) -> pd.DataFrame:
-    """Returns the rows in order of start; an estimate is one column, named as that of its value."""
-    shown = [name for name in table.column_names if name not in _HIDDEN]
+def _decode(table: pa.Table, wanted: Collection[str]) -> pd.DataFrame:
+    """Returns the rows in order of start, with the columns of `wanted` that `Runs.table` has."""
+    shown = [name for name in table.column_names if name in wanted and name not in _HIDDEN]
     frame: pd.DataFrame = table.select(shown).to_pandas()
     made = {"flags": per_row(frame, table["row_flags"].to_pylist(), "object")}
-    for columns in ESTIMATES.values():
-        triples = zip(*(table[column].to_pylist() for column in columns), strict=True)
-        known = (None if ends[0] is None else Estimate(*ends) for ends in triples)
-        made[columns[0]] = per_row(frame, known, "object")
-    for column in VALUES.values():
+    for columns in (columns for columns in ESTIMATES.values() if columns[0] in wanted):
+        made[columns[0]] = per_row(frame, _estimates(table, columns), "object")
+    for column in (column for column in VALUES.values() if column in wanted):
         made[column] = per_row(frame, table[column].to_pylist())
     return sort_by_start(frame.assign(**made))
+
+
+def _estimates(table: pa.Table, columns: Sequence[str]) -> list[Any]:
+    """Returns the Estimate of each row; None where the value in the first column is null."""
+    known = np.flatnonzero(table[columns[0]].is_valid())
+    parts = (table[column].take(known).to_pylist() for column in columns)
+    found = np.full(len(table), None, dtype=object)
+    found[known] = [*map(Estimate, *parts)]
+    return found.tolist()
 
 
 @cache

@@ -2,15 +2,15 @@
 
 The function takes the table of cases and returns a column. The table has the columns of all lines
 above. The line is also the metric's entry in the data dictionary, which `python -m
-analysis.dictionary` generates. A metric that other programs may rely on also joins CONTRACT. The
-table holds no samples of a run: a metric that needs samples is a number of the summary, a line of
-`bench.records.summary_columns`. Columns whose names begin with `_` are there only while metrics are
-computed.
+analysis.dictionary` generates. A stored column that no metric read before joins `chosen.MEASURED`,
+and a metric that other programs may rely on CONTRACT. The table holds no samples of a run: a metric
+that needs samples is a number of the summary, a line of `bench.records.summary_columns`. Columns
+whose names begin with `_` are there only while metrics are computed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -29,8 +29,9 @@ from modescope.analysis.derive import (
     split,
     steps,
 )
+from modescope.analysis.derive.combine import combine
 from modescope.analysis.derive.formulas import Formula
-from modescope.analysis.derive.select import ADDED, are_on_cuda, combine, latest
+from modescope.analysis.derive.select import ADDED, are_on_cuda, latest, same_baseline
 from modescope.analysis.estimates import highs, lows, values
 from modescope.analysis.folders import Folder
 from modescope.analysis.load import SHOWN, read
@@ -73,22 +74,47 @@ def derive(processes: pd.DataFrame) -> pd.DataFrame:
     """Returns one row per case, with the columns of all METRICS, which are null if unknown.
 
     `processes` is a result of `select.latest`, with the summaries of `bench.summary`. The replicate
-    processes of a case become one row (`select.combine`). An estimate is a column of Estimate or
+    processes of a case become one row (`combine.combine`). An estimate is a column of Estimate or
     None.
+    """
+    return public(explain(measure(processes))).copy()  # defragmented
+
+
+def measure(processes: pd.DataFrame) -> pd.DataFrame:
+    """Returns the rows of `derive` without EXPLANATIONS, but with columns that these read.
+
+    Of the stored columns `processes` needs only a part (`chosen.MEASURED`).
     """
     stored = combine(processes)
     for metric in CONDITIONS:
         assert metric.function is not None
         stored[metric.name] = metric.function(stored)
     stored["speedup"] = formulas.speedup(stored)
+    return _with(stored, [metric for metric in METRICS if metric not in EXPLANATIONS])
+
+
+def explain(rows: pd.DataFrame) -> pd.DataFrame:
+    """Adds EXPLANATIONS to rows of `measure` that have all stored columns.
+
+    The causes are found of those in whose column `_told` is true, if it is there. They need as
+    context the rows with which these are compared (`finding.compared_with`).
+    """
+    return _with(rows, EXPLANATIONS)
+
+
+def public(rows: pd.DataFrame) -> pd.DataFrame:
+    """Returns the columns of rows of `measure` or `explain` that are for others than metrics."""
+    return rows[[name for name in rows if name in _SHOWN or name in against.COLUMNS]]
+
+
+def _with(rows: pd.DataFrame, metrics: Sequence[Metric]) -> pd.DataFrame:
     # Space for the columns is made before they are computed: pandas takes longer to add a column
     # than to compute it.
-    names = dict.fromkeys([*stored, *(metric.name for metric in METRICS)])
-    table = stored.reindex(columns=list(names))
-    for metric in METRICS:
-        if metric.function is not None:
-            table[metric.name] = metric.function(table)
-    return table[[name for name in names if name in _SHOWN]].copy()  # defragmented
+    functions = {metric.name: metric.function for metric in metrics if metric.function}
+    table = rows.reindex(columns=[*dict.fromkeys([*rows, *functions])])
+    for name, function in functions.items():
+        table[name] = function(table)
+    return table
 
 
 def flat(rows: pd.DataFrame) -> pd.DataFrame:
@@ -130,10 +156,31 @@ def _of_summary(numbers: Iterable[Number]) -> Iterator[Metric]:
 # Computed in this order: an entry may use the columns of those above it.
 CONDITIONS = (
     _hidden("_on_cuda", are_on_cuda),
+    _hidden("_same_baseline", same_baseline),
     _hidden("_best_pace_s", pace.best_pace_s),
     _hidden("_slow", pace.is_slow),
 )
-"""Metrics that decide whether a row has a speedup."""
+"""Metrics that decide whether a row has a speedup, and with which rows it is compared."""
+
+EXPLANATIONS = (
+    Metric("measured_cause", "neither",
+           "the largest step that explains the gap between eager and the mode, by its name in "
+           "step_<name>; other_operators if it also made torch run others; null without one that "
+           "is surely larger than steps_control",
+           steps.measured_cause, holds="str | None"),
+    _estimate("measured_share", "neither",
+              "what that step saves as a share of eager's call; negative if it adds",
+              steps.measured_share),
+    _hidden("_causes", finding.findings_column),
+    Metric("cause", "neither",
+           "codes of what explains the result, most important first, joined by ;; null if the "
+           "columns decide none",
+           finding.cause, holds="str | None"),
+    Metric("cause_text", "neither",
+           "the first of these in a sentence with numbers, and what to do",
+           finding.cause_text, holds="str | None"),
+)  # fmt: skip
+"""Metrics that say why a row is as fast as it is; no other metric reads them."""
 
 METRICS = (
     *CONDITIONS,
@@ -236,6 +283,7 @@ METRICS = (
            "whether mode.options changed the code of the first call (code_hash), by the row of the "
            "same mode without them; null if there is none",
            same_code.options_changed_code, holds="bool | None"),
+    _hidden("_floor", formulas.floors),
     Metric("floor_s", "neither",
            "least time for flops and least_bytes at the device's ceilings",
            formulas.floor_s),
@@ -255,34 +303,22 @@ METRICS = (
            raised.flags_touch, holds="list[str]"),
     *_of_summary(summary_columns.OF_GAP),
     *_of_summary(summary_columns.OF_STARTS),
-    Metric("measured_cause", "neither",
-           "the largest step that explains the gap between eager and the mode, by its name in "
-           "step_<name>; other_operators if it also made torch run others; null without one that "
-           "is surely larger than steps_control",
-           steps.measured_cause, holds="str | None"),
-    _estimate("measured_share", "neither",
-              "what that step saves as a share of eager's call; negative if it adds",
-              steps.measured_share),
-    _hidden("_causes", finding.findings_column),
-    Metric("cause", "neither",
-           "codes of what explains the result, most important first, joined by ;; null if the "
-           "columns decide none",
-           finding.cause, holds="str | None"),
-    Metric("cause_text", "neither",
-           "the first of these in a sentence with numbers, and what to do",
-           finding.cause_text, holds="str | None"),
+    *EXPLANATIONS,
 )  # fmt: skip
 
 DERIVED = tuple(name for metric in METRICS if metric.doc for name in metric.columns)
 """The columns of METRICS that `flat` returns."""
 
-_SHOWN = {*SHOWN, *ADDED, *(metric.name for metric in METRICS if metric.doc)}
+_SHOWN = dict.fromkeys([*SHOWN, *ADDED, *(metric.name for metric in METRICS if metric.doc)])
 
 _ESTIMATES = {
     **{metric.name: metric.columns for metric in METRICS if metric.holds == ESTIMATE},
     "against_speedup": estimate_columns("against_speedup"),
 }
 """Column of Estimates -> the columns that `flat` makes of it."""
+
+NAMES = tuple(column for name in _SHOWN for column in exported(name))
+"""Every column that `flat` makes of the rows of `derive`."""
 
 # The columns that --csv prints first, in this order: other programs may rely on them. Documents
 # promise only that --csv has every column. Yet each name here keeps its place: without it the

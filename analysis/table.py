@@ -16,23 +16,17 @@ import pandas as pd
 from modescope.analysis import nodes, where
 from modescope.analysis.causes.finding import most_important
 from modescope.analysis.changes import LEAST_PROCESSES
+from modescope.analysis.chosen import chosen
 from modescope.analysis.derive.against import (
     BETWEEN_PROCESSES,
     COLUMNS,
-    against,
     in_place_of_the_baseline,
 )
-from modescope.analysis.derive.select import (
-    ADDED,
-    latest,
-    ordered,
-    over_common_baseline,
-)
+from modescope.analysis.derive.select import ADDED, ordered, over_common_baseline
 from modescope.analysis.folders import Folder
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.phrases import indented_paragraph, paragraph
-from modescope.analysis.load import read
-from modescope.analysis.metrics import CONTRACT, DERIVED, derive, exported, flat
+from modescope.analysis.metrics import CONTRACT, DERIVED, exported, flat
 from modescope.analysis.recommend import constraints, keeping
 from modescope.analysis.recommend.advice import Advice, fold
 from modescope.analysis.recommend.constraints import ANYTHING, Wishes
@@ -234,20 +228,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     def body() -> None:
         options = parser.parse_args(arguments)
         wanted = constraints.wishes(options)
-        processes = latest(read(options.study).table)
-        every = derive(processes)
-        if options.against is not None:
-            every = against(every, options.against)
-        rows = every if options.where is None else where.select(every, options.where)
+        found = chosen(options.study, options.where, options.against)
+        rows = found.rows
         if options.csv:
             sys.stdout.write(csv(rows))
         if rows.empty:
-            none = where.count(rows, len(every), options.where)
+            none = where.count(rows, found.total, options.where)
             print(none, file=sys.stderr if options.csv else sys.stdout)
         elif options.against is not None and not options.csv:
             print(against_mode(rows, options.against))
         elif not options.csv:
-            print(answer(rows, options.study, wanted, node_warnings(processes)))
+            print(answer(rows, options.study, wanted, node_warnings(found.processes)))
 
     return cli.exit_status(body)
 

@@ -21,6 +21,7 @@ EXAMPLE = "--where \"mode = 'compile' and speedup > 1.1\""
 _TEXT = re.compile(r"'(?:[^']|'')*'|\"((?:[^\"]|\"\")*)\"")
 _UNKNOWN = re.compile(r'Referenced column "([^"]+)" not found')
 _BEFORE_TEXT = r"(?:=|<>|\blike\b|\bin\s*\()\s*"
+_WORD = re.compile(r"\w+")
 _POSITION = "_position"
 _CONFINED: dict[str, str | bool | int | float | list[str]] = {
     "enable_external_access": "false",
@@ -39,6 +40,11 @@ def add_option(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
+def words(condition: str) -> frozenset[str]:
+    """Returns the words in `condition`, lower-case: all columns that it names are among them."""
+    return frozenset(_WORD.findall(condition.lower()))
+
+
 def select(rows: pd.DataFrame, condition: str) -> pd.DataFrame:
     """Returns the rows for which `condition` holds; raises UsageError if it is not valid.
 
@@ -50,7 +56,8 @@ def select(rows: pd.DataFrame, condition: str) -> pd.DataFrame:
 
     if not condition.strip():
         raise UsageError(f"--where is empty; write for example {EXAMPLE}")
-    source, every = _TEXT.sub(_in_single_quotes, condition), flat(rows)
+    source = _TEXT.sub(_in_single_quotes, condition)
+    every = flat(_named(rows, condition))
     with duckdb.connect(":memory:", config=_CONFINED) as connection:
         connection.execute("set python_enable_replacements = false")
         connection.execute("set lock_configuration = true")
@@ -63,6 +70,16 @@ def select(rows: pd.DataFrame, condition: str) -> pd.DataFrame:
         except duckdb.Error as error:
             raise UsageError(_wrong(condition, _reason(error, condition, every))) from None
     return rows.iloc[sorted(place for (place,) in found)]
+
+
+def _named(rows: pd.DataFrame, condition: str) -> pd.DataFrame:
+    """Returns the columns of `rows` that `condition` may read; to convert all takes long."""
+    from modescope.analysis.metrics import exported
+
+    known = words(condition)
+    if "columns" in known:  # COLUMNS(...) chooses some by a pattern
+        return rows
+    return rows[[name for name in rows if not known.isdisjoint(exported(str(name)))]]
 
 
 def count(rows: pd.DataFrame, total: int, condition: str) -> str:
@@ -101,6 +118,8 @@ def _reason(error: Exception, condition: str, rows: pd.DataFrame) -> str:
     if unknown := _UNKNOWN.search(str(error)):
         if re.search(_BEFORE_TEXT + re.escape(unknown[1]), condition, re.IGNORECASE):
             return f"{unknown[1]} is no column; as text it is '{unknown[1]}'"
-        meant = get_close_matches(unknown[1], map(str, rows.columns), n=1)
+        from modescope.analysis.metrics import NAMES
+
+        meant = get_close_matches(unknown[1], [*rows, *NAMES], n=1)
         return f"no column {unknown[1]}{f', the nearest is {meant[0]}' if meant else ''}"
     return " ".join(str(error).partition("\n\n")[0].split())

@@ -19,11 +19,10 @@ from modescope.analysis import where
 from modescope.analysis.causes import finding
 from modescope.analysis.causes.outcome import lead, undecided
 from modescope.analysis.causes.types import Finding
-from modescope.analysis.derive.select import SECTION, latest, ordered, split_rows
+from modescope.analysis.chosen import chosen
+from modescope.analysis.derive.select import SECTION, ordered, split_rows
 from modescope.analysis.format import cells, phrases
 from modescope.analysis.format.phrases import indented_paragraph
-from modescope.analysis.load import read
-from modescope.analysis.metrics import derive
 from modescope.analysis.rows import predicates
 from modescope.analysis.rows.type import Row
 from modescope.analysis.rows.values import as_rows
@@ -63,13 +62,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     def body() -> None:
         options = parser.parse_args(arguments)
-        every = derive(latest(read(options.study).table))
-        found = finding.findings_by_run(every)  # of the whole study, which rows are compared with
-        rows = every if options.where is None else where.select(every, options.where)
-        if rows.empty:
-            print(where.count(rows, len(every), options.where))
+        found = chosen(options.study, options.where)
+        if found.rows.empty:
+            print(where.count(found.rows, found.total, options.where))
         else:
-            print(text(rows, found))
+            print(text(found.rows, found.causes))
 
     return cli.exit_status(body)
 

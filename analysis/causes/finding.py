@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from modescope.analysis.causes import (
     compiler,
@@ -30,7 +32,14 @@ from modescope.analysis.causes.outcome import (
 )
 from modescope.analysis.causes.types import EXPLAINING, Cause, Context, Evidence, Finding, Kind
 from modescope.analysis.derive import pace
-from modescope.analysis.derive.select import SAME_BASELINE, THREADED, is_plain, per_row, values_of
+from modescope.analysis.derive.select import (
+    SAME_BASELINE,
+    THREADED,
+    codes,
+    is_plain,
+    per_row,
+    values_of,
+)
 from modescope.analysis.estimates import low
 from modescope.analysis.rows import predicates
 from modescope.analysis.rows.type import Row
@@ -57,16 +66,24 @@ OVERHEAD = ("more_overhead", "guards")
 """Causes that measure the same part of a call: only the largest share of them is added up."""
 
 
-def findings(rows: Sequence[Row]) -> list[tuple[Finding, ...]]:
+def findings(rows: Sequence[Row], told: Iterable[bool] | None = None) -> list[tuple[Finding, ...]]:
     """Returns the causes of each row, the most important cause first.
 
     A run that did not end ok, or that had only a smoke budget, has no cause. `rows` should be the
-    whole study, because rows are compared with each other.
+    whole study, because rows are compared with each other. `told`: of which rows the causes are
+    found, and of these `rows` has to have those `compared_with` them; None: of all.
     """
     good = [row for row in rows if predicates.why_left_out(row) is None]
     sections = grouped((values_of(row, SAME_BASELINE), row) for row in good)
     threads = grouped((values_of(row, THREADED), row) for row in good)
-    return [_of_row(row, sections, threads) for row in rows]
+    wanted = zip(rows, [True] * len(rows) if told is None else told, strict=True)
+    return [_of_row(row, sections, threads) if is_told else () for row, is_told in wanted]
+
+
+def compared_with(table: pd.DataFrame, told: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Returns which rows of `table` the causes of rows `told` compare, these rows among them."""
+    groups = (codes(table, by) for by in (SAME_BASELINE, THREADED))
+    return np.logical_or.reduce([np.isin(group, group[told]) for group in groups])
 
 
 def findings_by_run(table: pd.DataFrame) -> dict[str, tuple[Finding, ...]]:
@@ -78,9 +95,10 @@ def findings_by_run(table: pd.DataFrame) -> dict[str, tuple[Finding, ...]]:
 def findings_column(table: pd.DataFrame) -> pd.Series:
     """Returns the causes of each row of `table`, the most important first, as a column of tuples.
 
-    `table` needs all derived columns except those on causes.
+    `table` needs all derived columns except those on causes. If it has a column `_told`, only rows
+    in which it is true have causes.
     """
-    return per_row(table, findings(as_rows(table)), "object")
+    return per_row(table, findings(as_rows(table), table.get("_told")), "object")
 
 
 def cause(rows: pd.DataFrame) -> pd.Series:

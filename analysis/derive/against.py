@@ -25,6 +25,7 @@ from modescope.analysis.derive.formulas import baseline_first_s, break_even_call
 from modescope.analysis.derive.select import (
     OPTIONS,
     SAME_BASELINE,
+    codes,
     is_plain,
     per_row,
     trusted,
@@ -155,21 +156,23 @@ def same_grad(rows: pd.DataFrame) -> pd.Series:
     the one with this row's other options is used. Null for the plain eager row itself, and if it is
     unknown.
     """
-    key = (*SAME_BASELINE, "grad")
-    options = (*key, *(name for name in OPTIONS if name not in {*key, *_OF_MODE}))
-    needed = {*options, *PLAIN_EAGER, "dtype", *NEEDED}
-    cases = as_rows(rows[list(needed)])  # by hand: joins by many columns take far longer
+    key = ("_same_baseline", "grad")
+    not_of_mode = (name for name in OPTIONS if name not in {*SAME_BASELINE, "grad", *_OF_MODE})
+    cases = as_rows(rows[list({*PLAIN_EAGER, "training", *NEEDED})])
+    of_key, of_option = codes(rows, key).tolist(), codes(rows, (*key, *not_of_mode)).tolist()
     plain = [is_plain(row) and row["dtype"] == row["baseline_dtype"] for row in cases]
     good = set(trusted(rows[[*_TRUSTED, "run_id"]])["run_id"])
-    references = (row for row, itself in zip(cases, plain, strict=True) if itself)
-    of_options = {values_of(row, options): row for row in references if row["run_id"] in good}
-    of_any = grouped((values_of(row, key), row) for row in of_options.values())
+    of_options = {
+        of_option[at]: at for at, row in enumerate(cases) if plain[at] and row["run_id"] in good
+    }
+    of_any = grouped((of_key[at], at) for at in of_options.values())
 
-    def reference(row: Row) -> Row | None:
-        several = of_any.get(values_of(row, key), [])
-        return of_options.get(values_of(row, options), several[0] if len(several) == 1 else None)
+    def reference(at: int) -> Row | None:
+        several = of_any.get(of_key[at], [])
+        found = of_options.get(of_option[at], several[0] if len(several) == 1 else None)
+        return None if found is None else cases[found]
 
-    found = (None if itself else reference(row) for row, itself in zip(cases, plain, strict=True))
+    found = (None if itself else reference(at) for at, itself in enumerate(plain))
     ratios = (ratio(row, other) if other else None
               for row, other in zip(cases, found, strict=True))  # fmt: skip
     return per_row(rows, ratios, "object")

@@ -69,8 +69,10 @@ def _link(row: Row, found: dict[tuple[object, ...], list[Row]]) -> Row | None:
 
 def chained_speedup(rows: pd.DataFrame) -> pd.Series:
     """Returns for each row with a link an Estimate of its speedup over that link's baseline."""
-    every = as_rows(rows[list(against.NEEDED)])
-    pairs = zip(every, links(rows), strict=True)
+    found = links(rows)
+    if not any(found):
+        return per_row(rows, found, "object")
+    pairs = zip(as_rows(rows[list(against.NEEDED)]), found, strict=True)
     return per_row(rows, (link and against.chain(row, link) for row, link in pairs), "object")
 
 

@@ -240,9 +240,12 @@ BANNER_COLUMNS = ("status", "budget_rank", "flags", "speedup")
 MOST_DISTURBED = 0.5  # of the rows
 
 
+_TOUCHED = {name: str(flag.touches) for name, flag in FLAGS.items()}
+
+
 def doubtful_figures(names: Iterable[str]) -> list[str]:
     """Returns what each flag makes doubtful; `speedup` for an unknown flag."""
-    return [str(FLAGS[name].touches if name in FLAGS else Doubted.SPEEDUP) for name in names]
+    return [_TOUCHED.get(name, "speedup") for name in names]
 
 
 def legend(rows: Sequence[Row]) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 
-from modescope.analysis.derive.select import SAME_BASELINE, per_row
+from modescope.analysis.derive.select import codes, per_row
 from modescope.analysis.estimates import lows, point, values
 from modescope.analysis.format import phrases
 from modescope.analysis.rows import predicates
@@ -16,7 +16,6 @@ from modescope.analysis.rows.values import as_rows
 from modescope.bench.records.outcomes import Status
 from modescope.bench.stats import estimates as stats
 from modescope.bench.stats.estimates import Verdict
-from modescope.bench.stats.roofline import Floor
 from modescope.bench.summary import least_work
 
 Formula = Callable[[pd.DataFrame], pd.Series]
@@ -74,17 +73,18 @@ def break_even_calls(rows: pd.DataFrame) -> pd.Series:
     needed = ["compile_mode", "graph", "first_call_s", "baseline_first_call_s", "mode", "dtype",
               "baseline_mode", "baseline_dtype", "in_effect", "calls", "device",
               "baseline_latency_s", "package_export_s", "package_build_s", "fill_s"]  # fmt: skip
+    judged = rows["verdict"].notna() & (rows["verdict"] != Verdict.INCONCLUSIVE)
+    index, rows = rows.index, rows[judged]
     cases = as_rows(rows[needed])
     more_s = per_row(rows, (extra_s(row, baseline_first_s(row)) for row in cases))
     same = (predicates.is_control(row) or predicates.not_in_effect(row) for row in cases)
     replaces = ~per_row(rows, same, "bool")
     gain_s = values(rows["latency_s"]) * (values(rows["speedup"]) - 1)
-    judged = rows["verdict"].notna() & (rows["verdict"] != Verdict.INCONCLUSIVE)
     gains = lows(rows["speedup"]) > 1
     count = per_row(rows, map(predicates.calls_of_a_step, cases))
     calls = (count * more_s / gain_s.where(gain_s > 0)).mask(more_s == 0, 0.0).where(gains, np.inf)
     is_nothing = (rows["verdict"] == Verdict.EQUIVALENT) & (more_s == 0)
-    return calls.where(judged & replaces & ~is_nothing).astype("float64")
+    return calls.where(replaces & ~is_nothing).reindex(index).astype("float64")
 
 
 def builds(row: Row) -> bool:
@@ -136,9 +136,8 @@ def latency_paired_s(rows: pd.DataFrame) -> pd.Series:
     compare less well than their speedups. A row on CUDA keeps its own latency, because a GPU does
     not slow down with its host; so does a row whose baseline was not timed.
     """
-    groups = [rows[name] for name in (*SAME_BASELINE, "budget")]
     baseline_s = values(rows["baseline_latency_s"])
-    typical_s = baseline_s.groupby(groups, dropna=False).transform("median")
+    typical_s = baseline_s.groupby(codes(rows, ("_same_baseline", "budget"))).transform("median")
     is_scaled = baseline_s.notna() & ~rows["_on_cuda"]
     every = zip(is_scaled, typical_s, rows["speedup"], rows["latency_s"], strict=True)
     paired = (
@@ -148,18 +147,24 @@ def latency_paired_s(rows: pd.DataFrame) -> pd.Series:
     return per_row(rows, paired, "object")
 
 
+def floors(rows: pd.DataFrame) -> pd.Series:
+    """Returns for each row the least work that it can be (`stats.roofline.Floor`), or None."""
+    needed = ["status", "least_bytes", "flops", "ceiling_bytes_per_s", "ceiling_flops_per_s"]
+    return per_row(rows, map(least_work, as_rows(rows[needed])), "object")
+
+
 def floor_s(rows: pd.DataFrame) -> pd.Series:
     """Returns the least time that each row's work can take on its device, in any mode.
 
     It follows from the counted work and the measured ceilings, the highest rates that large probes
     reached. Work whose data stays in a cache can take less (flag `above_ceiling`).
     """
-    return per_row(rows, (least and least.seconds for least in _floors(rows)))
+    return per_row(rows, (least and least.seconds for least in rows["_floor"]))
 
 
 def floor_bound(rows: pd.DataFrame) -> pd.Series:
     """Returns which ceiling sets `floor_s`: `compute` (arithmetic) or `memory` (bandwidth)."""
-    return per_row(rows, (least and least.bound for least in _floors(rows)), "object")
+    return per_row(rows, (least and least.bound for least in rows["_floor"]), "object")
 
 
 def roofline_fraction(rows: pd.DataFrame) -> pd.Series:
@@ -167,8 +172,3 @@ def roofline_fraction(rows: pd.DataFrame) -> pd.Series:
     work_s = values(rows["device_s"]).where(rows["_on_cuda"], rows["work_s"])
     fraction: pd.Series = rows["floor_s"] / work_s.where(work_s > 0)
     return fraction
-
-
-def _floors(rows: pd.DataFrame) -> list[Floor | None]:
-    needed = ["status", "least_bytes", "flops", "ceiling_bytes_per_s", "ceiling_flops_per_s"]
-    return [least_work(row) for row in as_rows(rows[needed])]

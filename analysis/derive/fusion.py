@@ -18,9 +18,17 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
 
-from modescope.analysis.derive.select import SAME_BASELINE, is_plain, per_row, trusted, values_of
+from modescope.analysis.derive.select import (
+    SAME_BASELINE,
+    codes,
+    is_plain,
+    per_row,
+    trusted,
+    values_of,
+)
 from modescope.analysis.estimates import point, values
 from modescope.analysis.rows import predicates
 from modescope.analysis.rows.type import Row
@@ -31,7 +39,8 @@ from modescope.bench.stats.estimates import Estimate
 
 _SAME_WORK = (*SAME_BASELINE, "dtype", "grad")
 _NEEDED = (
-    *(*_SAME_WORK, *PLAIN_EAGER, "mode", "speedup", "latency_s", "work_s", "device_gain"),
+    *(*PLAIN_EAGER, "training", "device", "mode", "dtype", "baseline_mode", "baseline_dtype"),
+    *("speedup", "latency_s", "work_s", "device_gain"),
     *("host_share", "device_share", "dispatch_share", "synchronize_s"),
 )
 
@@ -101,18 +110,22 @@ def launch_gain(rows: pd.DataFrame) -> pd.Series:
     Of plain eager in a CUDA graph, which fuses nothing, it is all of the speedup.
     """
     same_reference = rows["dtype"] == rows["baseline_dtype"]
-    axes = as_rows(rows[list(PLAIN_EAGER)])
-    captured = per_row(rows, (row["graph"] and _fuses_nothing(row) for row in axes), "bool")
-    gain = values(rows["speedup_same_grad"]) / rows["fusion_speedup"].mask(captured, 1.0)
+    graphs = rows.loc[rows["graph"].eq(True), list(PLAIN_EAGER)]
+    captured = graphs.index[per_row(graphs, map(_fuses_nothing, as_rows(graphs)), "bool")]
+    alone = rows["fusion_speedup"].mask(rows.index.isin(captured), 1.0)
+    gain = values(rows["speedup_same_grad"]) / alone
     return gain.where(same_reference)
 
 
 def _pairs(rows: pd.DataFrame) -> Iterator[tuple[Hashable, Pair]]:
     good = trusted(rows)
-    candidates = dict(zip(good.index, as_rows(good[list(_NEEDED)]), strict=True))
-    references = references_of(candidates.values())
-    for place, row in candidates.items():
-        reference = None if _fuses_nothing(row) else references.get(work_of(row))
+    work = codes(good, ("_same_baseline", "dtype", "grad"))
+    shared = np.bincount(work)[work] > 1
+    good, work = good[shared], work[shared]
+    cases = list(zip(good.index, work.tolist(), as_rows(good[list(_NEEDED)]), strict=True))
+    references = {code: row for _, code, row in cases if is_plain(row)}
+    for place, code, row in cases:
+        reference = None if _fuses_nothing(row) else references.get(code)
         if reference is not None and (gain := _gain(row, reference)) is not None:
             yield place, Pair(row, reference, gain)
 

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 import pandas as pd
 
 from modescope.analysis.derive.flags import CONTENDED
-from modescope.analysis.derive.select import THREADED, per_row, trusted, values_of
+from modescope.analysis.derive.select import THREADED, codes, per_row, trusted, values_of
 from modescope.analysis.rows import predicates
 from modescope.analysis.rows.type import Row
 from modescope.analysis.rows.values import as_rows, grouped
@@ -103,6 +103,7 @@ def threads_gain(rows: pd.DataFrame) -> pd.Series:
 
 def _gains(rows: pd.DataFrame) -> Iterator[tuple[object, Estimate | None]]:
     good = trusted(rows)[list(_NEEDED)]
+    good = good[good.groupby(codes(good, THREADED))["threads"].transform("nunique") > 1]
     cases = zip(good.index, as_rows(good), strict=True)
     for members in grouped(
         (values_of(row, THREADED), (index, row)) for index, row in cases

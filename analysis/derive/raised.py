@@ -64,7 +64,7 @@ def _contradicted(rows: pd.DataFrame) -> Iterator[Hashable]:
     more than a tolerance, beyond the pauses between kernels that a graph shortens. Both labels are
     yielded.
     """
-    good = trusted(rows)
+    good = trusted(rows[rows["device_gain"].notna()])
     needed = [*_SAME_KERNELS, *PLAIN_EAGER, "device_gain", "device_s", "kernels"]
     candidates = zip(good.index, as_rows(good[needed]), strict=True)
     eager = [(place, row) for place, row in candidates if _is_eager(row)]
@@ -92,4 +92,4 @@ def _is_eager(row: Row) -> bool:
     """
     optimizer = OPTIMIZERS.get(row["optimizer"] or "")
     counts = optimizer is not None and optimizer.counts_steps
-    return is_plain({**row, "graph": False}) and not counts and row["device_gain"] is not None
+    return is_plain({**row, "graph": False}) and not counts

@@ -6,8 +6,7 @@ import json
 
 import pandas as pd
 
-from modescope.analysis.derive.select import SECTION, per_row, values_of
-from modescope.analysis.rows.type import Row
+from modescope.analysis.derive.select import SECTION, codes, per_row
 from modescope.analysis.rows.values import as_rows
 
 _SAME = (
@@ -21,25 +20,23 @@ def options_changed_code(rows: pd.DataFrame) -> pd.Series:
 
     Null without options, and if the code of the row or of the same mode without them is unknown.
     """
-    needed = rows[[*_SAME, "compile_options", "code_hash"]]
-    cases = [(row, *_split(row)) for row in as_rows(needed)]
-    plain = {
-        (values_of(row, _SAME), others): row["code_hash"]
-        for row, options, others in cases
-        if not options and row["code_hash"] is not None
-    }
+    given = [row["compile_options"] for row in as_rows(rows[["compile_options"]])]
+    split = {text: _split(text) for text in {*given}}
+    others = [split[text][1] for text in given]
+    same = codes(rows[[*_SAME]].assign(_others=others), (*_SAME, "_others")).tolist()
+    hashes = [row["code_hash"] for row in as_rows(rows[["code_hash"]])]
+    cases = [(split[text][0], *case) for text, *case in zip(given, same, hashes, strict=True)]
+    plain = {code: found for options, code, found in cases if not options and found is not None}
 
-    def changed(row: Row, options: bool, others: str) -> bool | None:
-        without = plain.get((values_of(row, _SAME), others))
-        if not options or None in (row["code_hash"], without):
-            return None
-        return bool(row["code_hash"] != without)
+    def changed(options: bool, code: int, found: str | None) -> bool | None:
+        without = plain.get(code)
+        return None if not options or None in (found, without) else found != without
 
     return per_row(rows, (changed(*case) for case in cases), "object")
 
 
-def _split(row: Row) -> tuple[bool, str]:
-    """Returns whether `row` has options of the compiler, and its other arguments as JSON."""
-    given = json.loads(row["compile_options"] or "{}")
+def _split(compile_options: str | None) -> tuple[bool, str]:
+    """Returns whether a mode has options of the compiler, and its other arguments as JSON."""
+    given = json.loads(compile_options or "{}")
     has_options = given.pop("options", None) is not None
     return has_options, json.dumps(given, sort_keys=True)

@@ -1,4 +1,4 @@
-"""Selects the newest runs, combines a case's processes, and groups, sorts and names rows.
+"""Selects the newest runs, and groups, sorts and names rows.
 
 A row's name is its work, machine, mode, precision and baseline. Two cases may have the same name
 and differ in another option: the column `apart` then names that option.
@@ -9,21 +9,20 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
-from itertools import chain
 from string import ascii_uppercase
 from typing import Any
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from modescope.analysis.estimates import lows, point, values
+from modescope.analysis.estimates import lows, values
 from modescope.analysis.rows.predicates import is_smoke, on_cuda
 from modescope.analysis.rows.type import Row
 from modescope.analysis.rows.values import as_rows, grouped, value_of
 from modescope.bench.records.cases import PLAIN_EAGER
-from modescope.bench.records.outcomes import Checked, Status
+from modescope.bench.records.outcomes import Status
 from modescope.bench.records.results import Work
-from modescope.bench.records.summary_columns import ESTIMATES, SIGNED, VALUES
-from modescope.bench.stats import estimates as stats
 
 # One case on one machine, with a cold or a warm cache: replicate processes are combined by it.
 CASE = ("case_id", "environment", "device", "compile_cache")
@@ -48,10 +47,8 @@ THREADED = (
 
 _SIZES = ("shape", "batch", "seq")
 # always shown
-_NAME = ("mode", "calls_pad", "dtype", "baseline_mode", "baseline_dtype", "compile_cache")
-OPTIONS = tuple(
-    field.name for field in fields(Work) if field.name not in {*FAMILY, *_SIZES, *_NAME}
-)
+NAME = ("mode", "calls_pad", "dtype", "baseline_mode", "baseline_dtype", "compile_cache")
+OPTIONS = tuple(field.name for field in fields(Work) if field.name not in {*FAMILY, *_SIZES, *NAME})
 """The columns that describe a case but are not part of its name."""
 
 _OF_PROCESS = {
@@ -60,54 +57,53 @@ _OF_PROCESS = {
     "measured_times": "runs of this process of the case; the newest counts, whatever its status, "
     "and smoke runs only if there is no other",
 }
-_COUNTS = {
+COUNTS = {
     "replicates": "processes of the case that ended ok and are combined: values are geometric "
     "means; the interval is that of the spread between three processes or more, the range of both "
     "intervals of two, or that within one. Stored columns come from the least trusted process",
     "speedup_processes": "how many of these have a speedup",
     "replicates_not_ok": "processes of the case that did not end ok; they are ignored",
 }
-_SPREADS = {
+SPREADS = {
     "speedup_process_spread": "relative standard deviation of speedup between replicates; null "
     "below two",
     "latency_process_spread": "the same for latency_s",
 }
-_IDS = {
+IDS = {
     "process_run_ids": "run_id of every process of the case, whatever its status, joined by ;",
     "process_nodes": "nodes on which these ran, each once, joined by ;",
 }
+"""What `combine.combine` adds: counts, spreads and ids of processes."""
 _APART = {
     "apart": "options that tell the row from another one of the same work, machine, mode, dtype, "
     "baseline and cache, such as fullgraph=false; null if there is none"
 }
-ADDED = _OF_PROCESS | _COUNTS | _SPREADS | _IDS | _APART
-"""The columns that `latest` and `combine` add."""
+ADDED = _OF_PROCESS | COUNTS | SPREADS | IDS | _APART
+"""The columns that `latest` and `combine.combine` add."""
 
 HOLDS = {
-    **dict.fromkeys(("measured_times", *_COUNTS), "int"),
-    **dict.fromkeys(_SPREADS, "float | None"),
+    **dict.fromkeys(("measured_times", *COUNTS), "int"),
+    **dict.fromkeys(SPREADS, "float | None"),
     **dict.fromkeys(("environment", "process_run_ids"), "str"),
     **dict.fromkeys(("process_nodes", "apart"), "str | None"),
 }
 """The types of their values in a row."""
 
-_ESTIMATES = tuple(columns[0] for columns in ESTIMATES.values())
-
 
 def latest(runs: pd.DataFrame, among: Collection[str] | None = None) -> pd.DataFrame:
     """Returns the newest run of each process, with its environment's letter and number of runs.
 
-    A process has equal values in CASE and `replicate`. With `among`, only the runs with these ids
-    count. The newest run is used even if it failed and an older one did not. But a smoke run never
-    replaces a run with a real budget, and a skipped run never replaces one that ran.
+    `runs` are in order of their start, as in `load.Runs`. A process has equal values in CASE and
+    `replicate`. With `among`, only the runs with these ids count. The newest run is used even if it
+    failed and an older one did not. But a smoke run never replaces a run with a real budget, and a
+    skipped run never replaces one that ran.
     """
-    runs = runs.sort_values(["started_at", "run_id"])
     runs = runs.assign(environment=environment_letters(runs))
     runs = runs if among is None else runs[runs["run_id"].isin(among)]
-    process = (*CASE, "replicate")
-    rows = as_rows(runs[[*process, "status", "budget_rank"]])
+    process = codes(runs, (*CASE, "replicate")).tolist()
+    rows = as_rows(runs[["status", "budget_rank"]])
     times: dict[int, int] = {}  # by the place of the newest run
-    for places in grouped((values_of(row, process), at) for at, row in enumerate(rows)).values():
+    for places in grouped((code, at) for at, code in enumerate(process)).values():
         ran = [at for at in places if rows[at]["status"] != Status.SKIPPED] or places
         kept = [at for at in ran if not is_smoke(rows[at])] or ran
         times[kept[-1]] = len(kept)
@@ -122,17 +118,18 @@ def environment_letters(runs: pd.DataFrame) -> pd.Series:
     Environments are named as they appear: A, B, ..., Z, E27, E28, ... A number follows (`A.2`) if
     the source of a row's model is not the first one in that environment.
     """
-    codes: dict[Any, int] = {None: -1}
+    numbers: dict[Any, int] = {None: -1}
     ids = _filled(runs["environment_id"], runs["device"].tolist())
-    letters = [letter(codes.setdefault(environment, len(codes) - 1)) for environment in ids]
-    models = as_rows(runs[["model", *STEP]])  # a loss also has a source
-    work = [(letter, *row.values()) for letter, row in zip(letters, models, strict=True)]
-    versions: dict[tuple[Any, ...], dict[Any, int]] = {}
+    letters = [letter(numbers.setdefault(environment, len(numbers) - 1)) for environment in ids]
+    models = runs.assign(_letter=letters)  # a loss also has a source
+    work = codes(models, ("_letter", "model", *STEP)).tolist()
+    sources = _filled(runs["model_source_id"], work)
+    versions: dict[int, dict[Any, int]] = {}
     names = []
-    for key, source in zip(work, _filled(runs["model_source_id"], work), strict=True):
-        of_work = versions.setdefault(key, {})
+    for name, code, source in zip(letters, work, sources, strict=True):
+        of_work = versions.setdefault(code, {})
         version = of_work.setdefault(source, len(of_work)) + 1
-        names.append(key[0] if version < 2 else f"{key[0]}.{version}")
+        names.append(name if version < 2 else f"{name}.{version}")
     return per_row(runs, names, "str")
 
 
@@ -141,7 +138,7 @@ def _filled(ids: pd.Series, by: Sequence[Any]) -> list[Any]:
 
     Only ids at positions with the same value in `by` are used.
     """
-    filled = [None if pd.isna(identifier) else identifier for identifier in ids]
+    filled = ids.to_numpy(dtype=object, na_value=None).tolist()  # type: ignore[arg-type]
     for places in grouped((key, at) for at, key in enumerate(by)).values():
         last = next((filled[at] for at in places if filled[at] is not None), None)
         for at in places:
@@ -152,89 +149,6 @@ def _filled(ids: pd.Series, by: Sequence[Any]) -> list[Any]:
 def letter(code: int) -> str:
     """Returns the letter of environment number `code`, counted from 0; `?` for -1 (unknown)."""
     return "?" if code < 0 else ascii_uppercase[code] if code < 26 else f"E{code + 1}"
-
-
-def combine(processes: pd.DataFrame) -> pd.DataFrame:
-    """Combines the processes of each CASE into one row; adds columns of ADDED.
-
-    `processes` is a result of `select.latest` with its estimates. Estimates are combined over all
-    processes that ended ok, `rounds` is their minimum, and `flags` their union.
-    """
-    read = [*CASE, "status", "in_effect", "checked", "budget_rank", "replicate"]
-    rows = as_rows(processes[read])
-    cases = grouped((values_of(row, CASE), at) for at, row in enumerate(rows)).values()
-    by_first = {min(places, key=lambda at: _rank(rows[at])): places for places in cases}
-    first = sorted(by_first)
-    columns = _combined_columns(processes, [by_first[at] for at in first])
-    shown = processes.iloc[first].reset_index(drop=True)
-    table = pd.concat([shown.drop(columns=columns, errors="ignore"), columns], axis="columns")
-    return table.assign(apart=distinguishing_options(table))
-
-
-def _rank(row: Row) -> tuple[Any, ...]:
-    """Returns a sorting key for the processes of a case; the first provides the stored columns.
-
-    Processes that ended ok come first, and among them the least trusted one, so that a case never
-    looks more reliable than its weakest process.
-    """
-    trust = {False: 0, None: 1, True: 2}[row["in_effect"]]
-    checked = row["checked"] != Checked.NOT
-    return row["status"] != Status.OK, trust, checked, row["budget_rank"], row["replicate"]
-
-
-def _combined_columns(table: pd.DataFrame, cases: Sequence[Sequence[int]]) -> pd.DataFrame:
-    """Returns a row per case, with the columns that combine its processes: estimates, flags, ...
-
-    `cases` has for each case the positions of its processes in `table`.
-    """
-    columns = {
-        name: table[name].tolist()
-        for name in (*_ESTIMATES, *VALUES.values(), "flags", "rounds", "run_id", "node")
-    }
-    columns["_ok"] = (table["status"] == Status.OK).tolist()
-
-    def known_of(name: str) -> Iterator[list[Any]]:
-        for case in cases:
-            values = (columns[name][place] for place in case)
-            yield [value for value in values if value is not None and value == value]
-
-    latencies, speedups = (
-        [[estimate.value for estimate in known] for known in known_of(name)]
-        for name in ("latency_s", "speedup")
-    )
-    good = [sum(oks) for oks in known_of("_ok")]
-    objects = {
-        **{
-            name: [stats.combine(known, name in SIGNED) for known in known_of(name)]
-            for name in _ESTIMATES
-        },
-        "flags": [list(dict.fromkeys(chain.from_iterable(flags))) for flags in known_of("flags")],
-    }
-    numbers = {
-        **{
-            name: [_typical(known, name in SIGNED) for known in known_of(name)]
-            for name in VALUES.values()
-        },
-        "speedup_process_spread": list(map(stats.relative_spread, speedups)),
-        "latency_process_spread": list(map(stats.relative_spread, latencies)),
-        "rounds": [min(counts, default=None) for counts in known_of("rounds")],
-        "replicates": good,
-        "speedup_processes": list(map(len, speedups)),
-        "replicates_not_ok": [len(case) - ok for case, ok in zip(cases, good, strict=True)],
-        "process_run_ids": list(map(";".join, known_of("run_id"))),
-        "process_nodes": [";".join(dict.fromkeys(nodes)) or None for nodes in known_of("node")],
-    }
-    whole, texts = dict.fromkeys(_COUNTS, "int64"), dict.fromkeys(_IDS, "str")
-    floats = dict.fromkeys((*VALUES.values(), "rounds", *_SPREADS), "float64")
-    frames = (
-        pd.DataFrame(objects, dtype="object"),
-        pd.DataFrame(numbers).astype(whole | texts | floats),
-    )
-    return pd.concat(frames, axis="columns")
-
-
-def _typical(known: Sequence[float], signed: bool) -> float | None:
-    return point(stats.combine([stats.Estimate(value, None, None) for value in known], signed))
 
 
 def split_table(rows: pd.DataFrame, by: tuple[str, ...]) -> Iterator[pd.DataFrame]:
@@ -249,6 +163,15 @@ def split_rows(rows: Sequence[Row], by: tuple[str, ...]) -> list[list[Row]]:
     return [groups[values] for values in sorted(groups, key=lambda values: natural_key(by, values))]
 
 
+def codes(rows: pd.DataFrame, by: Iterable[str]) -> NDArray[np.int64]:
+    """Returns a number for each row, equal for rows with equal values in `by`; null equals null."""
+    found = np.zeros(len(rows), np.int64)
+    for name in by:
+        of_column, different = pd.factorize(rows[name], use_na_sentinel=False)
+        found = pd.factorize(found * len(different) + of_column)[0]
+    return found
+
+
 def values_of(row: Mapping[str, Any], by: tuple[str, ...]) -> tuple[Any, ...]:
     """Returns the values of `row` in the columns `by`, as a key to group rows."""
     return tuple(row[name] for name in by)
@@ -258,6 +181,11 @@ def per_row(rows: pd.DataFrame, values: Iterable[Any], dtype: Any = "float64") -
     """Returns a column for the table `rows`, made of one value for each row."""
     column: pd.Series = pd.Series(list(values), index=rows.index, dtype=dtype)
     return column
+
+
+def same_baseline(rows: pd.DataFrame) -> pd.Series:
+    """Returns a number for each row, equal for rows with equal values in SAME_BASELINE."""
+    return per_row(rows, codes(rows, SAME_BASELINE), "int64")
 
 
 def are_on_cuda(rows: pd.DataFrame) -> pd.Series:
@@ -325,21 +253,29 @@ def distinguishing_options(rows: pd.DataFrame) -> pd.Series:
     It is a text of the options that differ, `fullgraph=false`; where they do not suffice, the
     case's id.
     """
-    names = (*FAMILY, *_NAME)
-    every = as_rows(rows[[*names, *OPTIONS, "shape", "case_id"]])
-    varying = [name for name in OPTIONS if len({value_of(row, name) for row in every}) > 1]
-    texts: list[list[str]] = [[] for _ in every]
-    for places in grouped((values_of(row, names), at) for at, row in enumerate(every)).values():
-        for name in varying:
-            if len({value_of(every[at], name) for at in places}) > 1:
-                for at in places:
-                    texts[at].append(f"{name}={_value(value_of(every[at], name))}")
-    same = zip(every, map(tuple, texts), strict=True)
-    keys = ((*values_of(row, (*names, "shape")), text) for row, text in same)
-    for places in grouped((key, at) for at, key in enumerate(keys)).values():
-        for at in places if len(places) > 1 else ():
-            texts[at].append(f"case {every[at]['case_id'][:8]}")
+    names = codes(rows, (*FAMILY, *NAME))
+    texts: list[list[str]] = [[] for _ in names]
+    for name in OPTIONS:
+        differ = np.flatnonzero(_several(codes(rows, [name]), names))
+        for at, row in zip(differ, as_rows(rows[[name]].iloc[differ]), strict=True):
+            texts[at].append(f"{name}={_value(value_of(row, name))}")
+    same = pd.DataFrame(
+        {"name": names, "shape": rows["shape"].tolist(), "text": [*map(tuple, texts)]}
+    )
+    for at in np.flatnonzero(same.duplicated(keep=False)):
+        texts[at].append(f"case {rows['case_id'].iloc[at][:8]}")
     return per_row(rows, (", ".join(options) or None for options in texts), "object")
+
+
+def _several(values: NDArray[np.int64], groups: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Returns for each row whether its group has several values."""
+    if not values.any():
+        return np.zeros(len(values), bool)
+    of_groups = pd.Series(values).groupby(groups)
+    several: NDArray[np.bool_] = (
+        of_groups.transform("min") < of_groups.transform("max")
+    ).to_numpy()
+    return several
 
 
 def _value(value: Any) -> str:

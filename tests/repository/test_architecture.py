@@ -34,7 +34,7 @@ ROOMS = (
     *("analysis.format", "analysis.changes"),
     *("analysis.derive", "analysis.load", "analysis.causes", "analysis.metrics"),
     "analysis.watched",
-    *("analysis.where", "analysis.nodes", "analysis.recommend"),
+    *("analysis.where", "analysis.chosen", "analysis.nodes", "analysis.recommend"),
     *("analysis.figures", "analysis.cli", "analysis.compact", "analysis.restat"),
     *(
         "analysis.snapshot",

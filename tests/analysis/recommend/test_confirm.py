@@ -13,6 +13,7 @@ from modescope.analysis.format import numbers
 from modescope.analysis.recommend.advice import fold
 from modescope.analysis.recommend.decide import recommend, to_explain, unconfirmed
 from modescope.analysis.recommend.types import Outcome, Recommendation
+from modescope.analysis.rows.values import as_rows
 from modescope.bench.records import parquet
 from modescope.bench.records.gap_steps import ELSEWHERE
 from modescope.bench.records.results import Record, row
@@ -120,6 +121,14 @@ def test_a_second_process_changes_no_figure_of_the_row(tmp_path: Path) -> None:
     assert [name for name in alone.columns if old[name] != new[name]] == ["confirming_speedup"]
     (again,) = values(confirmed.loc[["compile"], "confirming_speedup"])
     assert again == pytest.approx(0.9, rel=1e-3)
+
+
+def test_second_processes_of_replicates_are_combined(tmp_path: Path) -> None:
+    for number, again in enumerate((1.0, 1.21)):
+        process = record("compile", speedup=1.13, replicate=number)
+        study(tmp_path, [process], {"compile": again})
+    (row,) = as_rows(table_of(tmp_path))
+    assert row["confirming_speedup"].value == pytest.approx(1.1, rel=1e-3)
 
 
 def test_the_newest_of_several_second_processes_counts(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import json
 import os
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from modescope.bench.records import parquet
@@ -14,6 +15,9 @@ from modescope.bench.records.results import Record, columns_of, row
 from modescope.bench.records.summary_columns import SUMMARY
 from tests.helpers.commands import rows_in
 from tests.helpers.made_up_records import blank_record, record
+from tests.helpers.paths import REFERENCE
+
+KEPT = sorted(REFERENCE.rglob("rows/*.parquet"))
 
 
 def test_every_field_is_a_column_in_order_with_a_description() -> None:
@@ -55,3 +59,13 @@ def test_a_value_of_an_enum_is_stored_as_its_text(
         assert type(found[name]) is str
         assert found[name] == in_hand[name] == value.value
         assert json.dumps(in_hand[name]) == json.dumps(found[name])
+
+
+@pytest.mark.parametrize("file", KEPT, ids=lambda path: str(path.parent.relative_to(REFERENCE)))
+def test_details_are_what_python_reads(file: Path) -> None:
+    stored = pq.read_table(file)
+    texts = stored["details"].to_pylist()
+    known = [json.loads(text) for text in texts]
+    expected = [{name: row.get(name) for name in parquet.DETAILS} for row in known]
+    found = parquet.unpack(stored, parquet.DETAILS).to_pylist()
+    assert json.dumps(found) == json.dumps(expected)
