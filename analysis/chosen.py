@@ -19,7 +19,8 @@ from modescope.analysis.causes.types import Finding
 from modescope.analysis.derive.against import against
 from modescope.analysis.derive.combine import combine
 from modescope.analysis.derive.select import FAMILY, NAME, OPTIONS, latest
-from modescope.analysis.load import COLUMNS, Folder, Runs, read
+from modescope.analysis.folders import Folder
+from modescope.analysis.load import COLUMNS, Runs, read
 from modescope.analysis.metrics import EXPLANATIONS, explain, measure, public
 from modescope.bench.records import summary_columns
 from modescope.bench.records.parquet import CORE

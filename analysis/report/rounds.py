@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from modescope.analysis import load
+from modescope.analysis.folders import Folder, RemotePath
 from modescope.analysis.format import numbers
-from modescope.analysis.load import Folder, RemotePath
 
 MOST_STRIPS = 200  # a report with more rows has none
 WIDE, HIGH = 600, 64  # of a strip, in its own units
