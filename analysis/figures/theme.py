@@ -186,7 +186,7 @@ def sheet(
     names, values = _named(panels)
     row = ROW + 0.145 * max(name.count("\n") for every in names for name in every)
     spare = 0 if _width() == WIDTH else 0.3  # as names are bold, and a phone has other fonts
-    letters = int((_width() - _widest(names) - spare) / 0.082)
+    letters = max(12, int((_width() - _widest(names) - spare) / 0.082))
     titles = [textwrap.fill(panel.title, letters) for panel in panels]
     heights = [len(panel.rows) for panel in panels]
     high = row * sum(heights) + 0.56 * len(panels) + 0.25

@@ -52,7 +52,7 @@ WORLDS = {
     ),
     "padding": World(
         [record("compile", speedup=0.8, **VARIED, calls_pad=json.dumps({"seq": [20, 80]}))],
-        ["1.33 times"],
+        ["1.33×"],
         share=0.25,
         silent={
             "buckets of these sizes": last(calls_pad=json.dumps({"seq": [10, 20, 40, 80]})),

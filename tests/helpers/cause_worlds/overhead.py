@@ -19,7 +19,7 @@ WORLDS = {
             record("cuda-graph", speedup=1.2, pace_rounds_s=(2.1 * PACE_S,) * 24,
                    best_pace_s=PACE_S, **cuda_clocks(5e-6, 39e-6))
         ],
-        ["2.1 times", "2.5 % less"],
+        ["2.1×", "2.5 % less"],
         silent={
             "on a CPU, where it slows both sides": last(device="cpu"),
             "the baseline against itself": last(mode="eager"),
