@@ -29,7 +29,7 @@ from modescope.bench.records.cases import PLAIN_EAGER
 from modescope.bench.stats import estimates
 from modescope.bench.stats.estimates import Estimate
 
-_SAME_WORK = (*SAME_BASELINE, "dtype", "grad")
+_SAME_WORK = (*SAME_BASELINE, "dtype", "quantize", "grad")
 _NEEDED = (
     *(*_SAME_WORK, *PLAIN_EAGER, "mode", "speedup", "latency_s", "work_s", "device_gain"),
     *("host_share", "device_share", "dispatch_share", "synchronize_s"),
