@@ -96,8 +96,8 @@ RULES: tuple[Rule, ...] = (
         lambda variant, options, device: (
             quantizing.is_asked(variant.mode) and backends.is_prebuilt(variant.mode)
         ),
-        "weights of fewer bits are made in this process, and mode.compile={mode.compile} in another; "
-        "use {of}mode=compile with mode.quantize={mode.quantize}",
+        "weights of fewer bits are made in this process, and mode.compile={mode.compile} runs what "
+        "another one built; use {of}mode=compile with mode.quantize={mode.quantize}",
     ),
     (
         lambda variant, options, device: (

@@ -89,7 +89,7 @@ def is_compiled(row: Row) -> bool:
 
 
 def is_same_precision(row: Row) -> bool:
-    """Whether the row computes at its baseline's dtype, without autocast, with all bits of weights."""
+    """Whether the row computes at its baseline's dtype, without autocast or fewer bits."""
     own = row["autocast"] or row["quantize"]
     return bool(row["dtype"] == row["baseline_dtype"] and not own)
 

@@ -43,8 +43,8 @@ class Seen:
     def tolerance(self, variant: Variant) -> float:
         """Returns the error to accept.
 
-        It is the largest of the tolerances of the variant's dtype, of fewer bits of its weights, and
-        of the reference's precision.
+        It is the largest of the tolerances of the variant's dtype, of fewer bits of weights,
+        and of the reference's precision.
         """
         usual = max(TOLERANCE[variant.dtype], TOLERANCE[self.narrowest])
         return max(usual, _of_fewer_bits(variant))
@@ -69,7 +69,7 @@ class Deviation:
     """For each gradient or update: how far its ratio to its value in float64 is from 1."""
     explained: frozenset[str] = frozenset()
     """Places that are left out of `error`, because rounding explains their differences."""
-    agreement: Agreement = Agreement()
+    agreement: Agreement = field(default_factory=Agreement)
     """How outputs agree, where weights have fewer bits."""
 
     @property

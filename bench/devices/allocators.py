@@ -111,7 +111,7 @@ def tally(changes_bytes: Iterable[int]) -> Allocations:
 
 
 def parts(tensor: torch.Tensor) -> list[torch.Tensor]:
-    """Returns the tensors that a wrapper, such as weights of fewer bits, consists of; else itself."""
+    """Returns what a wrapper, such as weights of fewer bits, consists of; else the tensor."""
     if not is_traceable_wrapper_subclass(tensor):
         return [tensor]
     names, _ = tensor.__tensor_flatten__()

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from modescope.bench.records.cases import QUANTIZE, Mode, Variant
+from modescope.bench.records.cases import Mode, Variant
 from modescope.bench.records.columns.quantized import Quantized
 
 if TYPE_CHECKING:

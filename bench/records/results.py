@@ -129,8 +129,7 @@ class Work:
     compile_options: str | None = nullable("options of torch.compile other than the defaults, JSON")
     axes: str | None = nullable("further axes of the mode other than their defaults, JSON")
     quantize: str | None = nullable(
-        "how weights have fewer bits (mode.quantize), a precision of its own beside dtype; null: they "
-        "have all"
+        "how weights have fewer bits (mode.quantize), a precision of its own; null: they have all"
     )
     model_kernels: str | None = nullable(
         "what builds the implementation of mode.kernels, by its name, JSON; null without one"

@@ -416,8 +416,8 @@ NEVER = {
 }  # fmt: skip
 """Columns that are null in this world: no two rows of it have the same name, no model changes
 anything but what it returns, no calls differ in size, no process confirms another, modes set no
-further axes, give weights no fewer bits, compile no blocks, load no package and evict no data, and Inductor's code is made
-up."""
+further axes, give weights no fewer bits, compile no blocks, load no package and evict no data, and
+Inductor's code is made up."""
 
 
 def _baseline_s(latency_us: float, ratio: float) -> float:

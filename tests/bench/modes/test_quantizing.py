@@ -82,9 +82,7 @@ def own() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
 @pytest.mark.usefixtures("restored_settings")
 @pytest.mark.parametrize("value", INT8)
 @pytest.mark.parametrize("made", [MLP, BLOCK, model(own)], ids=["mlp", "transformer", "own"])
-@pytest.mark.parametrize(
-    "mode", [EAGER, COMPILED], ids=["eager", "compile"]
-)
+@pytest.mark.parametrize("mode", [EAGER, COMPILED], ids=["eager", "compile"])
 def test_a_case_is_right_proven_and_smaller(mode: Mode, made: Model, value: str) -> None:
     result = measured(of(made, value, mode))
     assert result.status == "ok", result.reason
@@ -141,13 +139,14 @@ def test_inputs_that_keep_their_bits_are_told(monkeypatch: pytest.MonkeyPatch) -
         quantization.Int8WeightOnlyConfig,
     )
     variant = asked("int8-dynamic")
-    subject = modes.prepare(
-        build(MLP, {"batch": 8, "depth": 2, "width": WIDTH}), variant, ONE_CALL
-    )
+    subject = modes.prepare(build(MLP, {"batch": 8, "depth": 2, "width": WIDTH}), variant, ONE_CALL)
     built = modes.build(subject, variant, True, Cpu(), ONE_CALL)
     seen = observing.observe(built, variant, Cpu()).axes
     assert seen["quantize"] == "int8-weights"
     assert len(axes.doubts(variant, seen)) == 1
+
+
+def test_the_proof_reads_the_types_of_weights_and_the_operators() -> None:
     integers = prepared("int8-dynamic").module
     assert quantizing.read(integers, {"aten::_int_mm"}) == "int8-dynamic"
     assert quantizing.read(integers, {"aten::addmm"}) == "int8-dynamic without _int_mm"
