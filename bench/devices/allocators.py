@@ -195,9 +195,14 @@ def _flat(tree: Iterable[Any]) -> Iterator[Any]:
 
 
 def _live_cpu_tensors() -> Iterator[torch.Tensor]:
-    """Yields the CPU tensors that have memory, which a compiler's fake tensors have not."""
+    """Yields the CPU tensors that have memory, which a compiler's fake tensors have not.
+
+    Wrappers are left out: their parts are tensors, too, and those of fake ones are fake.
+    """
     for thing in gc.get_objects():
         if not issubclass(type(thing), torch.Tensor):  # isinstance would import lazy modules
+            continue
+        if is_traceable_wrapper_subclass(thing):
             continue
         try:
             storage = thing.untyped_storage()
