@@ -101,6 +101,13 @@ RULES: tuple[Rule, ...] = (
     ),
     (
         lambda variant, options, device: (
+            quantizing.is_widened(variant.mode) and freezing.is_asked(variant.mode)
+        ),
+        "frozen code widens weights of mode.quantize={mode.quantize} once, and holds them with all "
+        "bits; leave out one of the two",
+    ),
+    (
+        lambda variant, options, device: (
             quantizing.is_asked(variant.mode) and variant.mode.autocast
         ),
         "autocast casts weights, and those of mode.quantize={mode.quantize} stay as they are; use "

@@ -45,7 +45,9 @@ class Quantizer:
 
 
 QUANTIZERS = {
-    "int8-dynamic": Quantizer("Int8DynamicActivationInt8WeightConfig", "Int8Tensor", ("_int_mm",)),
+    "int8-dynamic": Quantizer(  # the latter is what oneDNN has for frozen code
+        "Int8DynamicActivationInt8WeightConfig", "Int8Tensor", ("_int_mm", "qlinear_pointwise")
+    ),
     "int8-weights": Quantizer("Int8WeightOnlyConfig", "Int8Tensor"),
     "fp8-dynamic": Quantizer(
         "Float8DynamicActivationFloat8WeightConfig", "Float8Tensor", ("_scaled_mm", "f8f8bf16"),
@@ -61,6 +63,11 @@ QUANTIZERS = {
 def is_asked(mode: Mode) -> bool:
     """Whether `mode` gives weights fewer bits."""
     return mode.quantize is not None
+
+
+def is_widened(mode: Mode) -> bool:
+    """Whether code with constant weights would hold those of `mode` with all bits."""
+    return mode.quantize is not None and not QUANTIZERS[mode.quantize].operators
 
 
 def _quantizer(variant: Variant) -> Quantizer:

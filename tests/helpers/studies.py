@@ -30,7 +30,6 @@ MODES = {
     "compile-cuda-graph": ("inference_mode", False, "default", True),
     "aoti": ("inference_mode", False, "aoti", False),
     "amp-compile": ("inference_mode", True, "default", False),
-    "int8-dynamic": ("inference_mode", False, "default", False),
 }
 PACE_S = 50e-6  # of the machine, the same in every round
 # Of every row's baseline: gains over it relate rows to each other.

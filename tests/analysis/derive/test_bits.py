@@ -26,6 +26,7 @@ FEW: dict[str, Any] = {
     "error_limit": 5e-2, "output_cosine": 0.99994, "top1_agreement": 0.985,
     "quantized_share": 0.999,
 }  # fmt: skip
+INT8 = "compile[quantize=int8-dynamic]"
 WIDTHS = (256, 512, 1024, 2048)
 
 
@@ -36,7 +37,7 @@ def at(mode: str, width: int, speedup: float, **columns: Any) -> Record:
 
 def records(gains: Mapping[int, float], compiled: float = 1.25) -> list[Record]:
     full = [at("compile", width, compiled) for width in gains]
-    return [*full, *(at("int8-dynamic", w, compiled * gain, **FEW) for w, gain in gains.items())]
+    return [*full, *(at(INT8, w, compiled * gain, **FEW) for w, gain in gains.items())]
 
 
 def only(folder: Path, *made: Record) -> Bits:
@@ -87,7 +88,7 @@ def test_the_figure_has_the_gains_and_their_intervals(tmp_path: Path) -> None:
         low, high = np.ravel(line.get_ydata())
         assert low < middle < high
     [line] = BITS.table(made).rows
-    assert line[:2] == ("int8-dynamic", "compile")
+    assert line[:2] == (INT8, "compile")
     assert len(line) == len(BITS.table(made).titles)
 
 
@@ -96,12 +97,12 @@ def test_fewer_bits_are_a_precision_of_their_own_with_their_error(tmp_path: Path
     shape = canonical_json({"batch": 32, "width": 512})
     rows = rows_of(
         tmp_path, control(shape=shape), at("compile", 512, 1.2), at("compile", 512, 1.6, **bf16),
-        at("int8-dynamic", 512, 2.0, **FEW),
+        at(INT8, 512, 2.0, **FEW),
     )  # fmt: skip
     answers = recommend(rows)
     assert [(a.question.dtype, a.question.quantize, a.choice.mode) for a in answers] == [
         ("bf16", None, "compile"), ("fp32", None, "compile"),
-        ("fp32", "int8-dynamic", "int8-dynamic"),
+        ("fp32", "int8-dynamic", INT8),
     ]  # fmt: skip
     [work] = fold(answers)
     assert [precision.name for precision in work.precisions] == [

@@ -44,7 +44,7 @@ COMPILED = pytest.param(preset("compile"), marks=pytest.mark.full)
 
 
 def asked(value: str, mode: Mode = EAGER) -> Variant:
-    return Variant(replace(mode, axes=(("quantize", value),)), "fp32")
+    return Variant(replace(mode, axes=(*mode.axes, ("quantize", value))), "fp32")
 
 
 def measured(work: Case) -> Result:
@@ -149,7 +149,10 @@ def test_inputs_that_keep_their_bits_are_told(monkeypatch: pytest.MonkeyPatch) -
 def test_the_proof_reads_the_types_of_weights_and_the_operators() -> None:
     integers = prepared("int8-dynamic").module
     assert quantizing.read(integers, {"aten::_int_mm"}) == "int8-dynamic"
-    assert quantizing.read(integers, {"aten::addmm"}) == "int8-dynamic without _int_mm"
+    assert (
+        quantizing.read(integers, {"aten::addmm"})
+        == "int8-dynamic without _int_mm or qlinear_pointwise"
+    )
     assert quantizing.read(integers[:0], ()) == "none"
 
 
@@ -191,6 +194,7 @@ def test_further_copies_are_quantized_and_share_nothing() -> None:
     )
 
 
+FROZEN = preset("freezing")
 FP8, INT4 = asked("fp8-dynamic"), asked("int4-weights")
 ADA = DeviceFacts("cuda", "NVIDIA L4", (8, 9), 24 * 2**30)
 
@@ -206,6 +210,8 @@ ADA = DeviceFacts("cuda", "NVIDIA L4", (8, 9), 24 * 2**30)
         (INT4, ADA, "9.0"),
         (INT4, H100, "mslk"),
         (asked("int8-dynamic", preset("aoti")), CPU, "mode=compile"),
+        (asked("int8-weights", FROZEN), CPU, "one of the two"),
+        (asked("int8-dynamic", FROZEN), CPU, None),
         (Variant(replace(asked("int8-dynamic").mode, autocast=True), "bf16"), CPU, "dtype=bf16"),
     ],
 )
@@ -249,6 +255,6 @@ def test_a_program_does_the_same(value: str) -> None:
     names: dict[str, Any] = {"torch": torch, "model": net, "inputs": [torch.randn(2, WIDTH)]}
     exec(lines(asked(value)), names)
     assert quantizing.columns(net).quantized_share == pytest.approx(WIDTH / (WIDTH + 1))
-    kind = value if value == "int8-weights" else f"{value} without _int_mm"
+    kind = value if value == "int8-weights" else f"{value} without _int_mm or qlinear_pointwise"
     assert quantizing.read(net, ()) == kind
     assert "torchao" not in lines(asked("none"))
