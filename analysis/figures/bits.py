@@ -8,7 +8,7 @@ from typing import Any
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from modescope.analysis.derive.bits import Bits, fewer_bits
+from modescope.analysis.derive.bits import fewer_bits
 from modescope.analysis.derive.series import SizeSeries
 from modescope.analysis.estimates import high, low
 from modescope.analysis.figures import theme
@@ -49,18 +49,19 @@ def _draw(series: SizeSeries) -> Figure | None:
 def _table(series: SizeSeries) -> Table:
     found = fewer_bits(series)
     sizes = sorted({size for mode in found for size in mode.gains})
-    lines = tuple((*_named(mode), *(_cell(mode, size) for size in sizes)) for mode in found)
+    lines = tuple(
+        (
+            *(mode.line.name, mode.over, mode.text, numbers.scientific(mode.error)),
+            *(
+                numbers.ratio(mode.gains[size]) if size in mode.gains else numbers.UNKNOWN
+                for size in sizes
+            ),
+        )
+        for mode in found
+    )
     titles = ("mode", "compared with", "begins to pay", "largest error")
     every = (*titles, *(f"{series.size} {size}" for size in sizes))
     return Table("Gain of fewer bits", every, 3, lines)
-
-
-def _named(mode: Bits) -> tuple[str, ...]:
-    return mode.line.name, mode.over, mode.text, numbers.scientific(mode.error)
-
-
-def _cell(mode: Bits, size: int) -> str:
-    return numbers.ratio(mode.gains[size]) if size in mode.gains else numbers.UNKNOWN
 
 
 BITS = FigureKind(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
@@ -24,34 +24,19 @@ class Agreement:
 
 def agree(pairs: Iterable[tuple[Outputs, Outputs]]) -> Agreement:
     """Returns how outputs agree with their references, in float64 both; one pair for each input."""
-    both = list(_both(pairs))
-    return Agreement(
-        min((_cosine(mine, reference) for _, mine, reference in both), default=None),
-        min(
-            (
-                float((mine.argmax(-1) == reference.argmax(-1)).double().mean())
-                for place, mine, reference in both
-                if looks_like_logits(place, reference)
-            ),
-            default=None,
-        ),
-    )
-
-
-def _both(
-    pairs: Iterable[tuple[Outputs, Outputs]],
-) -> Iterator[tuple[str, torch.Tensor, torch.Tensor]]:
+    cosines, shares = list[float](), list[float]()
     for outputs, references in pairs:
         for place, reference in references.items():
             mine = outputs.get(place)
-            if mine is not None and mine.shape == reference.shape and reference.numel():
-                yield place, mine, reference
-
-
-def _cosine(mine: torch.Tensor, reference: torch.Tensor) -> float:
-    if torch.equal(mine, reference):  # of zeros, too, which have no direction
-        return 1.0
-    return float(cosine_similarity(mine.flatten(), reference.flatten(), dim=0))
+            if mine is None or mine.shape != reference.shape or not reference.numel():
+                continue
+            is_same = torch.equal(mine, reference)  # of zeros, too, which have no direction
+            flat = mine.flatten(), reference.flatten()
+            cosines.append(1.0 if is_same else float(cosine_similarity(*flat, dim=0)))
+            if looks_like_logits(place, reference):
+                kept = mine.argmax(-1) == reference.argmax(-1)
+                shares.append(float(kept.double().mean()))
+    return Agreement(min(cosines, default=None), min(shares, default=None))
 
 
 def looks_like_logits(place: str, output: torch.Tensor) -> bool:

@@ -122,13 +122,12 @@ def read(module: torch.nn.Module, operators: Collection[str]) -> str:
     `operators` ran in a call. Inputs of fewer bits that none of them multiplied are told.
     """
     kinds = sorted({kind for layer in _linears(module) if (kind := _kind(layer.weight))})
-    return ", ".join(_told(kind, operators) for kind in kinds) or FULL
-
-
-def _told(kind: str, operators: Collection[str]) -> str:
-    asked = QUANTIZERS[kind].operators
-    ran = any(part in name for name in operators for part in asked)
-    return kind if ran or not asked else f"{kind} without {' or '.join(asked)}"
+    told = []
+    for kind in kinds:
+        asked = QUANTIZERS[kind].operators
+        ran = any(part in name for name in operators for part in asked)
+        told.append(kind if ran or not asked else f"{kind} without {' or '.join(asked)}")
+    return ", ".join(told) or FULL
 
 
 def columns(module: torch.nn.Module) -> Quantized:
