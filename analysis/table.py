@@ -22,7 +22,15 @@ from modescope.analysis.derive.against import (
     COLUMNS,
     in_place_of_the_baseline,
 )
-from modescope.analysis.derive.select import ADDED, ordered, over_common_baseline
+from modescope.analysis.derive.bits import fewer_bits
+from modescope.analysis.derive.select import (
+    ADDED,
+    FAMILY,
+    ordered,
+    over_common_baseline,
+    split_table,
+)
+from modescope.analysis.derive.series import series
 from modescope.analysis.folders import Folder
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.phrases import indented_paragraph, paragraph
@@ -62,7 +70,7 @@ def advice(rows: pd.DataFrame, wanted: Wishes = ANYTHING) -> str:
         lines += [
             line for text in (*texts, work.certainty) if text for line in indented_paragraph(text)
         ]
-    return "\n".join([*lines, *_kept_kernels(rows, answers), *_programs(every)])
+    return "\n".join([*lines, *_kept_kernels(rows, answers), *_fewer_bits(rows), *_programs(every)])
 
 
 def _kept_kernels(rows: pd.DataFrame, recommended: Sequence[Recommendation]) -> Iterator[str]:
@@ -73,6 +81,19 @@ def _kept_kernels(rows: pd.DataFrame, recommended: Sequence[Recommendation]) -> 
         yield from paragraph(f"kernels for {work}")
         for answer in every:
             yield from indented_paragraph(f"{answer.work['dtype']}: {answer.text}")
+
+
+def _fewer_bits(rows: pd.DataFrame) -> Iterator[str]:
+    """Yields from which size on fewer bits pay, for each work over a size."""
+    quantized = rows[rows["quantize"].notna()]
+    for family in split_table(rows, FAMILY) if len(quantized) else ():
+        for part in series(family):
+            found = fewer_bits(part)
+            if found:
+                work = phrases.work_at(found[0].line.rows[0], part.others)
+                yield from paragraph(f"fewer bits for {work}")
+            for mode in found:
+                yield from indented_paragraph(mode.text)
 
 
 def use(answers: Sequence[Recommendation]) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from modescope.bench.modes import axes, backends, freezing, kernels, regions
+from modescope.bench.modes import axes, backends, freezing, kernels, quantizing, regions
 from modescope.bench.records.caches import CACHES
 from modescope.bench.records.cases import SWITCHED, WARM, Case, Inference, Training, Variant
 from modescope.bench.records.cpu import BF16
@@ -91,6 +91,27 @@ RULES: tuple[Rule, ...] = (
             and not isinstance(options, Training)
         ),
         "torch freezes weights only where no gradient is recorded; leave out mode.grad=enabled",
+    ),
+    (
+        lambda variant, options, device: (
+            quantizing.is_asked(variant.mode) and backends.is_prebuilt(variant.mode)
+        ),
+        "weights of fewer bits are made in this process, and mode.compile={mode.compile} runs what "
+        "another one built; use {of}mode=compile with mode.quantize={mode.quantize}",
+    ),
+    (
+        lambda variant, options, device: (
+            quantizing.is_widened(variant.mode) and freezing.is_asked(variant.mode)
+        ),
+        "frozen code widens weights of mode.quantize={mode.quantize} once, and holds them with all "
+        "bits; leave out one of the two",
+    ),
+    (
+        lambda variant, options, device: (
+            quantizing.is_asked(variant.mode) and variant.mode.autocast
+        ),
+        "autocast casts weights, and those of mode.quantize={mode.quantize} stay as they are; use "
+        "{of}dtype=bf16 with a mode without autocast",
     ),
     (
         lambda variant, options, device: variant.mode.graph and device.type != "cuda",
@@ -183,6 +204,11 @@ PREBUILT_BASELINE = (
 )
 
 TRAINING_RULES: tuple[Rule, ...] = (
+    (
+        lambda variant, training, device: quantizing.is_asked(variant.mode),
+        "weights of fewer bits have no gradients, so nothing can be trained; leave out "
+        "{of}mode.quantize",
+    ),
     (
         lambda variant, training, device: freezing.is_asked(variant.mode),
         "training changes the weights, and frozen code would go on with the old ones; use "
@@ -337,6 +363,8 @@ def no_cache(case: Case, plan: Plan) -> str | None:
         )
     if any(kernels.is_asked(each.mode) for each in sides):
         return STARTS.format(what="mode.kernels")
+    if any(quantizing.is_asked(side.mode) for side in sides):
+        return STARTS.format(what="mode.quantize")
     return None
 
 

@@ -89,8 +89,9 @@ def is_compiled(row: Row) -> bool:
 
 
 def is_same_precision(row: Row) -> bool:
-    """Whether the row computes at its baseline's dtype, without autocast."""
-    return bool(row["dtype"] == row["baseline_dtype"] and not row["autocast"])
+    """Whether the row computes at its baseline's dtype, without autocast or fewer bits."""
+    own = row["autocast"] or row["quantize"]
+    return bool(row["dtype"] == row["baseline_dtype"] and not own)
 
 
 def long_first_call(row: Row) -> float | None:

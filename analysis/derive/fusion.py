@@ -37,7 +37,7 @@ from modescope.bench.records.cases import PLAIN_EAGER
 from modescope.bench.stats import estimates
 from modescope.bench.stats.estimates import Estimate
 
-_SAME_WORK = (*SAME_BASELINE, "dtype", "grad")
+_SAME_WORK = (*SAME_BASELINE, "dtype", "quantize", "grad")
 _NEEDED = (
     *(*PLAIN_EAGER, "training", "device", "mode", "dtype", "baseline_mode", "baseline_dtype"),
     *("speedup", "latency_s", "work_s", "device_gain"),

@@ -36,7 +36,7 @@ SECTION = (*_MODEL, "shape", *STEP)
 # ... with warm or cold data.
 ANY_DATA = tuple(name for name in SECTION if name != "data")
 # One SECTION at one output precision against one baseline: speedups may be ranked within it.
-GROUP = (*SECTION, "dtype", "baseline_mode", "baseline_dtype")
+GROUP = (*SECTION, "dtype", "quantize", "baseline_mode", "baseline_dtype")
 # The same work on the same machine, each row paired with the same baseline.
 SAME_BASELINE = (*SECTION, "baseline_mode", "baseline_dtype")
 # One variant of a SECTION with any number of threads: what threads gain is measured within it.
@@ -196,12 +196,12 @@ def are_on_cuda(rows: pd.DataFrame) -> pd.Series:
 def natural_key(by: tuple[str, ...], values: tuple[Any, ...]) -> tuple[tuple[bool, Any], ...]:
     """Returns a sorting key for `values`, the values of the columns `by`.
 
-    Shapes are sorted by their numbers (batch 8 before batch 64), and nulls last, but warm data
-    first. Training with fewer options comes first.
+    Shapes are sorted by their numbers (batch 8 before batch 64), and nulls last, but warm data and
+    weights with all their bits first. Training with fewer options comes first.
     """
     named = zip(by, values, strict=True)
     return tuple(
-        (bool(pd.isna(v)) != (name == "data"), "" if pd.isna(v) else _order(name, v))
+        (bool(pd.isna(v)) != (name in ("data", "quantize")), "" if pd.isna(v) else _order(name, v))
         for name, v in named
     )
 

@@ -17,6 +17,7 @@ from modescope.analysis.derive.series import Line, SizeSeries, by_slope
 from modescope.analysis.derive.split import Overhead
 from modescope.analysis.figures import theme
 from modescope.analysis.figures.bars import MEMORY, OVERHEAD, STEP_PARTS
+from modescope.analysis.figures.bits import BITS
 from modescope.analysis.figures.cold import COLD
 from modescope.analysis.figures.own_kernels import OWN_KERNELS
 from modescope.analysis.figures.points import FUSION, SPEEDUP
@@ -35,7 +36,7 @@ OF_SECTION = (  # one work at one size
 )  # fmt: skip
 OF_DATA = (COLD,)  # one work at one size, with warm and with cold data
 OF_GRIDS = (HEATMAP,)  # one work at all sizes
-OF_SERIES = (SCALING,)  # one work over one size
+OF_SERIES = (SCALING, BITS)  # one work over one size
 
 
 @dataclass(frozen=True)

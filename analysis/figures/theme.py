@@ -160,11 +160,11 @@ def panels(
     """
     groups = split_rows(rows[:MOST_ROWS], GROUP)
     groups.sort(key=lambda group: group[0]["dtype"] != group[0]["baseline_dtype"])
-    against |= len({group[0]["dtype"] for group in groups}) < len(groups)
+    against |= len({phrases.precision(group[0]) for group in groups}) < len(groups)
     caches = len({row["compile_cache"] for row in rows}) > 1
     return [
         Panel(
-            f"{title}, {phrases.contest(group[0]) if against else group[0]['dtype']}",
+            f"{title}, {(phrases.contest if against else phrases.precision)(group[0])}",
             group,
             [f"{phrases.mode(r)}, {r['compile_cache']}" if caches else phrases.mode(r)
              for r in group],

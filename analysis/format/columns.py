@@ -168,6 +168,9 @@ FURTHER = (
     _text("error of", "error_place"),
     _number(numbers.scientific, "error limit", "error_limit"),
     _number(numbers.scientific, "scale error", "scale_error"),
+    _number(numbers.cosine, "cosine", "output_cosine"),
+    _share("top-1", "top1_agreement"),
+    _share("fewer bits", "quantized_share"),
     _text("unchecked", "unchecked_outputs"),
     Column("checked", lambda row: _HOW_CHECKED.get(row["checked"], numbers.UNKNOWN),
            optional=True),
@@ -231,11 +234,13 @@ def measured(rows: Sequence[Row]) -> list[Column]:
     """Returns the columns of MEASURED, without optional ones that `rows` leave empty or unknown.
 
     If rows differ in compiler cache, the cache has a column of its own. The first call then has no
-    note about the cache, and its column is never dropped.
+    note about the cache, and its column is never dropped. Nor is that of the error beside rows with
+    fewer bits.
     """
     first_call = _BARE_FIRST_CALL if CACHE in distinguishing(rows) else FIRST_CALL
-    kept = [first_call if column is FIRST_CALL else column for column in wanted(MEASURED, rows)]
-    return of_passes(kept, rows)
+    error = replace(ERROR, spare=0) if any(row["quantize"] for row in rows) else ERROR
+    shown = {FIRST_CALL: first_call, ERROR: error}
+    return of_passes([shown.get(column, column) for column in wanted(MEASURED, rows)], rows)
 
 
 def wanted(columns: Iterable[Column], rows: Iterable[Row]) -> list[Column]:

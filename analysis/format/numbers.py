@@ -110,6 +110,11 @@ def scientific(value: float | None) -> str:
     return UNKNOWN if value is None else f"{value:.1e}".replace("e-0", "e-")
 
 
+def cosine(value: float | None) -> str:
+    """Formats a cosine with six decimals: `0.999940`."""
+    return UNKNOWN if value is None else f"{value:.6f}"
+
+
 def calls(number: float | None) -> str:
     """Formats a number of calls with three digits, `12,400`, and infinity as `never`."""
     if number is None:

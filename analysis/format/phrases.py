@@ -194,9 +194,14 @@ def baseline(row: Row) -> str:
     return "no baseline" if mode is None else f"{mode} {dtype}"
 
 
+def precision(row: Row) -> str:
+    """Returns the dtype, with how weights have fewer bits: `fp32`, `fp32 with int8-dynamic`."""
+    return f"{row['dtype']} with {row['quantize']}" if row["quantize"] else row["dtype"]
+
+
 def contest(row: Row) -> str:
     """Returns the row's precision and its baseline: `fp32 against eager fp32`."""
-    return f"{row['dtype']} against {baseline(row)}"
+    return f"{precision(row)} against {baseline(row)}"
 
 
 def mode(row: Row) -> str:

@@ -57,7 +57,7 @@ class Precision:
     They are ordered and merged along one size, such as the batch; other sizes are fixed.
     """
 
-    name: str  # `bf16`, `fp32, ahead of time`, `fp32, warm cache`
+    name: str  # `bf16`, `fp32 with int8-dynamic`, `fp32, ahead of time`, `fp32, warm cache`
     spans: tuple[Span, ...]
     remarks: tuple[str, ...]  # further sentences, with the sizes that they concern
 
@@ -189,7 +189,9 @@ def _precision(
         spans = list(_spans(size, answers))
     ahead = ", ahead of time" if question.of_packages else ""
     return Precision(
-        f"{question.dtype}{ahead}{cache}", tuple(spans), tuple(_remarks_on(size, answers, warm))
+        f"{phrases.precision(question.as_row())}{ahead}{cache}",
+        tuple(spans),
+        tuple(_remarks_on(size, answers, warm)),
     )
 
 

@@ -47,7 +47,13 @@ def relate(section: Sequence[Row], answers: Sequence[Recommendation]) -> list[Re
 
 def _rows_of(answer: Recommendation, section: Sequence[Row]) -> list[Row]:
     question = answer.question
-    names: tuple[str, ...] = ("dtype", "baseline_mode", "baseline_dtype", "compile_cache")
+    names: tuple[str, ...] = (
+        "dtype",
+        "quantize",
+        "baseline_mode",
+        "baseline_dtype",
+        "compile_cache",
+    )
     names = names if question.compile_cache else names[:-1]
     key = values_of(question.as_row(), names)
     return [row for row in section if values_of(row, names) == key]

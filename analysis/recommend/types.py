@@ -56,12 +56,13 @@ class RefusalKind(StrEnum):
 class Question:
     """What a recommendation is for: model, size, precision, machine and baseline.
 
-    Modes are ranked within one question only. The precision is part of it because the data does not
-    say which error is acceptable, the baseline because speedups over different baselines cannot be
-    ranked, and the compiler cache because emptying it is no property of a mode. Packages, which are
-    built ahead of time, are ranked apart from modes that compile in the process or not at all,
-    because not every program can be shipped with one. With `Wishes.starts` all of these are one
-    question, as the total time of processes has what each of them costs.
+    Modes are ranked within one question only. The precision, to which fewer bits of weights belong,
+    is part of it because the data does not say which error is acceptable, the baseline because
+    speedups over different baselines cannot be ranked, and the compiler cache because emptying it
+    is no property of a mode. Packages, which are built ahead of time, are ranked apart from modes
+    that compile in the process or not at all, because not every program can be shipped with one.
+    With `Wishes.starts` caches and packages are one question, as the total time of processes has
+    what each of them costs.
     """
 
     environment: str
@@ -81,6 +82,7 @@ class Question:
     calls: str | None  # sizes of calls that vary, canonical JSON
     data: str | None  # what is evicted before each call; None: nothing
     dtype: str
+    quantize: str | None  # how weights have fewer bits; None: they have all
     baseline_mode: str | None
     baseline_dtype: str | None
     compile_cache: str | None  # None: all, for a number of starts

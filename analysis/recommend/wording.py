@@ -88,7 +88,7 @@ def _mode(same: Sequence[Recommendation]) -> str:
     if first.baseline_fits is False:
         over += ", which exceeds the memory limit"
     pays = "" if starts else _pays(chosen, first.wishes.calls)
-    parts = (chosen[0].name, over, pays, _error(chosen, baseline))
+    parts = (chosen[0].name, over, pays, _error(chosen, baseline), _agreement(chosen))
     return ", ".join(filter(None, (*parts, _memory(chosen, baseline))))
 
 
@@ -103,7 +103,8 @@ def _keep_baseline(same: Sequence[Recommendation]) -> str:
     elif RefusalKind.UNPAID in kinds and wishes.calls is not None:
         why = f"no {mode} pays for its {cost} within {numbers.calls(wishes.calls)} calls"
     else:
-        kind = mode if asked.dtype == asked.baseline_dtype else f"{mode} in {asked.dtype}"
+        other = asked.quantize or asked.dtype != asked.baseline_dtype
+        kind = f"{mode} in {phrases.precision(asked.as_row())}" if other else mode
         why = f"no {kind} is faster by more than {numbers.whole_percent(MARGIN)}"
     return f"{_kept(same[0])}: {why}"
 
@@ -319,6 +320,22 @@ def _error(chosen: Sequence[Choice], baseline: str) -> str:
         return ""
     beside = f" ({baseline} {_range(theirs, numbers.scientific)})" if theirs else ""
     return f"relative error {_range(errors, numbers.scientific)}{beside}"
+
+
+def _agreement(chosen: Sequence[Choice]) -> str:
+    """Says what fewer bits change, in what a user can judge; empty if weights have all bits."""
+    cosines, same = _known(chosen, "output_cosine"), _known(chosen, "top1_agreement")
+    shares = _known(chosen, "quantized_share")
+    told = (
+        f"cosine {_range(cosines, numbers.cosine)}" if cosines else "",
+        f"top-1 agreement {_range(same, _at_least)} if its outputs are logits" if same else "",
+        f"fewer bits in {_range(shares, _at_least)} of the parameters" if shares else "",
+    )
+    return ", ".join(filter(None, told))
+
+
+def _at_least(share: float) -> str:
+    return f"{math.floor(share * 100)} %"  # 100 % only if it is all
 
 
 def _memory(chosen: Sequence[Choice], baseline: str) -> str:

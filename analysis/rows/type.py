@@ -62,6 +62,7 @@ class Row(TypedDict):
     batch_dim: float | None
     compile_options: str | None
     axes: str | None
+    quantize: str | None
     model_kernels: str | None
     model_inputs: str | None
     calls: str | None
@@ -146,6 +147,9 @@ class Row(TypedDict):
     regions: float | None
     regions_called: float | None
     region_names: str | None
+    quantized_share: float | None
+    output_cosine: float | None
+    top1_agreement: float | None
     settings_put_back: str | None
     settings_in_calls: str | None
     own_graphs: float | None

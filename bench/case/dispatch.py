@@ -16,6 +16,7 @@ from statistics import median
 
 import torch
 
+from modescope.bench.devices.allocators import parts
 from modescope.bench.devices.devices import Hardware, Step, prepare_call
 from modescope.bench.model.module_state import keep_state
 from modescope.bench.model.subject import Subject
@@ -161,7 +162,8 @@ def _empty(subject: Subject, batch_dim: int) -> Subject:
 
     module = subject.another()
     for weight, shared in zip(module.parameters(), subject.module.parameters(), strict=True):
-        weight.data = shared.data
+        for own, other in zip(parts(weight), parts(shared), strict=True):
+            own.data = other.data
     return replace(subject, module=module, inputs=subject.inputs.map(emptied)).remember_state()
 
 

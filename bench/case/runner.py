@@ -22,7 +22,7 @@ from modescope.bench.evidence import cold_data, mixed_calls
 from modescope.bench.evidence.first_call import Contender, enter
 from modescope.bench.model import torch_settings
 from modescope.bench.model.subject import Subject
-from modescope.bench.modes import backends, kernels
+from modescope.bench.modes import backends, kernels, quantizing
 from modescope.bench.passes import passes
 from modescope.bench.records.cases import Case
 from modescope.bench.records.errors import Progress, UsageError, one_line, with_place
@@ -216,6 +216,7 @@ def _describe(candidate: Contender, findings: Findings) -> Findings:
         findings,
         checks=facts.breaks.add_to(checks) if facts.breaks else checks,
         regions=facts.regions,
+        quantized=quantizing.columns(candidate.built.subject.module),
         packaged=made.columns,
         code=seen.code,
         compiled_code=seen.compiled_code,

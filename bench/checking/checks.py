@@ -8,11 +8,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from modescope.bench.checking.agreement import Agreement
 from modescope.bench.model.outputs import Outputs
 from modescope.bench.model.subject import Built, Subject
 from modescope.bench.records.cases import Variant
 from modescope.bench.records.columns.checks import LossScaling
-from modescope.bench.records.tolerances import TOLERANCE
+from modescope.bench.records.tolerances import QUANTIZED, TOLERANCE
 
 EAGER_FACTOR = 3.0
 
@@ -42,9 +43,11 @@ class Seen:
     def tolerance(self, variant: Variant) -> float:
         """Returns the error to accept.
 
-        It is the larger of the tolerances of the variant's dtype and of the reference's precision.
+        It is the largest of the tolerances of the variant's dtype, of fewer bits of weights,
+        and of the reference's precision.
         """
-        return max(TOLERANCE[variant.dtype], TOLERANCE[self.narrowest])
+        usual = max(TOLERANCE[variant.dtype], TOLERANCE[self.narrowest])
+        return max(usual, _of_fewer_bits(variant))
 
     @property
     def is_exact(self) -> bool:
@@ -66,6 +69,8 @@ class Deviation:
     """For each gradient or update: how far its ratio to its value in float64 is from 1."""
     explained: frozenset[str] = frozenset()
     """Places that are left out of `error`, because rounding explains their differences."""
+    agreement: Agreement = field(default_factory=Agreement)
+    """How outputs agree, where weights have fewer bits."""
 
     @property
     def compares_nothing(self) -> bool:
@@ -174,13 +179,15 @@ class Check(Protocol):
     def limit(self, eager: Deviation | None, variant: Variant) -> Limit:
         """Returns the errors to accept from `variant`, given those of plain eager at its dtype.
 
-        `eager` is None if plain eager is the reference itself.
+        Eager has all bits of the weights; what fewer bits add has a tolerance of its own. `eager`
+        is None if plain eager is the reference itself.
         """
         if eager is None:
             tolerance = max(self.seen.tolerance(variant), EAGER_FACTOR * self.seen.apart)
             return Limit(tolerance, tolerance)
         scale = max(LEAST_SCALE, accepted_error(eager.scale, variant.dtype))
-        return Limit(accepted_error(eager.error, variant.dtype), scale)
+        usual = accepted_error(eager.error, variant.dtype)
+        return Limit(usual + _of_fewer_bits(variant), scale)
 
     def doubts(self, found: Deviation, variant: Variant) -> bool:
         """Whether errors are to be explained by rounding although they are within the limit."""
@@ -214,6 +221,11 @@ class RoundingCheck:
 def accepted_error(eager_error: float, dtype: str) -> float:
     """Returns the largest accepted error if plain eager has `eager_error` at the same dtype."""
     return EAGER_FACTOR * eager_error + TOLERANCE[dtype] / 10
+
+
+def _of_fewer_bits(variant: Variant) -> float:
+    """Returns the error to accept because weights have fewer bits; 0 if they have all."""
+    return QUANTIZED.get(variant.mode.quantize or "", 0.0)
 
 
 def worst(errors: Iterable[tuple[str | None, float]]) -> Deviation:

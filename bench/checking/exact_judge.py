@@ -12,7 +12,7 @@ from modescope.bench.devices.devices import Hardware
 from modescope.bench.model.subject import Built, Subject
 from modescope.bench.modes import modes
 from modescope.bench.modes.phases import phase_of
-from modescope.bench.records.cases import Case, Mode, Variant
+from modescope.bench.records.cases import QUANTIZE, Case, Mode, Variant
 from modescope.bench.records.columns.checks import Checks
 from modescope.bench.records.outcomes import Checked, Status
 from modescope.bench.records.plans import Plan
@@ -125,6 +125,12 @@ class ExactJudge:
             found = self.check.examine(built, variant)
         larger = self._add_larger(findings.checks, found)
         findings = self.columns(replace(findings, checks=larger))
+        agreed = replace(
+            findings.quantized,
+            output_cosine=found.agreement.cosine,
+            top1_agreement=found.agreement.top1,
+        )
+        findings = replace(findings, quantized=agreed)
         if not self._accepts(found, self.limit):
             return self._doubt(found, findings)
         findings = replace(findings, checks=self._describe(found, findings.checks))
@@ -304,9 +310,10 @@ def _rounding(check: Check, variant: Variant) -> RoundingCheck | None:
 def plain_eager(subject: Subject, case: Case, device: Hardware) -> Built:
     """Builds a copy of `subject` in eager mode, with the case's dtype and autocast.
 
-    It is of the model's own implementation, so that a kernel is not its own standard.
+    It is of the model's own implementation and weights, so that a kernel or a quantizer is not its
+    own standard.
     """
-    return in_eager(subject, case, case.variant.mode.of_torch(), device)
+    return in_eager(subject, case, case.variant.mode.of_torch().without(QUANTIZE), device)
 
 
 def in_eager(subject: Subject, case: Case, mode: Mode, device: Hardware) -> Built:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from modescope.bench.checking import examination, jumps
+from modescope.bench.checking import agreement, examination, jumps
 from modescope.bench.checking.buffer_writes import Writes, buffer_errors, find_writes
 from modescope.bench.checking.checks import (
     Check,
@@ -101,17 +101,19 @@ class OutputCheck(Check):
         own = built.subject.inputs.copy()
         runs = _runs(built.subject, built.step, self.inputs, self.seed)
         built.subject.inputs.assign(own)
+        pairs = [
+            (result.outputs, reference.outputs)
+            for result, reference in zip(runs, self.references, strict=True)
+        ]
+        agreed = agreement.agree(pairs if variant.mode.quantize else ())
         if self.jumps is None or self.jumps.dtype != variant.dtype:
-            return _worst(runs, self.references)
-        pairs = zip(runs, self.references, strict=True)
-        explained = self.jumps.explained(
-            [(result.outputs, reference.outputs) for result, reference in pairs]
-        )
+            return replace(_worst(runs, self.references), agreement=agreed)
+        explained = self.jumps.explained(pairs)
         found = _worst(
             [result.without(explained) for result in runs],
             [reference.without(explained) for reference in self.references],
         )
-        return replace(found, explained=frozenset(map(_name, explained)))
+        return replace(found, explained=frozenset(map(_name, explained)), agreement=agreed)
 
     def doubts(self, found: Deviation, variant: Variant) -> bool:
         """Whether masks or class numbers differ: eager's own error is no standard for these."""

@@ -15,6 +15,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import torch
 from torch.autograd import profiler
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from modescope.bench.records.columns.passes import Setup
 
@@ -109,9 +110,20 @@ def tally(changes_bytes: Iterable[int]) -> Allocations:
     return Allocations(len(taken), len(returned), sum(taken), sum(returned), peak)
 
 
+def parts(tensor: torch.Tensor) -> list[torch.Tensor]:
+    """Returns what a wrapper, such as weights of fewer bits, consists of; else the tensor."""
+    if not is_traceable_wrapper_subclass(tensor):
+        return [tensor]
+    names, _ = tensor.__tensor_flatten__()
+    return [part for name in names for part in parts(getattr(tensor, name))]
+
+
 def storage_bytes(tensors: Iterable[torch.Tensor]) -> int:
-    """Sums the bytes of all storages, each once. Raises NotImplementedError for sparse tensors."""
-    storages = [tensor.untyped_storage() for tensor in tensors]
+    """Sums the bytes of all storages, each once. Raises NotImplementedError for sparse tensors.
+
+    A wrapper counts as its parts: it claims a storage of the size that it stands for.
+    """
+    storages = [part.untyped_storage() for tensor in tensors for part in parts(tensor)]
     return sum({storage._cdata: storage.nbytes() for storage in storages}.values())
 
 
@@ -183,9 +195,14 @@ def _flat(tree: Iterable[Any]) -> Iterator[Any]:
 
 
 def _live_cpu_tensors() -> Iterator[torch.Tensor]:
-    """Yields the CPU tensors that have memory, which a compiler's fake tensors have not."""
+    """Yields the CPU tensors that have memory, which a compiler's fake tensors have not.
+
+    Wrappers are left out: their parts are tensors, too, and those of fake ones are fake.
+    """
     for thing in gc.get_objects():
         if not issubclass(type(thing), torch.Tensor):  # isinstance would import lazy modules
+            continue
+        if is_traceable_wrapper_subclass(thing):
             continue
         try:
             storage = thing.untyped_storage()

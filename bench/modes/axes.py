@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from modescope.bench.modes import attention, freezing, kernels, layout, regions
+from modescope.bench.modes import attention, freezing, kernels, layout, quantizing, regions
 from modescope.bench.modes.backends import Doubt
-from modescope.bench.records.cases import KERNELS, TORCH, Case, Mode, Variant
+from modescope.bench.records.cases import KERNELS, QUANTIZE, TORCH, Case, Mode, Variant
 
 if TYPE_CHECKING:
     import torch
@@ -194,6 +194,16 @@ AXES = {
         input_code=lambda variant, device_type: layout.OF_INPUTS,
         witness=lambda called: layout.read(called.module, (called.args, called.kwargs)),
         unfit=layout.unfit,
+    ),
+    QUANTIZE: Axis(  # after the layout, which is of plain tensors
+        values=(quantizing.FULL, *quantizing.QUANTIZERS),
+        prepare=quantizing.prepare,
+        code=quantizing.code,
+        witness=lambda called: quantizing.read(called.module, called.operators),
+        doubt="weights were of {seen} instead of {asked}",
+        unseen="no weight has fewer bits, as quantize={asked} asks for",
+        refuse=quantizing.refusal,
+        unfit=quantizing.unfit,
     ),
     freezing.NAME: Axis(
         read=None,

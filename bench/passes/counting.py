@@ -20,7 +20,7 @@ import torch
 from torch.utils import flop_counter
 from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop_count, sdpa_flop_count
 
-from modescope.bench.devices.allocators import storage_bytes
+from modescope.bench.devices.allocators import parts, storage_bytes
 from modescope.bench.devices.devices import prepare_call
 from modescope.bench.model import compiler, outputs, trees
 from modescope.bench.model.compiler import OperatorMode
@@ -242,10 +242,12 @@ def count(built: Built) -> WorkCounts:
     try:
         with built.keep_state():
             changed = built.state.written(built.live)
-        work = _Work([*built.subject.tensors(), *changed], set(counter.flop_registry))
+        given = [p for tensor in (*built.subject.tensors(), *changed) for p in parts(tensor)]
+        work = _Work(given, set(counter.flop_registry))
         module, inputs = built.subject.module, built.subject.inputs
         for name, tensor in (*module.named_parameters(), *module.named_buffers()):
-            work.note_subnormal(name, tensor)
+            for part in parts(tensor):
+                work.note_subnormal(name, part)
         for place, leaf in trees.leaves((*inputs.args, inputs.kwargs)):
             if isinstance(leaf, torch.Tensor):
                 work.note_subnormal(f"input {place}", leaf)

@@ -10,7 +10,7 @@ import torch
 from torch.autograd.graph import saved_tensors_hooks
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from modescope.bench.devices.allocators import Allocations, Allocator, storage_bytes
+from modescope.bench.devices.allocators import Allocations, Allocator, parts, storage_bytes
 from modescope.bench.devices.devices import Step, prepare_call
 from modescope.bench.model.compiler import OperatorMode
 from modescope.bench.model.subject import Built, Inputs, Subject
@@ -196,7 +196,7 @@ def _weights(module: torch.nn.Module) -> list[torch.Tensor]:
 
 
 def _storages(tensors: Iterable[torch.Tensor]) -> set[int]:
-    return {tensor.untyped_storage()._cdata for tensor in tensors}
+    return {part.untyped_storage()._cdata for tensor in tensors for part in parts(tensor)}
 
 
 def _bytes_or_none(tensors: list[torch.Tensor]) -> int | None:

@@ -18,6 +18,9 @@ KERNELS = "kernels"
 TORCH = "torch"
 """The implementation that a model's own target builds."""
 
+QUANTIZE = "quantize"
+"""The axis of a mode that gives weights fewer bits (`bench.modes.quantizing`)."""
+
 
 @dataclass(frozen=True)
 class Mode:
@@ -53,9 +56,19 @@ class Mode:
         """The implementation of the model that is called: `TORCH`, or one of `Model.kernels`."""
         return str(dict(self.axes).get(KERNELS, TORCH))
 
+    @property
+    def quantize(self) -> str | None:
+        """How weights have fewer bits: a name of `quantizing.QUANTIZERS`; None: they have all."""
+        found = dict(self.axes).get(QUANTIZE)
+        return None if found is None else str(found)
+
     def of_torch(self) -> Mode:
         """Returns this mode with the implementation of the model's own target."""
-        return replace(self, axes=tuple(axis for axis in self.axes if axis[0] != KERNELS))
+        return self.without(KERNELS)
+
+    def without(self, name: str) -> Mode:
+        """Returns this mode with the axis `name` at its default."""
+        return replace(self, axes=tuple(axis for axis in self.axes if axis[0] != name))
 
     def eager_mode(self, grad: str | None = None) -> Mode:
         """Returns this mode neither compiled nor captured, with `grad` unless that is None."""

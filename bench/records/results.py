@@ -35,6 +35,7 @@ from modescope.bench.records.columns.passes import (
     Snapshot,
     WorkCounts,
 )
+from modescope.bench.records.columns.quantized import Quantized
 from modescope.bench.records.columns.starting import Starts
 from modescope.bench.records.columns.timing import (
     Alone,
@@ -127,6 +128,9 @@ class Work:
     batch_dim: int | None = nullable("dimension of the inputs that is the batch; null if none is")
     compile_options: str | None = nullable("options of torch.compile other than the defaults, JSON")
     axes: str | None = nullable("further axes of the mode other than their defaults, JSON")
+    quantize: str | None = nullable(
+        "how weights have fewer bits (mode.quantize), a precision of its own; null: they have all"
+    )
     model_kernels: str | None = nullable(
         "what builds the implementation of mode.kernels, by its name, JSON; null without one"
     )
@@ -174,6 +178,7 @@ def work_of(case: Case, plan: Plan) -> Work:
         batch_dim=case.model.batch_dim,
         compile_options=canonical_json(mode.compile_options) if mode.compile_options else None,
         axes=canonical_json(dict(mode.axes)) if mode.axes else None,
+        quantize=mode.quantize,
         model_kernels=canonical_json(case.kernels) if case.kernels else None,
         model_inputs=case.model.inputs_json,
     )
@@ -191,6 +196,7 @@ class Findings:
 
     checks: Checks = field(default_factory=Checks)
     regions: Regions = field(default_factory=Regions)
+    quantized: Quantized = field(default_factory=Quantized)
     models_own: ModelsOwn = field(default_factory=ModelsOwn)
     first_pass: FirstPass = field(default_factory=FirstPass)
     size_latencies: SizeLatencies = field(default_factory=SizeLatencies)

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 
+from modescope.bench.devices.allocators import parts
 from modescope.bench.devices.devices import Device
 
 Redraw = Callable[[], object]
@@ -69,7 +70,8 @@ def make_redraw(
 
 
 def _own_memory(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    distinct = list({id(tensor): tensor for tensor in tensors}.values())
+    wrapped = (part for tensor in tensors for part in parts(tensor))
+    distinct = list({id(tensor): tensor for tensor in wrapped}.values())
     plain = [t for t in distinct if type(t) in (torch.Tensor, torch.nn.Parameter)]
     strided = [t for t in plain if t.layout == torch.strided and not t.is_nested]
     dense = [t for t in strided if not t.is_inference()]

@@ -410,13 +410,14 @@ NEVER = {
     "size_latencies_s", "data", "evicted_with", "evicted_bytes", "baseline_evicted_bytes",
     "eviction_s", "cold_read_s", "warm_read_s", "code_hash", "options_changed_code",
     "frozen_weights", "packed_weights", "layout_kept",
+    "quantize", "quantized_share", "output_cosine", "top1_agreement",
     "package_export_s", "package_build_s", "package_load_s", "package_bytes",
     *(f"confirming_speedup{end}" for end in ("", "_ci_low", "_ci_high")),
 }  # fmt: skip
 """Columns that are null in this world: no two rows of it have the same name, no model changes
 anything but what it returns, no calls differ in size, no process confirms another, modes set no
-further axes, compile no blocks, load no package and evict no data, and Inductor's code is made
-up."""
+further axes, give weights no fewer bits, compile no blocks, load no package and evict no data, and
+Inductor's code is made up."""
 
 
 def _baseline_s(latency_us: float, ratio: float) -> float:

@@ -127,7 +127,7 @@ OTHER: dict[str, Any] = {
     "optimizer": "adamw", "training": '{"lr":0.1}', "calls": '{"seq":[8,64]}',
     "calls_pad": '{"seq":[64]}', "data": "cold", "dtype": "tf32", "mode": "compile[grad=no_grad]",
     "grad": "no_grad", "autocast": True, "compile_mode": "max-autotune", "graph": True,
-    "compile_options": '{"dynamic":true}', "axes": '{"layout":"tall"}',
+    "compile_options": '{"dynamic":true}', "axes": '{"layout":"tall"}', "quantize": "int8-dynamic",
     "baseline_mode": "no_grad", "baseline_dtype": "bf16",
     "device": "cuda:1", "threads": 2, "compile_cache": "warm",
 }  # fmt: skip

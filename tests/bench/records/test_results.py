@@ -8,7 +8,7 @@ from typing import get_args
 import pytest
 
 from modescope.bench.records.cases import Model
-from modescope.bench.records.columns import checks, compiling, passes, starting, timing
+from modescope.bench.records.columns import checks, compiling, passes, quantized, starting, timing
 from modescope.bench.records.columns.checks import Checks
 from modescope.bench.records.columns.passes import Memory, WorkCounts
 from modescope.bench.records.columns.timing import Rounds
@@ -33,7 +33,7 @@ def test_sizes_are_columns_also_where_they_are_arguments_of_the_model(
 
 
 def test_findings_contain_every_group_of_columns() -> None:
-    modules = (checks, compiling, passes, starting, timing)
+    modules = (checks, compiling, passes, quantized, starting, timing)
     groups = {kind for module in modules for kind in vars(module).values() if is_dataclass(kind)}
     assert {column.group for column in columns_of(Findings)} == {*groups, Findings}
 

@@ -1,0 +1,45 @@
+"""What a user can judge of an error: cosine, and whether the largest number stays in its place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import torch
+from torch.nn.functional import cosine_similarity
+
+from modescope.bench.model.outputs import Outputs
+
+LEAST_CLASSES = 10
+"""A table with fewer columns is not taken for logits."""
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How outputs agree with their references, in the worst output (None: nothing to compare)."""
+
+    cosine: float | None = None
+    top1: float | None = None  # of those that look like logits
+
+
+def agree(pairs: Iterable[tuple[Outputs, Outputs]]) -> Agreement:
+    """Returns how outputs agree with their references, in float64 both; one pair for each input."""
+    cosines, shares = list[float](), list[float]()
+    for outputs, references in pairs:
+        for place, reference in references.items():
+            mine = outputs.get(place)
+            if mine is None or mine.shape != reference.shape or not reference.numel():
+                continue
+            is_same = torch.equal(mine, reference)  # of zeros, too, which have no direction
+            flat = mine.flatten(), reference.flatten()
+            cosines.append(1.0 if is_same else float(cosine_similarity(*flat, dim=0)))
+            if looks_like_logits(place, reference):
+                kept = mine.argmax(-1) == reference.argmax(-1)
+                shares.append(float(kept.double().mean()))
+    return Agreement(min(cosines, default=None), min(shares, default=None))
+
+
+def looks_like_logits(place: str, output: torch.Tensor) -> bool:
+    """Whether the output at `place` may have a number for each of several classes in its rows."""
+    named = "logits" in place and output.dim() > 0
+    return named or (output.dim() == 2 and output.shape[-1] >= LEAST_CLASSES)
