@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from modescope.analysis.compare import gate, sides
+from modescope.analysis.compare.arguments import EXACT
 from modescope.analysis.compare.gate import ComparedRow, Request, StudyComparison
 from modescope.analysis.compare.sides import StudySide
 from modescope.bench.records.parquet import SAMPLES
@@ -23,7 +24,7 @@ BETWEEN = 0.002
 """Standard deviation (relative) of speedups between processes; latencies have five times this."""
 
 REQUEST = Request(Path("old"), Path("new"))
-TIMED = (gate.EXACT, *gate.TIMED)
+TIMED = (EXACT, *gate.TIMED)
 
 
 def processes(
