@@ -6,6 +6,7 @@ the cases are read first and another process imports torch meanwhile.
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import shlex
@@ -45,6 +46,7 @@ def main(words: Sequence[str] | None = None) -> int:
     """
     signal.signal(signal.SIGTERM, terminate)
     replace_unprintable()
+    gc.disable()  # until something is measured: imports and settings make no garbage
     try:
         words = sys.argv[1:] if words is None else words
         with early.started(words):
@@ -64,6 +66,8 @@ def main(words: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt as stop:
         print("stopped")
         return exit_status(stop)
+    finally:
+        gc.enable()
 
 
 def measure(requests: Sequence[Request]) -> int:
@@ -75,6 +79,7 @@ def measure(requests: Sequence[Request]) -> int:
     from modescope.bench.sweep import sweep
 
     submission = sweep.submit(requests)
+    gc.enable()
     if submission is None:
         return 0
     study, run_ids = submission.study_folder, list[str]()
