@@ -43,7 +43,7 @@ def combine(processes: pd.DataFrame) -> pd.DataFrame:
     columns = _combined_columns(processes, [by_first[at] for at in first])
     shown = processes.iloc[first].reset_index(drop=True)
     kept = shown.drop(columns=columns, errors="ignore")
-    table = pd.concat([kept, columns], axis="columns").copy()  # defragmented
+    table = pd.concat([kept, columns], axis="columns")
     return table.assign(apart=distinguishing_options(table))
 
 
@@ -68,7 +68,7 @@ def _combined_columns(table: pd.DataFrame, cases: Sequence[Sequence[int]]) -> pd
         [at for at, case in enumerate(cases) if (len(case) > 1) == is_many]
         for is_many in (False, True)
     )
-    own = _own(table, [cases[at][0] for at in alone]).set_axis(alone)
+    own = _own(table, [cases[at][0] for at in alone]).set_axis(alone).copy()  # defragmented
     if not several:
         return own
     combined = _of_several(table, [cases[at] for at in several]).set_axis(several)
