@@ -65,7 +65,7 @@ def chosen(study: Folder, condition: str | None, mode: str | None = None) -> Cho
     processes = latest(runs.decoded(wanted))
     every = measure(processes)
     if mode is not None:
-        every = against(every, mode)
+        every = against(every.copy(), mode)  # defragmented
     rows = every = explain(every) if whole else every
     if condition is not None:
         shown = where.select(public(every), condition).index

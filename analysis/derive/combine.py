@@ -16,6 +16,7 @@ from modescope.analysis.derive.select import (
     SPREADS,
     codes,
     distinguishing_options,
+    per_row,
 )
 from modescope.analysis.estimates import point
 from modescope.analysis.rows.type import Row
@@ -75,7 +76,7 @@ def _combined_columns(table: pd.DataFrame, cases: Sequence[Sequence[int]]) -> pd
     return pd.concat([own, combined]).sort_index() if alone else combined
 
 
-def _own(table: pd.DataFrame, places: Sequence[int]) -> pd.DataFrame:
+def _own(table: pd.DataFrame, places: list[int]) -> pd.DataFrame:
     """Returns the columns of `_of_several` for cases of one process each."""
     estimates, points = _to_combine(table)
     read = [*estimates, "flags", *points, "status", "rounds", "run_id", "node"]
@@ -86,14 +87,16 @@ def _own(table: pd.DataFrame, places: Sequence[int]) -> pd.DataFrame:
         "speedup_processes": processes["speedup"].notna(),
         "replicates_not_ok": ~good,
     }
-    return processes.drop(columns=["status", "run_id", "node"]).assign(
-        flags=[list(dict.fromkeys(raised or ())) for raised in processes["flags"]],
+    flags = (list(dict.fromkeys(raised or ())) for raised in processes["flags"])
+    own: pd.DataFrame = processes.drop(columns=["status", "run_id", "node"]).assign(
+        flags=per_row(processes, flags, "object"),
         **dict.fromkeys(SPREADS, math.nan),
         rounds=processes["rounds"].astype("float64"),
         **{name: count.astype("int64") for name, count in counts.items()},
         process_run_ids=processes["run_id"].astype("str"),
         process_nodes=processes["node"].astype("str").replace("", None),
     )
+    return own
 
 
 def _to_combine(table: pd.DataFrame) -> tuple[list[str], list[str]]:

@@ -138,7 +138,7 @@ def _filled(ids: pd.Series, by: Sequence[Any]) -> list[Any]:
 
     Only ids at positions with the same value in `by` are used.
     """
-    filled = ids.to_numpy(dtype=object, na_value=None).tolist()  # type: ignore[arg-type]
+    filled: list[Any] = ids.astype("object").where(ids.notna(), None).tolist()
     for places in grouped((key, at) for at, key in enumerate(by)).values():
         last = next((filled[at] for at in places if filled[at] is not None), None)
         for at in places:

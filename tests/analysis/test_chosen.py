@@ -8,6 +8,7 @@ import pytest
 
 from modescope.analysis import table, why
 from modescope.analysis.causes import finding
+from modescope.analysis.causes.types import Context, Finding
 from modescope.analysis.chosen import chosen
 from tests.helpers.paths import REFERENCE
 from tests.helpers.studies import cpu_sweep, save
@@ -60,7 +61,7 @@ def test_only_printed_rows_are_explained(
 ) -> None:
     find, calls = finding.find_causes, list[str]()
 
-    def counted(context: finding.Context) -> tuple[finding.Finding, ...]:
+    def counted(context: Context) -> tuple[Finding, ...]:
         calls.append(context.row["mode"])
         return find(context)
 
