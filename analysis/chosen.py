@@ -66,15 +66,12 @@ def chosen(study: Folder, condition: str | None, mode: str | None = None) -> Cho
     processes = latest(runs.decoded(wanted))
     every = measure(processes)
     if mode is not None:
-        every = against(every, mode)
-    if whole:
-        every = explain(every)
-    shown = every.index
+        every = against(every.copy(), mode)  # defragmented
+    rows = every = explain(every) if whole else every
     if condition is not None:
         shown = where.select(public(every), condition).index
-    rows = every.loc[shown]
-    if not whole:
-        rows = _explained(runs, processes, every, every.index.isin(shown))
+        told = every.index.isin(shown)
+        rows = every[told] if whole else _explained(runs, processes, every, told)
     causes = dict(zip(rows["run_id"], rows["_causes"], strict=True))
     return Chosen(public(rows).copy(), causes, len(every), processes)
 

@@ -163,6 +163,7 @@ CONDITIONS = (
 """Metrics that decide whether a row has a speedup, and with which rows it is compared."""
 
 EXPLANATIONS = (
+    _hidden("_step", steps.first_steps),
     Metric("measured_cause", "neither",
            "the largest step that explains the gap between eager and the mode, by its name in "
            "step_<name>; other_operators if it also made torch run others; null without one that "

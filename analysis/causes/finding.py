@@ -83,10 +83,8 @@ def findings(rows: Sequence[Row], told: Iterable[bool] | None = None) -> list[tu
 def compared_with(table: pd.DataFrame, told: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Returns which rows of `table` the causes of rows `told` compare, these rows among them."""
     groups = (codes(table, by) for by in (SAME_BASELINE, THREADED))
-    compared = np.zeros(len(table), bool)
-    for group in groups:
-        compared |= np.isin(group, group[told])
-    return compared
+    found: NDArray[np.bool_] = np.any([np.isin(group, group[told]) for group in groups], axis=0)
+    return found
 
 
 def findings_by_run(table: pd.DataFrame) -> dict[str, tuple[Finding, ...]]:

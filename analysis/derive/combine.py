@@ -44,7 +44,7 @@ def combine(processes: pd.DataFrame) -> pd.DataFrame:
     columns = _combined_columns(processes, [by_first[at] for at in first])
     shown = processes.iloc[first].reset_index(drop=True)
     kept = shown.drop(columns=columns, errors="ignore")
-    table = pd.concat([kept, columns], axis="columns").copy()  # defragmented
+    table = pd.concat([kept, columns], axis="columns")
     return table.assign(apart=distinguishing_options(table))
 
 
@@ -69,7 +69,7 @@ def _combined_columns(table: pd.DataFrame, cases: Sequence[Sequence[int]]) -> pd
         [at for at, case in enumerate(cases) if (len(case) > 1) == is_many]
         for is_many in (False, True)
     )
-    own = _own(table, [cases[at][0] for at in alone]).set_axis(alone)
+    own = _own(table, [cases[at][0] for at in alone]).set_axis(alone).copy()  # defragmented
     if not several:
         return own
     combined = _of_several(table, [cases[at] for at in several]).set_axis(several)
@@ -87,16 +87,16 @@ def _own(table: pd.DataFrame, places: list[int]) -> pd.DataFrame:
         "speedup_processes": processes["speedup"].notna(),
         "replicates_not_ok": ~good,
     }
-    told = (raised or () for raised in processes["flags"])
-    rest: pd.DataFrame = processes.drop(columns=["status", "run_id", "node"])
-    return rest.assign(
-        flags=per_row(processes, map(list, map(dict.fromkeys, told)), "object"),
+    flags = (list(dict.fromkeys(raised or ())) for raised in processes["flags"])
+    own: pd.DataFrame = processes.drop(columns=["status", "run_id", "node"]).assign(
+        flags=per_row(processes, flags, "object"),
         **dict.fromkeys(SPREADS, math.nan),
         rounds=processes["rounds"].astype("float64"),
         **{name: count.astype("int64") for name, count in counts.items()},
         process_run_ids=processes["run_id"].astype("str"),
         process_nodes=processes["node"].astype("str").replace("", None),
     )
+    return own
 
 
 def _to_combine(table: pd.DataFrame) -> tuple[list[str], list[str]]:

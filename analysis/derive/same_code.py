@@ -22,6 +22,8 @@ def options_changed_code(rows: pd.DataFrame) -> pd.Series:
     """
     given = [row["compile_options"] for row in as_rows(rows[["compile_options"]])]
     split = {text: _split(text) for text in {*given}}
+    if not any(options for options, _ in split.values()):
+        return per_row(rows, [None] * len(rows), "object")
     others = [split[text][1] for text in given]
     same = codes(rows[[*_SAME]].assign(_others=others), (*_SAME, "_others")).tolist()
     hashes = [row["code_hash"] for row in as_rows(rows[["code_hash"]])]

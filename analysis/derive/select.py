@@ -138,7 +138,7 @@ def _filled(ids: pd.Series, by: Sequence[Any]) -> list[Any]:
 
     Only ids at positions with the same value in `by` are used.
     """
-    filled: list[Any] = [None if value is pd.NA else value for value in ids]
+    filled: list[Any] = ids.astype("object").where(ids.notna(), None).tolist()
     for places in grouped((key, at) for at, key in enumerate(by)).values():
         last = next((filled[at] for at in places if filled[at] is not None), None)
         for at in places:
@@ -168,7 +168,8 @@ def codes(rows: pd.DataFrame, by: Iterable[str]) -> NDArray[np.int64]:
     found = np.zeros(len(rows), np.int64)
     for name in by:
         of_column, different = pd.factorize(rows[name], use_na_sentinel=False)
-        found = pd.factorize(found * len(different) + of_column)[0]
+        if len(different) > 1:
+            found = pd.factorize(found * len(different) + of_column)[0]
     return found
 
 
@@ -257,7 +258,8 @@ def distinguishing_options(rows: pd.DataFrame) -> pd.Series:
     texts: list[list[str]] = [[] for _ in names]
     for name in OPTIONS:
         differ = np.flatnonzero(_several(codes(rows, [name]), names))
-        for at, row in zip(differ, as_rows(rows[[name]].iloc[differ]), strict=True):
+        known = as_rows(rows[[name]].iloc[differ]) if len(differ) else []
+        for at, row in zip(differ, known, strict=True):
             texts[at].append(f"{name}={_value(value_of(row, name))}")
     same = pd.DataFrame(
         {"name": names, "shape": rows["shape"].tolist(), "text": [*map(tuple, texts)]}
@@ -269,13 +271,10 @@ def distinguishing_options(rows: pd.DataFrame) -> pd.Series:
 
 def _several(values: NDArray[np.int64], groups: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Returns for each row whether its group has several values."""
-    if not values.any():
-        return np.zeros(len(values), bool)
-    of_groups = pd.Series(values).groupby(groups)
-    several: NDArray[np.bool_] = (
-        of_groups.transform("min") < of_groups.transform("max")
-    ).to_numpy()
-    return several
+    some_value, found = np.empty_like(groups), np.zeros(len(groups), bool)
+    some_value[groups] = values
+    found[groups[values != some_value[groups]]] = True
+    return found[groups]
 
 
 def _value(value: Any) -> str:

@@ -135,11 +135,16 @@ def best_trial(row: Row) -> tuple[Trial, Estimate] | None:
     return next((pair for pair in gaining if ends(pair[1])[1] >= most), None)
 
 
+def first_steps(rows: pd.DataFrame) -> pd.Series:
+    """Returns the first step of each row, None without one."""
+    return per_row(rows, map(first, as_rows(rows)), "object")
+
+
 def measured_cause(rows: pd.DataFrame) -> pd.Series:
     """Returns the name of the first step of each row, null without one."""
-    return per_row(rows, (step and step.name for step in map(first, as_rows(rows))), "object")
+    return per_row(rows, (step and step.name for step in rows["_step"]), "object")
 
 
 def measured_share(rows: pd.DataFrame) -> pd.Series:
     """Returns the share of the first step of each row as an Estimate, None without one."""
-    return per_row(rows, (step and step.share for step in map(first, as_rows(rows))), "object")
+    return per_row(rows, (step and step.share for step in rows["_step"]), "object")

@@ -87,9 +87,9 @@ def test_the_figure_has_the_gains_and_their_intervals(tmp_path: Path) -> None:
     for line, middle in zip(ends, (0.5, 0.9, 1.5, 2.0), strict=True):
         low, high = np.ravel(line.get_ydata())
         assert low < middle < high
-    [line] = BITS.table(made).rows
-    assert line[:2] == (INT8, "compile")
-    assert len(line) == len(BITS.table(made).titles)
+    [row] = BITS.table(made).rows
+    assert row[:2] == (INT8, "compile")
+    assert len(row) == len(BITS.table(made).titles)
 
 
 def test_fewer_bits_are_a_precision_of_their_own_with_their_error(tmp_path: Path) -> None:
