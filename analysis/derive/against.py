@@ -25,6 +25,7 @@ from modescope.analysis.derive.formulas import baseline_first_s, break_even_call
 from modescope.analysis.derive.select import (
     OPTIONS,
     SAME_BASELINE,
+    TRUSTED,
     codes,
     is_plain,
     per_row,
@@ -83,7 +84,6 @@ HOLDS = {
 """The types of their values in a row."""
 
 _OF_MODE = (*PLAIN_EAGER, "fullgraph", "compile_options")  # a mode's settings besides grad
-_TRUSTED = ("status", "in_effect", "budget_rank", "speedup")  # what `trusted` reads
 
 
 def ratio(row: Row, other: Row) -> Estimate | None:
@@ -161,7 +161,7 @@ def same_grad(rows: pd.DataFrame) -> pd.Series:
     cases = as_rows(rows[list({*PLAIN_EAGER, "training", *NEEDED})])
     of_key, of_option = codes(rows, key).tolist(), codes(rows, (*key, *not_of_mode)).tolist()
     plain = [is_plain(row) and row["dtype"] == row["baseline_dtype"] for row in cases]
-    good = set(trusted(rows[[*_TRUSTED, "run_id"]])["run_id"])
+    good = set(trusted(rows[[*TRUSTED, "run_id"]])["run_id"])
     of_options = {
         of_option[at]: at for at, row in enumerate(cases) if plain[at] and row["run_id"] in good
     }

@@ -37,7 +37,7 @@ def combine(processes: pd.DataFrame) -> pd.DataFrame:
     """
     cases = grouped((code, at) for at, code in enumerate(codes(processes, CASE).tolist())).values()
     several = [at for places in cases if len(places) > 1 for at in places]
-    ranked = as_rows(processes.iloc[several][[*_RANKED]])
+    ranked = as_rows(processes[[*_RANKED]].iloc[several])
     ranks = {at: _rank(row) for at, row in zip(several, ranked, strict=True)}
     by_first = {min(places, key=lambda at: ranks.get(at, ())): places for places in cases}
     first = sorted(by_first)

@@ -74,7 +74,7 @@ def break_even_calls(rows: pd.DataFrame) -> pd.Series:
               "baseline_mode", "baseline_dtype", "in_effect", "calls", "device",
               "baseline_latency_s", "package_export_s", "package_build_s", "fill_s"]  # fmt: skip
     judged = rows["verdict"].notna() & (rows["verdict"] != Verdict.INCONCLUSIVE)
-    index, rows = rows.index, rows[judged]
+    index, rows = rows.index, rows.loc[judged, [*needed, "latency_s", "speedup", "verdict"]]
     cases = as_rows(rows[needed])
     more_s = per_row(rows, (extra_s(row, baseline_first_s(row)) for row in cases))
     same = (predicates.is_control(row) or predicates.not_in_effect(row) for row in cases)

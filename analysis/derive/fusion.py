@@ -118,7 +118,7 @@ def launch_gain(rows: pd.DataFrame) -> pd.Series:
 
 
 def _pairs(rows: pd.DataFrame) -> Iterator[tuple[Hashable, Pair]]:
-    good = trusted(rows)
+    good = trusted(rows[[*_NEEDED, "_same_baseline", "grad", "status", "in_effect", "budget_rank"]])
     work = codes(good, ("_same_baseline", "dtype", "grad"))
     shared = np.bincount(work)[work] > 1
     good, work = good[shared], work[shared]

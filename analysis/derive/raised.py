@@ -16,6 +16,7 @@ from modescope.analysis.derive.flags import (
 )
 from modescope.analysis.derive.select import (
     SAME_BASELINE,
+    TRUSTED,
     is_plain,
     per_row,
     trusted,
@@ -64,8 +65,9 @@ def _contradicted(rows: pd.DataFrame) -> Iterator[Hashable]:
     more than a tolerance, beyond the pauses between kernels that a graph shortens. Both labels are
     yielded.
     """
-    good = trusted(rows[rows["device_gain"].notna()])
     needed = [*_SAME_KERNELS, *PLAIN_EAGER, "device_gain", "device_s", "kernels"]
+    good = trusted(rows[[*dict.fromkeys([*needed, *TRUSTED])]])
+    good = good[good["device_gain"].notna()]
     candidates = zip(good.index, as_rows(good[needed]), strict=True)
     eager = [(place, row) for place, row in candidates if _is_eager(row)]
     gated = {values_of(row, _SAME_KERNELS): (at, row) for at, row in eager if not row["graph"]}

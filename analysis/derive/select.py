@@ -220,6 +220,10 @@ def is_plain(row: Row) -> bool:
     return plain and not compiles_optimizer
 
 
+TRUSTED = ("status", "in_effect", "budget_rank", "speedup")
+"""The columns that `trusted` reads."""
+
+
 def trusted(rows: pd.DataFrame) -> pd.DataFrame:
     """Returns the rows that may be charted and recommended.
 
