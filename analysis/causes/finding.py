@@ -21,6 +21,7 @@ from modescope.analysis.causes import (
     steps,
 )
 from modescope.analysis.causes.outcome import (
+    LEAST_OF_A_GAIN,
     LEAST_OF_A_LOSS,
     comparison,
     is_compared,
@@ -172,22 +173,29 @@ def _make_finding(row: Row, entry: Cause, evidence: Evidence, parts_explain: boo
     sentence, remedy = (
         template.format(**evidence.texts) for template in (entry.sentence, entry.remedy)
     )
-    kind = kind_of(row, entry.kind, parts_explain)
+    kind = kind_of(row, entry.kind, parts_explain, evidence.share)
     text = " ".join(filter(None, (f"{_before(row, kind)} {sentence}", remedy)))
     return Finding(entry.code, kind, evidence.share, sentence, remedy, text)
 
 
-def kind_of(row: Row, kind: Kind, parts_explain: bool) -> Kind:
+def kind_of(row: Row, kind: Kind, parts_explain: bool, share: float | None = None) -> Kind:
     """Returns the kind of a finding about `row` whose entry has this kind.
 
     `parts_explain`: whether the causes of the kinds LOSS and PART explain the row's speedup. A
-    LIMIT explains a call that gains little, and never one that is slower than its baseline.
+    LIMIT explains a call that gains little, and never one that is slower than its baseline. A GAIN
+    whose `share` of the baseline's call is below LEAST_OF_A_GAIN of what the row gains at least
+    explains nothing either.
     """
     if kind == Kind.LIMIT:
         return Kind.SETTING if is_loss(row) else Kind.REST if is_gain(row) else Kind.PART
     if kind in (Kind.LOSS, Kind.PART) and not parts_explain:
         return Kind.REST
-    return Kind.SMALL_GAIN if kind == Kind.GAIN and is_no_gain(row) else kind
+    if kind != Kind.GAIN:
+        return kind
+    gain = 1 - 1 / low(row["speedup"]) if is_gain(row) else 0.0
+    if share is not None and share < LEAST_OF_A_GAIN * gain:
+        return Kind.REST
+    return Kind.SMALL_GAIN if is_no_gain(row) else kind
 
 
 def _parts_explain(row: Row, shares: Sequence[tuple[str, float | None]]) -> bool:

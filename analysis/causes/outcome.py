@@ -17,6 +17,9 @@ UNDECIDED = "what was measured does not decide why"
 LEAST_OF_A_LOSS = 0.75
 """The causes of a slower call explain it if together they take this share of the added time."""
 
+LEAST_OF_A_GAIN = 0.1
+"""A cause explains a faster call only if it saves this share of the time that is saved."""
+
 LITTLE = 0.1
 """A gain or a loss below a tenth is little: a reader then asks why the mode is not faster."""
 

@@ -23,7 +23,7 @@ class Kind(IntEnum):
     SMALL_GAIN = auto()  # a GAIN of less than a tenth, which a PART explains first
     SETTING = auto()  # explains a call's time, but not its ratio to the baseline, which has it, too
     COST = auto()  # a cost beside the time of a call: first call, memory
-    REST = auto()  # a LOSS or PART that explains nothing: the call is faster, or its share small
+    REST = auto()  # explains nothing: a LOSS or PART of a faster call, or too small a share
     HINT = auto()  # a fact whose effect was not measured
     LIMIT = auto()  # takes as much of the baseline's call: explains a small gain, but no loss
 

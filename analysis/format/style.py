@@ -45,6 +45,8 @@ MARKERS: dict[str, Marker] = {
     "amp": "^",
     "compile": "v",
     "regional": (12, 1, 0),
+    "int8-dynamic": (10, 1, 0),
+    "int8-weights": (4, 1, 45),
     "compile-dynamic": (4, 1, 0),
     "compile-static": "X",
     "padded": "H",
@@ -82,6 +84,8 @@ CHARACTERS: dict[Marker, str] = {
     (6, 1, 0): "✶",
     (8, 1, 0): "✸",
     (12, 1, 0): "✹",
+    (10, 1, 0): "✺",
+    (4, 1, 45): "✣",
 }
 
 

@@ -65,6 +65,10 @@ HELD_AGAIN = 2.0
 
 DISTURBED = "too disturbed to answer: stop other programs, and measure again"
 
+DISTURBED_BESIDE = (
+    "too disturbed to tell what modes that compile gain: stop other programs, and measure again"
+)
+
 
 def clause(same: Sequence[Recommendation]) -> str:
     """Writes the answer that all recommendations in `same` share, as a clause without a subject.
@@ -115,7 +119,7 @@ def _undecided(same: Sequence[Recommendation]) -> str:
         name = _baseline(same[0].question)
         return f"{_kept(same[0])}: no mode differs from {name} by more than {name} from itself"
     if same[0].is_disturbed:
-        return f"{_kept(same[0])}: {DISTURBED}"
+        return f"undecided: {DISTURBED}"
     margin = numbers.whole_percent(MARGIN)
     return f"{_kept(same[0])}: no mode is shown to be faster by more than {margin}{over}"
 
@@ -239,8 +243,9 @@ def certainty(answers: Sequence[Recommendation]) -> Iterator[str]:
     if not floors:
         yield f"{baselines[0]} was not measured against itself"
     detectable = [answer.detectable for answer in answers if answer.detectable is not None]
-    if any(answer.is_disturbed for answer in answers):
-        yield DISTURBED
+    if disturbed := [answer for answer in answers if answer.is_disturbed]:
+        has_modes = all(answer.outcome is Outcome.MODE for answer in disturbed)
+        yield DISTURBED_BESIDE if has_modes else DISTURBED
     elif detectable:
         yield f"gains{single} below {numbers.percent(max(detectable))} may be missed"
 

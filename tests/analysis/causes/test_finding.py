@@ -117,6 +117,17 @@ def test_a_loss_with_a_wide_interval_is_explained_by_its_end(tmp_path: Path) -> 
         assert found.kind == kind
 
 
+@pytest.mark.parametrize(
+    ("share", "kind"), [(None, Kind.GAIN), (0.06, Kind.GAIN), (0.04, Kind.REST)]
+)
+def test_a_gain_is_explained_by_what_saves_a_tenth_of_it(
+    tmp_path: Path, share: float | None, kind: Kind
+) -> None:
+    (row,) = rows_of([record("compile", speedup=2.0, spread=0.002)], tmp_path)
+    (found,) = find_causes(Context(row), [_planted("gain", Kind.GAIN, share)])
+    assert found.kind == kind
+
+
 def test_losers_come_first_then_modes_without_gain_then_gains_each_cause_once(
     tmp_path: Path,
 ) -> None:

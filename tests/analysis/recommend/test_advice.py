@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from modescope.analysis.recommend import wording
 from modescope.analysis.recommend.advice import Advice, fold
 from modescope.analysis.recommend.constraints import Wishes
 from modescope.analysis.recommend.decide import recommend
@@ -185,12 +186,14 @@ def test_where_an_interval_is_wide_the_answer_says_to_stop_other_programs(tmp_pa
     rows = [control(), record("compile", speedup=3.0), record("no_grad", speedup=2.0, spread=1.0)]
     (one,) = advice(tmp_path, rows)
     assert "fp32: no_grad, at least 1.43×" in one.precisions[0].text
-    assert "too disturbed to answer" in one.certainty
+    assert wording.DISTURBED_BESIDE in one.certainty
     assert "may be missed" not in one.certainty
     (one,) = advice(
         tmp_path / "compiled alone", [control(), record("compile", speedup=3.0, spread=1)]
     )
-    assert "fp32: eager: too disturbed to answer" in one.precisions[0].text
+    assert f"fp32: undecided: {wording.DISTURBED}" in one.precisions[0].text
+    assert not one.precisions[0].spans[0].lead  # no name of a mode, as if it were to be used
+    assert wording.DISTURBED in one.certainty
 
 
 @pytest.mark.parametrize(
