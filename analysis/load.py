@@ -44,6 +44,9 @@ _HIDDEN = {*SAMPLES, *_RECOMPUTED, *_ESTIMATED}
 SHOWN = tuple(name for name in SCHEMA.names if name not in _HIDDEN)
 """The stored columns that a derived table keeps under their names."""
 
+_OF_GAP = ("steps_unlike", "steps_note", *(number.column for number in OF_GAP))
+_TOGETHER = (*ESTIMATES.values(), _OF_GAP)  # of which none is read without the others
+
 _MOST_NAMED = 20  # left-out files in warnings; the rest are counted
 
 
@@ -65,12 +68,16 @@ class Runs:
     ) -> pd.DataFrame:
         """Returns `table` with some columns of COLUMNS, and with the rows of these ids; None: all.
 
-        An estimate is there if its value is among `columns`.
+        An estimate is there if one of its columns is among `columns`.
         """
+        wanted = {*columns}
+        for together in _TOGETHER:
+            if not wanted.isdisjoint(together):
+                wanted.update(together)
         chosen = self.stored
         if run_ids is not None:
             chosen = chosen.filter(pc.is_in(chosen["run_id"], pa.array([*run_ids], pa.string())))
-        table = _decode(chosen, columns)
+        table = _decode(chosen, wanted)
         return table.assign(confirming_speedup=None) if self.further is None else self._added(table)
 
     @cached_property

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch.nn.functional import cosine_similarity
 
-from modescope.bench.model.outputs import Outputs
+from modescope.bench.model.outputs import Outputs, difference
 
 LEAST_CLASSES = 10
 """A table with fewer columns is not taken for logits."""
@@ -23,15 +23,20 @@ class Agreement:
 
 
 def agree(pairs: Iterable[tuple[Outputs, Outputs]]) -> Agreement:
-    """Returns how outputs agree with their references, in float64 both; one pair for each input."""
+    """Returns how outputs agree with their references, in float64 both; one pair for each input.
+
+    The cosine leaves out infinities and nan that are where the reference has them: they have no
+    direction.
+    """
     cosines, shares = list[float](), list[float]()
     for outputs, references in pairs:
         for place, reference in references.items():
             mine = outputs.get(place)
             if mine is None or mine.shape != reference.shape or not reference.numel():
                 continue
-            is_same = torch.equal(mine, reference)  # of zeros, too, which have no direction
-            flat = mine.flatten(), reference.flatten()
+            masked = ~reference.isfinite() & (difference(mine, reference) == 0)
+            flat = mine[~masked], reference[~masked]
+            is_same = torch.equal(*flat)  # of zeros, too, which have no direction
             cosines.append(1.0 if is_same else float(cosine_similarity(*flat, dim=0)))
             if looks_like_logits(place, reference):
                 kept = mine.argmax(-1) == reference.argmax(-1)

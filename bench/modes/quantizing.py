@@ -25,6 +25,11 @@ FULL = "none"
 
 NO_LINEAR = "mode.quantize is for linear layers (torch.nn.Linear), and this model has none"
 
+COMPUTED = (
+    "mode.quantize replaces weights, and some of this model's linear layers compute theirs in each "
+    "call (torch.nn.utils.parametrize); make plain ones by remove_parametrizations"
+)
+
 MISSING = "quantize={name} needs torchao: pip install 'modescope[quant]'"
 
 NEEDS = "quantize={name} needs {what}; use mode.quantize=int8-dynamic"
@@ -93,8 +98,13 @@ def refusal(variant: Variant, device: DeviceFacts) -> str | None:
 
 
 def unfit(module: torch.nn.Module) -> str | None:
-    """Says that `module` has no weights that could have fewer bits; None if it has."""
-    return None if any(True for _ in _linears(module)) else NO_LINEAR
+    """Says why weights of `module` cannot have fewer bits; None if they can."""
+    from torch.nn.utils import parametrize
+
+    layers = [*_linears(module)]
+    if any(parametrize.is_parametrized(layer, "weight") for layer in layers):
+        return COMPUTED
+    return None if layers else NO_LINEAR
 
 
 def prepare(subject: Subject, variant: Variant) -> Subject:

@@ -274,12 +274,12 @@ def _profile(scene: Scene, findings: Findings) -> Findings:
     path, room = scene.file(".json.gz")
     expected_s, clocks = scene.latency_s, findings.clocks
     kept, calls = path if room else None, settling_calls(expected_s)
-    with scene.candidate.built.keep_state(), _kernels_recorded(scene) as seen:
+    with scene.candidate.built.keep_state(), _kernels_recorded(scene) as called:
         step = scene.candidate.built.timed()
         captured = capture.capture(step, scene.device, kept, expected_s, room, calls)
     name = path.name if path else None
     columns = profile.columns(captured, scene.device.queues, name)
-    unseen = findings.code.generated_kernels and seen == 0
+    unseen = findings.code.generated_kernels and called == set()
     if unseen or (backends.is_prebuilt(scene.case.variant.mode) and not scene.device.queues):
         trace = Profiled(trace=columns.trace, profile_note=columns.profile_note)
         return add_note(replace(findings, profile=trace), ["profile_note"], UNSEEN_KERNELS)
@@ -294,8 +294,8 @@ def _profile(scene: Scene, findings: Findings) -> Findings:
     return replace(findings, flags=(*findings.flags, *flags))
 
 
-def _kernels_recorded(scene: Scene) -> AbstractContextManager[int | None]:
-    """Shows fused kernels on a CPU to a profiler in the block; yields how many, or None."""
+def _kernels_recorded(scene: Scene) -> AbstractContextManager[set[str] | None]:
+    """Shows fused kernels on a CPU to a profiler in the block; yields those called, or None."""
     if scene.device.queues or not backends.compiles_here(scene.case.variant.mode):
         return nullcontext()
     return capture.kernels_recorded()

@@ -44,6 +44,20 @@ def test_rows_are_compared_with_another_mode_before_they_are_chosen(study: Path)
 
 
 @pytest.mark.parametrize(
+    "condition",
+    [
+        "steps_gap is null or steps_gap > -9",
+        "steps_unlike is null or steps_gap_ci_low > -9",
+        "start_ci_high_s is null or start_ci_low_s > 0",
+    ],
+)
+@pytest.mark.parametrize("name", ["all", "coldstart", "steps"])
+def test_a_condition_names_a_part_of_what_is_stored_together(name: str, condition: str) -> None:
+    study = REFERENCE / "intel-xeon-6-167-2-cores" / name
+    assert lines(study, condition) == lines(study, None)
+
+
+@pytest.mark.parametrize(
     ("condition", "count"),
     [
         ("mode = 'compile'", 1),

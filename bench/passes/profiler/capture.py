@@ -239,15 +239,17 @@ def _overhead(taken: ProfiledCalls, expected_s: float) -> float | None:
 
 
 @contextmanager
-def kernels_recorded() -> Iterator[int]:
+def kernels_recorded() -> Iterator[set[str]]:
     """Opens a record of the profiler around each call of a C++ kernel of Inductor in the block.
 
-    Yields the number of kernels. They are those that Python calls, in all code that this process
-    has compiled: not in code with Inductor's option `cpp_wrapper`. Inductor itself can open such
-    records (`cpp.enable_kernel_profile`), but only in code that is compiled for it.
+    Yields a set that names the kernels that were called so far. They are those that Python calls,
+    in all code that this process has compiled: not in code with Inductor's option `cpp_wrapper`.
+    Inductor itself can open such records (`cpp.enable_kernel_profile`), but only in code that is
+    compiled for it.
     """
     from torch._inductor.codecache import PyCodeCache  # here, because it takes seconds
 
+    called = set[str]()
     with ExitStack() as stack:
         found = [
             (module, name)
@@ -256,15 +258,16 @@ def kernels_recorded() -> Iterator[int]:
             if IS_FUSED(name) and callable(kernel)
         ]
         for module, name in found:
-            recorded = _recorded(name, getattr(module, name))
+            recorded = _recorded(name, getattr(module, name), called)
             stack.enter_context(mock.patch.object(module, name, recorded))
-        yield len(found)
+        yield called
 
 
-def _recorded(name: str, kernel: Callable[..., object]) -> Callable[..., object]:
+def _recorded(name: str, kernel: Callable[..., object], called: set[str]) -> Callable[..., object]:
     record = _RecordFunctionFast(name)  # which the profiler shows as an operator
 
     def call(*arguments: object) -> object:
+        called.add(name)
         with record:
             return kernel(*arguments)
 

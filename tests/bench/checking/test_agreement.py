@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 
@@ -24,6 +26,14 @@ def test_equal_zeros_agree_and_nothing_is_unknown() -> None:
     assert agree([]) == Agreement()
     assert agree([({}, {"": zeros})]) == Agreement()
     assert agree([({"": zeros[:2]}, {"": zeros})]) == Agreement()
+
+
+@pytest.mark.parametrize("nothing", [-math.inf, math.nan])
+def test_masked_numbers_leave_the_cosine_of_the_others(nothing: float) -> None:
+    masked = TEN.clone()
+    masked[0, 1:] = nothing
+    assert agree([({"": masked}, {"": TEN})]).cosine != pytest.approx(1.0)
+    assert agree([({"": 2 * masked}, {"": masked})]).cosine == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize(

@@ -247,6 +247,8 @@ def test_training_is_refused_and_so_are_starts_and_models_without_layers() -> No
     assert "mode.quantize" in refusals.no_cache(started, plan)
     assert quantizing.unfit(build(model(linear), {}).module) is None
     assert quantizing.unfit(nn.Sequential(nn.Conv2d(1, 1, 1), nn.ReLU())) == quantizing.NO_LINEAR
+    computed = nn.utils.parametrizations.weight_norm(nn.Linear(WIDTH, WIDTH))
+    assert quantizing.unfit(nn.Sequential(nn.Linear(1, 1), computed)) == quantizing.COMPUTED
 
 
 @pytest.mark.parametrize("value", INT8)

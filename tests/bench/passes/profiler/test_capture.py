@@ -7,11 +7,13 @@ from bisect import bisect
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import count
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from torch._inductor.codecache import PyCodeCache
 
 from modescope.bench.devices.devices import Cpu, Step
 from modescope.bench.evidence import compilation
@@ -84,12 +86,27 @@ def test_a_chain_of_pointwise_ops_is_as_many_kernels_in_eager() -> None:
 def test_kernels_of_compiled_code_are_recorded_in_the_code_that_was_compiled() -> None:
     step = chain(16, COMPILE)
     step()
-    with kernels_recorded() as kernels:
+    with kernels_recorded() as called:
         seen = profile(step)
-    assert kernels >= 1
+    assert called == {*heaviest(seen)}
     assert [step.kernels for step in seen.steps] == [1] * MOST_TURNS
     assert all(name.startswith("cpp_fused_") for name in heaviest(seen))
     assert heaviest(profile(step)) == {}
+
+
+def test_only_recorded_kernels_that_were_called_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    mine, other = ModuleType("mine"), ModuleType("other")
+    monkeypatch.setattr(mine, "cpp_fused_mul_0", torch.neg, raising=False)
+    monkeypatch.setattr(other, "cpp_fused_add_0", torch.neg, raising=False)
+    monkeypatch.setattr(PyCodeCache, "modules", [mine, other])
+    with kernels_recorded() as called:
+        assert called == set()
+        for _ in range(2):
+            with pytest.raises(TypeError):
+                mine.cpp_fused_mul_0("no tensor")
+        mine.cpp_fused_mul_0(torch.ones(2))
+        assert called == {"cpp_fused_mul_0"}
+    assert mine.cpp_fused_mul_0 is other.cpp_fused_add_0 is torch.neg
 
 
 @pytest.mark.full
