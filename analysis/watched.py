@@ -78,7 +78,10 @@ SENTENCES = {
         "{function} was compiled {times} without a guard that failed, in {seconds}",
         "Ask torch to compile it once, outside loops, and do not reset the compiler.",
     ),
-    "graph_breaks": ("{breaks}{where}{eager}", "Take what breaks out of the compiled function."),
+    "graph_breaks": (
+        "{breaks}{where}{eager}",
+        "Take the lines that break it out of the compiled function.",
+    ),
     "failed": (
         "{function} failed to compile ({why})",
         "Let torch raise (suppress_errors) to see the whole error.",
@@ -163,7 +166,7 @@ def functions(seen: Watched) -> list[Function]:
     found: dict[tuple[str, str], Function] = {}
     for item in seen.compilations:
         mine = found.setdefault((item.function, item.place), Function(item.function, item.place))
-        mine.compilations += not item.backward
+        mine.compilations += not (item.backward or item.failure)
         mine.compile_s += item.seconds
         mine.reasons += (item.reason,) if item.reason else ()
     for region in seen.regions:

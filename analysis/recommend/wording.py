@@ -147,7 +147,7 @@ def _nothing(same: Sequence[Recommendation]) -> str:
     if same[0].question.baseline_mode is None:
         return f"{text}: these runs were measured without a baseline"
     if not kinds:
-        return f"{text}: only the baseline was measured"
+        return f"{text}: of these runs every one is of the baseline"
     why = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
     remedy = "; starts=5 measures them" if "start unknown" in kinds else ""
     return f"{text} from {numbers.counted(kinds.total(), 'run', 'runs')}: {why}{remedy}"

@@ -59,7 +59,7 @@ class Waiting:
         taken_s = self._clock() - self._began_s
         if taken_s >= self._next_s:
             self._next_s = next(due_s for due_s in self._times_s if due_s > taken_s)
-            text = f"{self._label}: {self._phase}, {taken_s:.0f} s"
+            text = f"{self._label}: {self._phase}, {taken_s:.0f} s so far"
             self._bar.set_description(text)
             if self._bar.disable:
                 say(text)

@@ -48,7 +48,7 @@ def test_without_a_terminal_a_long_phase_is_a_line_at_times_ever_further_apart(
     spend([("reference", 9.0), ("first call", 700.0), ("timing", 9.0)], hidden)
     lines = capsys.readouterr().err.splitlines()
     told = "mlp compile bf16: first call, "
-    assert lines == [f"{told}{seconds} s" for seconds in (10, 60, 360, 660)]
+    assert lines == [f"{told}{seconds} s so far" for seconds in (10, 60, 360, 660)]
 
 
 def test_nothing_is_printed_of_a_fast_case(
@@ -66,7 +66,7 @@ def test_on_a_terminal_the_seconds_are_renewed_in_one_line(
     told = "mlp compile bf16: first call, "
     with closing(terminal):
         assert spend([("reference", 3.0), ("first call", 12.5)], terminal) == [
-            (3.0 + seconds, f"{told}{seconds} s") for seconds in (10, 11, 12)
+            (3.0 + seconds, f"{told}{seconds} s so far") for seconds in (10, 11, 12)
         ]
     assert "\n" not in terminal.fp.getvalue().rstrip("\n")
     assert capsys.readouterr() == ("", "")
