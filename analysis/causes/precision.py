@@ -259,7 +259,8 @@ CAUSES = (
     Cause(
         Kind.PART, casts,
         "{share} of a call is casts between fp32 and {dtype} ({count} per call).",
-        "Run {dtype} weights instead (mode=inference_mode dtype={dtype} baseline.dtype=fp32), which are cast once.",
+        "Run {dtype} weights instead (mode=inference_mode dtype={dtype} baseline.dtype=fp32), "
+        "which are cast once.",
     ),
     Cause(
         Kind.PART, no_native_dtype,
