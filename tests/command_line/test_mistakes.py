@@ -36,6 +36,14 @@ Main = Callable[[Sequence[str]], int]
         (compare.main, ["results/main"] * 2 + ["--gate", "exact,speed"], "--gate: 'speed'"),
         (compare.main, ["results/main"] * 2 + ["--allow", "torch"], "--allow: 'torch'"),
         (modescope.main, ["reprot"], "reprot: no such command, did you mean report?"),
+        (modescope.main, ["list"], "list: no such command; modescope --help"),
+        (
+            modescope.main,
+            ["--mode", "compile"],
+            "--mode: settings come after a command: modescope run mode=compile\n",
+        ),
+        (modescope.main, ["shape.batch=8"], "modescope run shape.batch=8\n"),
+        (modescope.main, ["-m", "mode=eager,compile"], "modescope run -m mode=eager,compile\n"),
         (modescope.main, ["compare", "results/main", "results/main"], "modescope diff"),
         (modescope.main, ["run", "nonsense"], "nonsense: "),
         (

@@ -40,7 +40,7 @@ def programs() -> set[str]:
 def test_every_program_is_a_command_that_help_lists(capsys: pytest.CaptureFixture[str]) -> None:
     assert set(command.COMMANDS) == {*programs(), "run"}
     assert all(callable(resolve_name(each.function)) for each in command.COMMANDS.values())
-    for words in ([], ["--help"]):
+    for words in ([], ["--help"], ["help"]):
         assert command.main(words) == 0
         printed = capsys.readouterr().out.splitlines()
         assert [line.split()[0] for line in printed if line[:1] == " "] == list(command.COMMANDS)
@@ -52,8 +52,12 @@ def test_every_program_is_a_command_that_help_lists(capsys: pytest.CaptureFixtur
 def test_run_takes_the_settings_of_run_py(capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main(["run", "mode=eager", "--cfg", "job", "--package", "mode"]) == 0
     assert "name: eager" in capsys.readouterr().out
-    assert command.main(["run", "--help"]) == 0
-    out = capsys.readouterr().out
+    outputs = []
+    for words in (["run", "help"], ["help", "run"], ["run", "--help"]):
+        assert command.main(words) == 0
+        outputs.append(capsys.readouterr().out)
+    out = outputs[0]
+    assert outputs == [out] * 3
     assert "modescope run experiment=modes" in out
     assert "python run.py" not in out
 
