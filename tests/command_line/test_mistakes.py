@@ -11,7 +11,8 @@ from modescope import __main__ as modescope
 from modescope.analysis import table, trend, why
 from modescope.analysis.compare import command as compare
 from modescope.analysis.report import __main__ as report
-from modescope.bench import claims, selfcheck
+from modescope.bench import claims, selfcheck, watch
+from modescope.bench.versus import __main__ as versus
 from tests.helpers.studies import record, save
 
 Main = Callable[[Sequence[str]], int]
@@ -44,6 +45,16 @@ Main = Callable[[Sequence[str]], int]
         ),
         (modescope.main, ["shape.batch=8"], "modescope run shape.batch=8\n"),
         (modescope.main, ["-m", "mode=eager,compile"], "modescope run -m mode=eager,compile\n"),
+        (versus.main, ["a", "b"], "old=a new=b [options] --"),
+        (versus.main, ["--gate", "exact", "new=b"], "versus old=STATE new=b ["),
+        (
+            versus.main,
+            ["old=a", "--", "mode=eager"],
+            "new= is missing before --; type modescope versus old=a new=STATE [",
+        ),
+        (watch.main, [], "no program: modescope watch script.py"),
+        (watch.main, ["python3", "train.py", "8"], "modescope watch train.py 8\n"),
+        (watch.main, ["train.py"], "train.py: no such file"),
         (modescope.main, ["compare", "results/main", "results/main"], "modescope diff"),
         (modescope.main, ["run", "nonsense"], "nonsense: "),
         (

@@ -62,6 +62,18 @@ def test_run_takes_the_settings_of_run_py(capsys: pytest.CaptureFixture[str]) ->
     assert "python run.py" not in out
 
 
+@pytest.mark.parametrize("name", ["report", "table", "why", "trend", "compact", "restat", "diff"])
+def test_help_names_the_command_as_it_is_typed(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as end:
+        command.main([name, "--help"])
+    assert end.value.code == 0
+    out = capsys.readouterr().out
+    assert f"modescope {name} " in out
+    assert "python -m analysis" not in out
+
+
 @pytest.mark.parametrize("started", ["run.py", "analysis/table.py", "bench/versus/__main__.py"])
 def test_commands_are_named_as_the_process_was_started(
     monkeypatch: pytest.MonkeyPatch, started: str
