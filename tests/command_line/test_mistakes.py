@@ -22,6 +22,9 @@ Main = Callable[[Sequence[str]], int]
     ("main", "words", "named"),
     [
         (table.main, ["results/nowhere"], "no study at results/nowhere"),
+        (table.main, ["reslts/main"], "did you mean results/main?"),
+        (table.main, ["mian"], "did you mean results/main?"),
+        (table.main, ["results/nowhere"], "measure one with"),
         (table.main, ["--where", "mod = 'x'"], "--where"),
         (table.main, ["--where", "mode", "=", "compile"], "unrecognized arguments: compile"),
         (table.main, ["--wheree=1"], "--wheree"),
@@ -67,6 +70,7 @@ Main = Callable[[Sequence[str]], int]
         (claims.main, ["dispatch-cost", "--quick"], "--quick: "),
         (selfcheck.main, ["--only", "speed"], "--only speed: "),
         (selfcheck.main, ["--device", "tpu"], "device=tpu: "),
+        (selfcheck.main, ["--device", "gpu:1"], "did you mean cuda:1?"),
     ],
 )
 def test_a_mistake_is_one_line_and_status_2(
