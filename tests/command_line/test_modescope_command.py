@@ -12,7 +12,7 @@ import pytest
 
 import modescope
 from modescope import __main__ as command
-from modescope.bench.command_line import GROUPS
+from modescope.bench.mistakes import GROUPS
 from modescope.bench.records import paths
 from modescope.bench.settings import SCHEMAS
 from tests.helpers.paths import ROOT
