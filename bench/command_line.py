@@ -27,7 +27,7 @@ from modescope.bench.records.errors import UsageError
 from modescope.bench.records.paths import CONF, runner
 from modescope.bench.resolve import Request, request
 from modescope.bench.settings import OF_COMMAND, Settings, check_study_name
-from modescope.bench.settings_help import settings_help
+from modescope.bench.settings_help import defaults_help, settings_help
 
 OVERRIDE = re.compile(r"~|[+~]*\w[\w./@$-]*=")
 """How an override (`key=value`) begins; all other words are options of Hydra and their values."""
@@ -63,6 +63,7 @@ def collect(words: Sequence[str]) -> list[Request]:
     ConfigStore.instance().store(name="schema", node=Settings)
     # for the text of --help
     OmegaConf.register_new_resolver("runner", runner, replace=True)
+    OmegaConf.register_new_resolver("defaults", defaults_help, replace=True)
     OmegaConf.register_new_resolver("settings", settings_help, replace=True)
     OmegaConf.register_new_resolver("thread_counts", thread_counts, replace=True)
     os.environ["HYDRA_FULL_ERROR"] = "1"  # else it prints its exceptions and exits with 1

@@ -81,19 +81,22 @@ def mistake(error: OmegaConfBaseException, words: Sequence[str] = ()) -> UsageEr
         text = str(error.msg or error).partition("\n")[0]
         return usage_error(typed, text) if key else UsageError(text)
     whole: Any = error.parent_node and error.parent_node._get_root()
-    section = key.rpartition(".")[0]
-    known = [f"{section}.{name}".lstrip(".") for name in error.parent_node or () if name != "hydra"]
+    section, _, name = key.rpartition(".")
+    around = (str(other) for other in error.parent_node or () if other != "hydra")
+    known = [f"{section}.{other}".lstrip(".") for other in around]
     fixed = OmegaConf.select(whole, "model.sizes") if whole else None
     if not section and whole:
         if meant := [f"{owner}.{typed}" for owner in _owners(key, whole)]:
             return usage_error(typed, "no such key", meant=meant)
         if key in SIZES and fixed:
-            return usage_error(typed, "no such size", [f"shape.{name}" for name in whole.shape])
+            return usage_error(typed, "no such size", [f"shape.{size}" for size in whole.shape])
         if key in SIZES:
             return usage_error(typed, "no such key", meant=[f"+shape.{typed}"])
     opened = section in OPEN and not (section == "shape" and fixed)
     adds = f" yet, and +{key} adds it" if opened else ""
-    return usage_error(typed, f"no such key{adds}", known, wrong=key)
+    owners = _owners(name, whole) if whole and not opened else []
+    meant = [f"{owner}.{name}" for owner in owners]
+    return usage_error(typed, f"no such key{adds}", known, key, meant)
 
 
 def _owners(key: str, whole: DictConfig) -> list[str]:

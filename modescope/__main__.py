@@ -6,6 +6,7 @@ the current folder, under results/.
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
 from collections.abc import Sequence
@@ -101,8 +102,10 @@ def _told(name: str, rest: Sequence[str]) -> str:
     settings = resolve_name("modescope.bench.command_line:VALUES")
     if name == "-m":
         return f"comes after a command: {shlex.join(['modescope', 'run', name, *rest])}"
-    if key != name and key.partition(".")[0] in settings:
-        typed = f"{key}={value or next(iter(rest), 'VALUE')}"
+    key = key.replace("-", "_")
+    if (name.startswith("-") or value) and key.partition(".")[0] in settings:
+        following = rest[0] if rest and not re.search("^-|=", rest[0]) else "VALUE"
+        typed = f"{key}={value or following}"
         return f"settings come after a command: modescope run {shlex.quote(typed)}"
     meant = get_close_matches(name, COMMANDS, n=1, cutoff=LEAST_LIKENESS)
     hint = f", did you mean {meant[0]}?" if meant else ";"

@@ -46,6 +46,7 @@ Main = Callable[[Sequence[str]], int]
             ["--mode", "compile"],
             "--mode: settings come after a command: modescope run mode=compile\n",
         ),
+        (modescope.main, ["--dry-run", "seed=1"], "modescope run dry_run=VALUE\n"),
         (modescope.main, ["shape.batch=8"], "modescope run shape.batch=8\n"),
         (modescope.main, ["-m", "mode=eager,compile"], "modescope run -m mode=eager,compile\n"),
         (versus.main, ["a", "b"], "old=a new=b [options] --"),

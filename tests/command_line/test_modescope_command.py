@@ -94,7 +94,9 @@ def test_commands_are_named_as_the_process_was_started(
 
 def test_the_help_of_run_lists_every_setting(capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main(["run", "--help"]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    out = capsys.readouterr().out
+    lines = out.splitlines()
+    assert {"model=mlp", "mode=compile", "budget=standard"} <= {*out.split()}
     words = [line.split() for line in lines if re.match(r"(    )?\w", line)]
     listed = {key: values for key, *values in words}
     options = {f"{group}:" for group in GROUPS}
@@ -103,6 +105,7 @@ def test_the_help_of_run_lists_every_setting(capsys: pytest.CaptureFixture[str])
             key = f"{section}.{field.name}".lstrip(".")
             assert {key, f"{key}:", f"{key}.*"} & {*listed}, f"{key} is not in conf/config.yaml"
     assert options <= {*listed}
+    assert {"shape.*", "model.target", "model.kwargs.*", "model.name"} <= {*listed}
     assert listed["order"][:2] == ["random,", "given"]
     assert listed["replicates"][:3] == ["1,", "from", "1"]
     assert listed["dry_run"][:2] == ["false,", "true"]
