@@ -94,8 +94,10 @@ def mistake(error: OmegaConfBaseException, words: Sequence[str] = ()) -> UsageEr
             return usage_error(typed, "no such key", meant=[f"+shape.{typed}"])
     opened = section in OPEN and not (section == "shape" and fixed)
     adds = f" yet, and +{key} adds it" if opened else ""
-    owners = _owners(name, whole) if whole and not opened else []
-    meant = [f"{owner}.{name}" for owner in owners]
+    meant = []
+    if whole and not opened:
+        owners = [f"{owner}.{name}" for owner in _owners(name, whole)]
+        meant = [name] if name in whole else owners
     return usage_error(typed, f"no such key{adds}", known, key, meant)
 
 

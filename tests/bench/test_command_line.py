@@ -133,6 +133,7 @@ def test_a_refused_study_leaves_no_folder(refusal: Refusal, study: str, tmp_path
         ("batch=8", "", "shape.batch=8"),
         ("lr=0.1", "", "train.lr=0.1"),
         ("mode.fullgraph=false", "mode.compile", "model.fullgraph"),
+        ("model.dtype=bf16", "model.name", "dtype"),
         ("mode/bf16=compile", "", "mode=bf16/compile"),
     ],
 )
