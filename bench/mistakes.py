@@ -29,7 +29,6 @@ ALIASES = {
     **dict.fromkeys(("float16", "half"), "fp16"),
     **dict.fromkeys(("float32", "float"), "fp32"),
     "bfloat16": "bf16",
-    "training": "train",
 }
 """Maps values under which torch or others know one of ours to that one."""
 
