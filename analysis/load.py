@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import cache, cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -135,11 +136,23 @@ def of_rows(measured: Sequence[StoredRow]) -> Runs:
 def _near(folder: Folder) -> str:
     """Returns `did you mean …?` with the study that was probably meant, or an empty text.
 
-    The user may have typed only the study's name, or a file inside the study.
+    The user may have typed only the study's name, a file inside the study, or a similar name.
     """
-    places = () if isinstance(folder, RemotePath) else (Path("results") / folder, *folder.parents)
-    found = next((place for place in places if (place / rows.ROWS).is_dir()), None)
-    return f"did you mean {found}?" if found else ""
+    if isinstance(folder, RemotePath):
+        return ""
+    places = (Path("results") / folder, *folder.parents)
+    found = [place for place in places if (place / rows.ROWS).is_dir()]
+    if not found:
+        around = folder.parent.parent
+        known = sorted(place.parent for place in around.glob(f"*/*/{rows.ROWS}/"))
+        found = [place for place in known if _are_like(folder.parts[-2:], place.parts[-2:])]
+    return f"did you mean {found[0]}?" if found else ""
+
+
+def _are_like(typed: Sequence[str], names: Sequence[str]) -> bool:
+    """Whether the last of these parts of paths are like each other, and those before."""
+    pairs = zip(typed[::-1], names[::-1], strict=False)  # a name may be typed without its folder
+    return all(get_close_matches(word, [name]) for word, name in pairs)
 
 
 def samples(

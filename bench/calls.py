@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from itertools import cycle, islice
 from typing import Any
 
+from modescope.bench.mistakes import usage_error
 from modescope.bench.records.cases import Inference, canonical_json
-from modescope.bench.settings import MOST, CallsSettings, usage_error
+from modescope.bench.settings import MOST, CallsSettings
 
 MOST_SIZES = 2
 """How many named sizes, such as batch and seq, may change from call to call."""

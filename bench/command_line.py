@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 import io
 import math
 import os
 import re
-import shlex
 import sys
 from collections.abc import Sequence
 from contextlib import redirect_stderr
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -18,24 +17,20 @@ import hydra
 from hydra.conf import HydraConf
 from hydra.core.config_store import ConfigStore
 from hydra.core.hydra_config import HydraConfig
-from hydra.errors import HydraException, MissingConfigException, OverrideParseException
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
 
 import modescope
+from modescope.bench.mistakes import GROUPS, explain, usage_error
 from modescope.bench.records.cpu import quota_cores, usable_cores
-from modescope.bench.records.errors import UsageError, os_error_text
+from modescope.bench.records.errors import UsageError
 from modescope.bench.records.paths import CONF, runner
 from modescope.bench.resolve import Request, request
-from modescope.bench.settings import OF_COMMAND, Settings, check_study_name, mistake, usage_error
-from modescope.bench.settings_help import settings_help
+from modescope.bench.settings import OF_COMMAND, Settings, check_study_name
+from modescope.bench.settings_help import defaults_help, settings_help
 
 OVERRIDE = re.compile(r"~|[+~]*\w[\w./@$-]*=")
 """How an override (`key=value`) begins; all other words are options of Hydra and their values."""
-
-GROUPS = sorted(folder.name for folder in CONF.iterdir() if folder.is_dir())
-"""The config groups: the folders of conf/."""
 
 VALUES = get_type_hints(Settings) | dict.fromkeys(GROUPS, str)
 """Maps each setting without a dot in its name to the type of its value."""
@@ -68,6 +63,7 @@ def collect(words: Sequence[str]) -> list[Request]:
     ConfigStore.instance().store(name="schema", node=Settings)
     # for the text of --help
     OmegaConf.register_new_resolver("runner", runner, replace=True)
+    OmegaConf.register_new_resolver("defaults", defaults_help, replace=True)
     OmegaConf.register_new_resolver("settings", settings_help, replace=True)
     OmegaConf.register_new_resolver("thread_counts", thread_counts, replace=True)
     os.environ["HYDRA_FULL_ERROR"] = "1"  # else it prints its exceptions and exits with 1
@@ -121,9 +117,13 @@ def _settings_of(word: str) -> list[str]:
 def _check(words: Sequence[str]) -> None:
     """Raises UsageError for words that Hydra would silently drop or use as the name of a folder."""
     _refuse_dashes(words)
+    _refuse_spaces(words)
     seen: dict[str, str] = {}
     for word in filter(OVERRIDE.match, words):
         key, _, value = word.lstrip("+~").partition("=")
+        group, _, folder = key.partition("/")
+        if folder and group in GROUPS:
+            raise usage_error(word, "no such key", meant=[f"{group}={folder}/{value}"])
         if key in seen:
             raise UsageError(f"{word}: {key} is set twice, as {seen[key]} before")
         if not value and not word.startswith("~") and not key.startswith("model.kwargs"):
@@ -150,6 +150,18 @@ def _refuse_dashes(words: Sequence[str]) -> None:
         raise UsageError(f"{word}: settings have no dashes: {key}={value or usual}")
 
 
+def _refuse_spaces(words: Sequence[str]) -> None:
+    """Raises UsageError for a list that is written with spaces, such as mode=eager, compile."""
+    for at, word in enumerate(words):
+        parts = [word, *takewhile(_continues, words[at + 1 :])]
+        if OVERRIDE.match(word) and len(parts) > 1 and "," in (word[-1:], parts[1][:1]):
+            raise UsageError(f"{word}: a list has no spaces: {''.join(parts)}")
+
+
+def _continues(word: str) -> bool:
+    return not (word.startswith("-") or OVERRIDE.match(word))
+
+
 def _request(config: DictConfig, job: HydraConf) -> Request:
     choices, sweep = job.runtime.choices, job.mode == RunMode.MULTIRUN
     for group in GROUPS:
@@ -173,59 +185,3 @@ def thread_counts() -> str:
     most = usable_cores() if quota is None else max(1, min(usable_cores(), math.floor(quota)))
     below = [2**power for power in range(most.bit_length()) if 2**power < most]
     return ",".join(map(str, [*below, most]))
-
-
-def explain(error: Exception, words: Sequence[str] = ()) -> UsageError:
-    """Returns a UsageError of one line for an exception of Hydra, OmegaConf or the system.
-
-    `words` is the command line, so that the message can name the word at fault.
-    """
-    if isinstance(error, MissingConfigException) and error.options is not None:
-        group, _, option = (error.missing_cfg_file or "").partition("/")
-        meant = _meant(group, option)
-        return usage_error(f"{group}={option}", "no such option", error.options, meant=meant)
-    cause = error.__cause__ if isinstance(error, HydraException) else error
-    if isinstance(cause, OmegaConfBaseException):
-        return mistake(cause, words)
-    if isinstance(error, OverrideParseException):
-        return usage_error(error.override, f"cannot be read; {_written(error.override)}")
-    if isinstance(error, OSError) and not isinstance(error, MissingConfigException):
-        return UsageError(
-            f"{os_error_text(error)}; results_dir must be a folder that can be written"
-        )
-    text = " ".join(str(error).partition("\nSee https://")[0].split())
-    if match := re.match(r"Ambiguous value for argument '(.*?)' 1\.", text):
-        return usage_error(match[1], "several values make a sweep; add -m")
-    return UsageError(text or type(error).__name__)
-
-
-def _meant(group: str, option: str) -> list[str]:
-    """Returns settings that may be meant by an option that its group does not have."""
-    if group == "model" and ":" in option:  # beside other models
-        return [f"model=custom model.target={option}"]
-    if group == "model" and "." in option:
-        return [f"model={':'.join(option.rsplit('.', 1))}"]
-    folder, _, name = option.rpartition("/")
-    near = difflib.get_close_matches(name, _options(group, folder), n=1) if folder else []
-    others = [other for other in GROUPS if option in _options(other)]
-    within = _options(group, option)
-    chosen = {*within} & {"inference_mode"} or within[:1]
-    return [
-        *(f"{group}={folder}/{name}" for name in near),
-        *(f"{other}={option}" for other in others),
-        *(f"{group}={option}/{name}" for name in chosen),
-    ]
-
-
-def _options(group: str, folder: str = "") -> list[str]:
-    """Returns the options of a group that lie in a folder of it, such as those of mode/bf16."""
-    return sorted(file.stem for file in (CONF / group / folder).glob("*.yaml"))
-
-
-def _written(override: str) -> str:
-    """Returns how a setting is written that Hydra cannot read."""
-    key, sign, value = override.partition("=")
-    if not sign or {*value} & {*"'\"[]{}()$"}:
-        return "a setting is written key=value; --help lists them"
-    quoted = shlex.quote(f'{key}="{value}"')
-    return f"text with spaces or signs is in quotes: {quoted}"

@@ -12,6 +12,7 @@ from omegaconf import MISSING, DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from modescope.bench.calls import options_of, refuse_unused
+from modescope.bench.mistakes import mistake, usage_error
 from modescope.bench.modes import backends, freezing, regions
 from modescope.bench.records import cases, input_descriptions
 from modescope.bench.records.caches import CACHES
@@ -40,9 +41,7 @@ from modescope.bench.settings import (
     ModeSettings,
     Settings,
     check,
-    mistake,
     preset,
-    usage_error,
 )
 
 TARGET = re.compile(r"\w+(\.\w+)*:\w+")

@@ -186,4 +186,8 @@ def _every_mode(request: Request) -> str:
     of_smoke = ("mode", "budget")
     words = request.overrides
     kept = [word for word in words if re.split(r"[.=]", word.lstrip("+~"))[0] not in of_smoke]
+    target = f"model.target={request.settings.model.target}"
+    if {"model=custom", target} <= {*kept}:
+        kept[kept.index("model=custom")] = f"model={request.settings.model.target}"
+        kept.remove(target)
     return shlex.join([*runner().split(), f"experiment={name}", *kept])

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, make_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 from omegaconf import MISSING, DictConfig, OmegaConf
-from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
+from omegaconf.errors import OmegaConfBaseException
 
+from modescope.bench.mistakes import mistake, usage_error
 from modescope.bench.modes import axes, backends, compiler_options
 from modescope.bench.records.caches import CACHES
 from modescope.bench.records.cases import (
@@ -21,7 +21,6 @@ from modescope.bench.records.cases import (
     Training,
     canonical_json,
 )
-from modescope.bench.records.errors import UsageError
 from modescope.bench.records.optimizers import IMPLEMENTATIONS, OPTIMIZERS
 from modescope.bench.records.paths import CONF
 
@@ -42,9 +41,6 @@ CLUSTER_NUMBERS = {
 }
 """Maps each option of a cluster's engine that must be a number to its least value. All but `mem_gb`
 are whole numbers. The scheduler checks all other options."""
-
-OPEN = ("shape", "model.kwargs", "model.kernels", "model.inputs", "mode.options")
-"""Sections to which a user may add keys, as in `+model.kwargs.width=8`."""
 
 
 @dataclass(frozen=True)
@@ -254,43 +250,6 @@ LIMITS: dict[str, Mapping[str, Any]] = {
     if key.metadata
 }
 """Maps a key, such as `train.lr`, to its choices and bounds (the arguments of `setting`)."""
-
-
-def usage_error(
-    typed: str,
-    what: str,
-    allowed: Iterable[str] = (),
-    wrong: str | None = None,
-    meant: Sequence[str] = (),
-) -> UsageError:
-    """Returns a one-line UsageError: `typed` (key=value), what is wrong, and the `allowed` names.
-
-    It suggests `meant`, else the allowed name that is most like `wrong`, by default like the value
-    in `typed`.
-    """
-    names = list(allowed)
-    meant = meant or difflib.get_close_matches(wrong or typed.partition("=")[2], names, n=1)
-    listed = f"; allowed: {', '.join(names)}" if names else ""
-    hint = f"; did you mean {', or '.join(meant)}?" if meant else ""
-    return UsageError(f"{typed}: {what}{listed}{hint}")
-
-
-def mistake(error: OmegaConfBaseException, words: Sequence[str] = ()) -> UsageError:
-    """Returns the UsageError for an exception of OmegaConf.
-
-    It names the word of the command line `words` that set the key, or only the key if no word did.
-    """
-    key = error.full_key or ""
-    typed = next((word for word in words if word.lstrip("+~").partition("=")[0] == key), key)
-    if not isinstance(error, ConfigAttributeError | ConfigKeyError):
-        text = str(error.msg or error).partition("\n")[0]
-        return usage_error(typed, text) if key else UsageError(text)
-    section = key.rpartition(".")[0]
-    known = [f"{section}.{name}".lstrip(".") for name in error.parent_node or () if name != "hydra"]
-    whole: Any = error.parent_node and error.parent_node._get_root()
-    fixed = section == "shape" and OmegaConf.select(whole, "model.sizes")
-    adds = f" yet, and +{key} adds it" if section in OPEN and not fixed else ""
-    return usage_error(typed, f"no such key{adds}", known, wrong=key)
 
 
 def check(config: DictConfig) -> Settings:

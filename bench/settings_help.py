@@ -7,6 +7,9 @@ from collections.abc import Iterator
 from textwrap import fill
 from typing import get_args, get_type_hints
 
+from omegaconf import DictConfig, OmegaConf
+
+from modescope.bench.mistakes import GROUPS
 from modescope.bench.records.paths import CONF
 from modescope.bench.settings import LIMITS, MOST, SCHEMAS
 
@@ -17,6 +20,13 @@ _LINE = re.compile(r"( *)(\w+):(?: (.*?))?(?: +# (.*))?")
 
 _KEY = 32
 """Width of the first column."""
+
+
+def defaults_help() -> str:
+    """Returns the options that are chosen by default, as in `model=mlp mode=compile`."""
+    groups = OmegaConf.load(CONF / "config.yaml").defaults
+    chosen = (pair for entry in groups if isinstance(entry, DictConfig) for pair in entry.items())
+    return " ".join(f"{group}={option}" for group, option in chosen if option and group in GROUPS)
 
 
 def settings_help() -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import re
 import runpy
+import shlex
 import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -12,6 +14,8 @@ from pathlib import Path
 from modescope.bench.watching.watch import STOPS
 
 EXIT_USAGE = 2
+
+INTERPRETER = re.compile(r"python[\d.]*")
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -26,12 +30,17 @@ def main(words: Sequence[str] | None = None) -> int:
         help="a script, or with -m the name of a module, and its arguments",
     )
     asked = parser.parse_args(words)
-    program, *arguments = asked.program or ("",)
+    if not asked.program:
+        print("error: no program: modescope watch script.py ...", file=sys.stderr)
+        return EXIT_USAGE
+    program, *arguments = asked.program
     folder = Path.cwd() if asked.is_module else Path(program).resolve().parent
     sys.path.insert(0, str(folder))
     if not (_is_module(program) if asked.is_module else Path(program).is_file()):
-        kind = "module" if asked.is_module else "file"
-        print(f"error: {program or 'no program'}: no such {kind}", file=sys.stderr)
+        why = f"no such {'module' if asked.is_module else 'file'}"
+        if INTERPRETER.fullmatch(program):
+            why = f"leave it out: {shlex.join(['modescope', 'watch', *arguments])}"
+        print(f"error: {program}: {why}", file=sys.stderr)
         return EXIT_USAGE
     from modescope.bench.api.watching import watch
 

@@ -6,6 +6,8 @@ the current folder, under results/.
 
 from __future__ import annotations
 
+import re
+import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,10 +17,13 @@ from pkgutil import resolve_name
 
 import modescope
 
-HELP = ("-h", "--help")
+HELP = ("--help", "-h", "help")
 VERSION = "--version"
 
 EXIT_USAGE = 2
+
+LEAST_LIKENESS = 0.65
+"""How like a command a word must be to be suggested: 0.6 would answer `list` with `claims`."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +80,8 @@ def main(words: Sequence[str] | None = None) -> int:
     """Runs the command that the first word names; returns the exit status."""
     name, *rest = (sys.argv[1:] if words is None else words) or HELP[:1]
     _leave_checkout()
+    if name in HELP and rest[:1] and rest[0] in COMMANDS:
+        name, rest = rest[0], list(HELP[:1])
     if name in HELP:
         print(usage())
         return 0
@@ -82,13 +89,27 @@ def main(words: Sequence[str] | None = None) -> int:
         print(f"modescope {modescope.__version__}")
         return 0
     if name not in COMMANDS:
-        meant = get_close_matches(name, COMMANDS, n=1)
-        hint = f", did you mean {meant[0]}?" if meant else ";"
-        told = MOVED.get(name, f"no such command{hint} modescope --help lists them")
-        print(f"error: {name}: {told}", file=sys.stderr)
+        print(f"error: {name}: {_told(name, rest)}", file=sys.stderr)
         return EXIT_USAGE
+    rest = list(HELP[:1]) if rest == ["help"] else rest
     status: int = resolve_name(COMMANDS[name].function)(rest)
     return status
+
+
+def _told(name: str, rest: Sequence[str]) -> str:
+    """Returns what to type instead of `name`, which is no command, and `rest`."""
+    key, _, value = name.lstrip("-").partition("=")
+    settings = resolve_name("modescope.bench.command_line:VALUES")
+    if name == "-m":
+        return f"comes after a command: {shlex.join(['modescope', 'run', name, *rest])}"
+    key = key.replace("-", "_")
+    if (name.startswith("-") or value) and key.partition(".")[0] in settings:
+        following = rest[0] if rest and not re.search("^-|=", rest[0]) else "VALUE"
+        typed = f"{key}={value or following}"
+        return f"settings come after a command: modescope run {shlex.quote(typed)}"
+    meant = get_close_matches(name, COMMANDS, n=1, cutoff=LEAST_LIKENESS)
+    hint = f", did you mean {meant[0]}?" if meant else ";"
+    return MOVED.get(name, f"no such command{hint} modescope --help lists them")
 
 
 def usage() -> str:

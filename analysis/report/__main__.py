@@ -1,4 +1,4 @@
-"""Writes a study's report: `python -m analysis.report [results/main] [--calls N] [...]`."""
+"""Writes a study's report: `modescope report [results/main] [--calls N] [...]`."""
 
 from __future__ import annotations
 

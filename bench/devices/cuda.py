@@ -204,7 +204,8 @@ def find(name: str) -> Hardware:
         return Cpu()
     known = re.fullmatch("auto|cuda(?::([0-9]+))?", name)
     if not known:
-        raise UsageError(f"device={name}: allowed are auto, cpu, cuda and cuda:<index>")
+        meant = f"; did you mean {name.replace('gpu', 'cuda')}?" if name.startswith("gpu") else ""
+        raise UsageError(f"device={name}: allowed are auto, cpu, cuda and cuda:<index>{meant}")
     if torch.version.hip:
         raise UsageError(
             f"device={name}: torch {torch.__version__} is built for AMD GPUs (ROCm), on which "

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -191,7 +192,10 @@ def find(target: str, key: str = "model.target") -> Callable[..., Any]:
         ) from error
     function: Callable[..., Any] | None = getattr(module, name, None)
     if not callable(function):
-        raise UsageError(f"{key}={target}: {module_name} has no function '{name}'")
+        known = [word for word, value in vars(module).items() if callable(value)]
+        near = get_close_matches(name, known, n=1)
+        hint = f"; did you mean {module_name}:{near[0]}?" if near else ""
+        raise UsageError(f"{key}={target}: {module_name} has no function '{name}'{hint}")
     return function
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
+from modescope.bench.mistakes import usage_error
 from modescope.bench.records import files
 from modescope.bench.records.caches import CACHES
 from modescope.bench.records.environment import describe_machine
@@ -23,7 +24,7 @@ from modescope.bench.records.plans import Budget
 from modescope.bench.records.results import StoredRow
 from modescope.bench.records.rows import CONFIRMATIONS, ROWS, join
 from modescope.bench.resolve import Request
-from modescope.bench.settings import preset, usage_error
+from modescope.bench.settings import preset
 from modescope.bench.sweep import others
 from modescope.bench.sweep.attempt import (
     ALONE,

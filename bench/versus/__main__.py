@@ -72,10 +72,8 @@ def _run(words: Sequence[str]) -> int:
     for side in SIDES:
         given = [word for word in options if word.startswith(f"{side}=")]
         if len(given) != 1:
-            raise UsageError(
-                f"{side}= is given {len(given)} times before --; expected: "
-                f"{program('bench.versus')} old=STATE new=STATE [options] -- [settings of a run]"
-            )
+            what = f"is given {len(given)} times" if given else "is missing"
+            raise UsageError(f"{side}= {what} before --; type {_expected(words)}")
         options.remove(given[0])
         typed[side] = given[0].partition("=")[2]
     comparing.check(options)
@@ -85,6 +83,17 @@ def _run(words: Sequence[str]) -> int:
     if requests[0].settings.cluster["engine"] != "none" or requests[0].settings.dry_run:
         raise UsageError("versus measures, and on this machine; leave out cluster and dry_run")
     return comparing.main([*map(str, _measure(typed, requests)), *options])
+
+
+def _expected(words: Sequence[str]) -> str:
+    """Returns the command that `words` may mean."""
+    named = {side: word for word in words for side in SIDES if word.startswith(f"{side}=")}
+    pairs = zip(["", *words], words, strict=False)
+    plain = (
+        word for before, word in pairs if "=" not in word and {before[:1], word[:1]}.isdisjoint("-")
+    )
+    sides = [named.get(side) or f"{side}={next(plain, 'STATE')}" for side in SIDES]
+    return f"{program('bench.versus', *sides)} [options] -- [settings of a run]"
 
 
 def _measure(typed: Mapping[str, str], requests: Sequence[Request]) -> list[Path]:

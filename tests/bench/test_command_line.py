@@ -70,6 +70,11 @@ def test_cases_are_collected(ask: Ask, arguments: list[str], modes: list[str]) -
         (["cluster=slurm", "cluster.timeout_min=soon"], "cluster.timeout_min=soon: "),
         (["shape.batch=${x}"], "Interpolation key 'x'"),
         (["shape.heads=1"], "shape.heads=1: no such key; allowed: "),
+        (["-m", "mode=eager,", "compile"], "mode=eager,: a list has no spaces: mode=eager,compile"),
+        (
+            ["-m", "mode=eager", ",amp", "seed=1"],
+            "mode=eager: a list has no spaces: mode=eager,amp",
+        ),
         (["--mode", "compile", "model=mlp"], "--mode: settings have no dashes: mode=compile"),
         (["--shape.batch=8"], "--shape.batch=8: settings have no dashes: shape.batch=8"),
         (["--dry-run", "model=mlp"], "--dry-run: settings have no dashes: dry_run=true"),
@@ -109,14 +114,44 @@ def test_a_refused_study_leaves_no_folder(refusal: Refusal, study: str, tmp_path
         ("mode=bf16/complie", "no_grad", "mode=bf16/compile"),
         ("dtype=compile", "fp16", "mode=compile"),
         ("model=net.build", "mlp", "model=net:build"),
+        ("model=near_net", "mlp", "model=near_net:FUNCTION"),
+        ("model=near.net", "mlp", "model=near.net:FUNCTION"),
+        ("model=near/net.py", "mlp", "model=near.net:FUNCTION"),
+        ("model=gpt2", "mlp", "model=transformers model.name=gpt2"),
+        ("model=resnet50", "mlp", "model=torchvision model.name=resnet50"),
+        ("model=vit_tiny_patch16_224", "mlp", "model=timm model.name=vit_tiny_patch16_224"),
+        ("model=unet", "mlp", "model=diffusers model.name=unet"),
+        ("mode=inference", "amp", "mode=inference_mode, or phase=inference"),
+        ("phase=training", "train", "phase=train, or experiment=training"),
+        ("dtype=float16", "fp16", "fp16"),
+        ("dtype=float32", "fp16", "fp32"),
+        ("dtype=bfloat16", "fp16", "bf16"),
+        ("dtype=half", "fp16", "fp16"),
+        ("baseline.dtype=half", "fp16", "fp16"),
+        ("heads=4", "shape.batch", ""),
+        ("shape.seq=4", "shape.batch", ""),
+        ("batch=8", "", "shape.batch=8"),
+        ("lr=0.1", "", "train.lr=0.1"),
+        ("mode.fullgraph=false", "mode.compile", "model.fullgraph"),
+        ("model.dtype=bf16", "model.name", "dtype"),
+        ("mode/bf16=compile", "", "mode=bf16/compile"),
     ],
 )
 def test_a_mistake_names_what_is_allowed_and_what_was_meant(
-    refusal: Refusal, argument: str, allowed: str, meant: str
-) -> None:
+    refusal: Refusal, argument: str, allowed: str, meant: str,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "near").mkdir()
+    for file in ("near/net.py", "near_net.py"):
+        (tmp_path / file).touch()
     message = refusal(argument)
     assert allowed in message.partition("; allowed: ")[2].partition(";")[0].split(", ")
-    assert message.endswith(f"; did you mean {meant}?")
+    assert message.partition("; did you mean ")[2] == (f"{meant}?" if meant else "")
+
+
+def test_sizes_of_a_models_own_may_be_added(refusal: Refusal) -> None:
+    assert "+shape.heads=4?" in refusal("model=net:build", "heads=4")
 
 
 def test_a_function_in_place_of_a_model_is_that_of_a_custom_one(ask: Ask) -> None:

@@ -18,6 +18,7 @@ from modescope.analysis.snapshot import Snapshot
 from modescope.bench import run
 from modescope.bench.sweep import isolation, others, prepare
 from tests.helpers import composing
+from tests.helpers.commands import Ask
 from tests.helpers.worlds import World
 
 CASES = ["budget=quick", "model=pointwise", "shape=small", "order=given"]
@@ -120,3 +121,10 @@ def test_a_row_in_hand_is_the_row_that_is_read(
     monkeypatch.setattr(run, "show", keep)
     command(*CASES, "mode=compile")
     pd.testing.assert_frame_equal(held[0].stored.table, load.read(results / "main").table)
+
+
+def test_the_next_command_names_a_function_as_a_user_types_it(ask: Ask) -> None:
+    (request,) = ask("model=my.net:build", "mode=eager", "budget=smoke", "seed=3")
+    words = run._every_mode(request).split()
+    assert "model=my.net:build" in words
+    assert not [word for word in words if word.startswith(("model=custom", "model.target"))]

@@ -11,7 +11,8 @@ from modescope import __main__ as modescope
 from modescope.analysis import table, trend, why
 from modescope.analysis.compare import command as compare
 from modescope.analysis.report import __main__ as report
-from modescope.bench import claims, selfcheck
+from modescope.bench import claims, selfcheck, watch
+from modescope.bench.versus import __main__ as versus
 from tests.helpers.studies import record, save
 
 Main = Callable[[Sequence[str]], int]
@@ -21,6 +22,9 @@ Main = Callable[[Sequence[str]], int]
     ("main", "words", "named"),
     [
         (table.main, ["results/nowhere"], "no study at results/nowhere"),
+        (table.main, ["reslts/main"], "did you mean results/main?"),
+        (table.main, ["mian"], "did you mean results/main?"),
+        (table.main, ["results/nowhere"], "measure one with"),
         (table.main, ["--where", "mod = 'x'"], "--where"),
         (table.main, ["--where", "mode", "=", "compile"], "unrecognized arguments: compile"),
         (table.main, ["--wheree=1"], "--wheree"),
@@ -36,6 +40,25 @@ Main = Callable[[Sequence[str]], int]
         (compare.main, ["results/main"] * 2 + ["--gate", "exact,speed"], "--gate: 'speed'"),
         (compare.main, ["results/main"] * 2 + ["--allow", "torch"], "--allow: 'torch'"),
         (modescope.main, ["reprot"], "reprot: no such command, did you mean report?"),
+        (modescope.main, ["list"], "list: no such command; modescope --help"),
+        (
+            modescope.main,
+            ["--mode", "compile"],
+            "--mode: settings come after a command: modescope run mode=compile\n",
+        ),
+        (modescope.main, ["--dry-run", "seed=1"], "modescope run dry_run=VALUE\n"),
+        (modescope.main, ["shape.batch=8"], "modescope run shape.batch=8\n"),
+        (modescope.main, ["-m", "mode=eager,compile"], "modescope run -m mode=eager,compile\n"),
+        (versus.main, ["a", "b"], "old=a new=b [options] --"),
+        (versus.main, ["--gate", "exact", "new=b"], "versus old=STATE new=b ["),
+        (
+            versus.main,
+            ["old=a", "--", "mode=eager"],
+            "new= is missing before --; type modescope versus old=a new=STATE [",
+        ),
+        (watch.main, [], "no program: modescope watch script.py"),
+        (watch.main, ["python3", "train.py", "8"], "modescope watch train.py 8\n"),
+        (watch.main, ["train.py"], "train.py: no such file"),
         (modescope.main, ["compare", "results/main", "results/main"], "modescope diff"),
         (modescope.main, ["run", "nonsense"], "nonsense: "),
         (
@@ -48,6 +71,7 @@ Main = Callable[[Sequence[str]], int]
         (claims.main, ["dispatch-cost", "--quick"], "--quick: "),
         (selfcheck.main, ["--only", "speed"], "--only speed: "),
         (selfcheck.main, ["--device", "tpu"], "device=tpu: "),
+        (selfcheck.main, ["--device", "gpu:1"], "did you mean cuda:1?"),
     ],
 )
 def test_a_mistake_is_one_line_and_status_2(

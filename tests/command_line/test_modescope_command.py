@@ -12,7 +12,7 @@ import pytest
 
 import modescope
 from modescope import __main__ as command
-from modescope.bench.command_line import GROUPS
+from modescope.bench.mistakes import GROUPS
 from modescope.bench.records import paths
 from modescope.bench.settings import SCHEMAS
 from tests.helpers.paths import ROOT
@@ -40,7 +40,7 @@ def programs() -> set[str]:
 def test_every_program_is_a_command_that_help_lists(capsys: pytest.CaptureFixture[str]) -> None:
     assert set(command.COMMANDS) == {*programs(), "run"}
     assert all(callable(resolve_name(each.function)) for each in command.COMMANDS.values())
-    for words in ([], ["--help"]):
+    for words in ([], ["--help"], ["help"]):
         assert command.main(words) == 0
         printed = capsys.readouterr().out.splitlines()
         assert [line.split()[0] for line in printed if line[:1] == " "] == list(command.COMMANDS)
@@ -52,10 +52,26 @@ def test_every_program_is_a_command_that_help_lists(capsys: pytest.CaptureFixtur
 def test_run_takes_the_settings_of_run_py(capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main(["run", "mode=eager", "--cfg", "job", "--package", "mode"]) == 0
     assert "name: eager" in capsys.readouterr().out
-    assert command.main(["run", "--help"]) == 0
-    out = capsys.readouterr().out
+    outputs = []
+    for words in (["run", "help"], ["help", "run"], ["run", "--help"]):
+        assert command.main(words) == 0
+        outputs.append(capsys.readouterr().out)
+    out = outputs[0]
+    assert outputs == [out] * 3
     assert "modescope run experiment=modes" in out
     assert "python run.py" not in out
+
+
+@pytest.mark.parametrize("name", ["report", "table", "why", "trend", "compact", "restat", "diff"])
+def test_help_names_the_command_as_it_is_typed(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as end:
+        command.main([name, "--help"])
+    assert end.value.code == 0
+    out = capsys.readouterr().out
+    assert f"modescope {name} " in out
+    assert "python -m analysis" not in out
 
 
 @pytest.mark.parametrize("started", ["run.py", "analysis/table.py", "bench/versus/__main__.py"])
@@ -78,7 +94,9 @@ def test_commands_are_named_as_the_process_was_started(
 
 def test_the_help_of_run_lists_every_setting(capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main(["run", "--help"]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    out = capsys.readouterr().out
+    lines = out.splitlines()
+    assert {"model=mlp", "mode=compile", "budget=standard"} <= {*out.split()}
     words = [line.split() for line in lines if re.match(r"(    )?\w", line)]
     listed = {key: values for key, *values in words}
     options = {f"{group}:" for group in GROUPS}
@@ -87,6 +105,7 @@ def test_the_help_of_run_lists_every_setting(capsys: pytest.CaptureFixture[str])
             key = f"{section}.{field.name}".lstrip(".")
             assert {key, f"{key}:", f"{key}.*"} & {*listed}, f"{key} is not in conf/config.yaml"
     assert options <= {*listed}
+    assert {"shape.*", "model.target", "model.kwargs.*", "model.name"} <= {*listed}
     assert listed["order"][:2] == ["random,", "given"]
     assert listed["replicates"][:3] == ["1,", "from", "1"]
     assert listed["dry_run"][:2] == ["false,", "true"]

@@ -15,11 +15,11 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from modescope.bench.command_line import explain
+from modescope.bench.mistakes import explain, usage_error
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.paths import CONF
 from modescope.bench.resolve import Request, request
-from modescope.bench.settings import Settings, usage_error
+from modescope.bench.settings import Settings
 
 GLOBAL = "# @package _global_"
 """First line of an option's file with keys of the whole configuration, not of its group alone."""

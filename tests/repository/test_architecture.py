@@ -27,6 +27,7 @@ ROOMS = (
         "bench.checking",
         "bench.case",
     ),
+    "bench.mistakes",
     *("bench.settings", "bench.settings_help", "bench.calls", "bench.refusals"),
     *("bench.resolve", "bench.command_line"),
     *("bench.sweep", "bench.cluster", "bench.tools"),
@@ -55,7 +56,7 @@ SHARED = (*ROOMS[1:5], *(f"bench.modes.{name}" for name in ("axes", "backends", 
 
 WITHOUT_TORCH = {
     *("bench.records", "bench.stats", "bench.text", "bench.settings", "bench.refusals"),
-    "bench.settings_help",
+    *("bench.settings_help", "bench.mistakes"),
     *("bench.resolve", "bench.command_line", "bench.sweep", "bench.cluster"),
     *("bench.run", "bench.versus"),
 }

@@ -158,6 +158,7 @@ def test_lack_of_memory_is_no_mistake_of_the_user(make: Make) -> None:
         ("", "no_such_package.net:build", "cannot import no_such_package.net"),
         ("", "modescope.models.mlp:made_up", "models.mlp has no function 'made_up'"),
         ("", "modescope.models.mlp:__name__", "models.mlp has no function '__name__'"),
+        ("", "modescope.models.mlp:biuld", "; did you mean modescope.models.mlp:build?"),
         ("def build(:", "user_file:build", "SyntaxError"),
         ("import no_such_package", "user_file:build", "No module named 'no_such_package'"),
     ],
