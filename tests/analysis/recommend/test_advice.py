@@ -182,6 +182,14 @@ def test_how_sure_an_answer_is_follows_from_its_least_certain_row(tmp_path: Path
     assert missed_percent(0.01) < missed_percent(0.01, 0.2)
 
 
+def test_what_may_be_missed_is_told_of_each_precision(tmp_path: Path) -> None:
+    rows = [record("no_grad", speedup=1.3), record("amp", dtype="bf16", speedup=1.3, spread=0.2)]
+    (one,) = advice(tmp_path, [control(), *rows])
+    found = re.findall(r"([\d.]+) % \((\w+)\)", one.certainty)
+    percents = {dtype: float(percent) for percent, dtype in found}
+    assert 0 < percents["fp32"] < percents["bf16"]
+
+
 def test_where_an_interval_is_wide_the_answer_says_to_stop_other_programs(tmp_path: Path) -> None:
     rows = [control(), record("compile", speedup=3.0), record("no_grad", speedup=2.0, spread=1.0)]
     (one,) = advice(tmp_path, rows)
