@@ -44,9 +44,11 @@ def test_a_missing_study_is_a_usage_error(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.chdir(tmp_path)  # where results/ holds no study that the message would name
     with pytest.raises(UsageError, match=r"nowhere.*`modescope run study=NAME`"):
         load.read(tmp_path / "nowhere")
-    (tmp_path / "rows").touch()
+    study = tmp_path / "alone" / "study"  # no neighbour's name is like it
+    study.mkdir(parents=True)
+    (study / "rows").touch()
     with pytest.raises(UsageError, match="modescope run"):
-        load.read(tmp_path)
+        load.read(study)
 
 
 def test_the_table_is_the_same_after_a_compaction(

@@ -21,7 +21,7 @@ from tests.helpers.paths import REFERENCE
 STUDIES = sorted(str(each.parent.relative_to(REFERENCE)) for each in REFERENCE.rglob("rows"))
 
 MODE = re.compile(r"mode=([\w-]+)")
-DTYPE = re.compile(r"dtype=(\w+)")
+DTYPE = re.compile(r"(?<!baseline\.)dtype=(\w+)")
 MOST = re.compile(r"can be at most ([\d.]+)× as fast")
 
 
