@@ -257,7 +257,7 @@ def _uncompiled(context: Context) -> Row | None:
         return None
     if is_same_precision(row):
         return context.plain
-    same = ("grad", "dtype", "autocast")
+    same = ("grad", "dtype", "autocast", "quantize")
     others = (other for other in context.siblings if not (is_compiled(other) or other["graph"]))
     return next((other for other in others if values_of(other, same) == values_of(row, same)), None)
 

@@ -255,6 +255,20 @@ def test_compiling_under_autocast_is_compared_with_autocast(tmp_path: Path) -> N
     assert "compiled_code" not in _of(tmp_path / "alone", plain, both)
 
 
+def test_compiling_with_fewer_bits_is_compared_with_as_few(tmp_path: Path) -> None:
+    few, fewer = (
+        {"quantize": name, "axes": f'{{"quantize":"{name}"}}'} for name in ("weights", "dynamic")
+    )
+    rows = [
+        record("eager", speedup=1.0),
+        record("inference_mode[quantize=weights]", speedup=0.8, **few),
+        record("inference_mode[quantize=dynamic]", speedup=0.5, **fewer),
+        record("compile[quantize=dynamic]", speedup=2.0, **fewer),
+    ]
+    found = _of(tmp_path, *rows)
+    assert found["compiled_code"].share == pytest.approx(1.5, abs=0.01)  # 1 / 0.5 - 1 / 2
+
+
 @pytest.mark.parametrize("compiled", ["compile", "amp"])
 def test_added_overhead_and_saved_work_make_up_the_difference(
     tmp_path: Path, compiled: str
