@@ -257,7 +257,8 @@ def test_compiling_under_autocast_is_compared_with_autocast(tmp_path: Path) -> N
 
 def test_compiling_with_fewer_bits_is_compared_with_as_few(tmp_path: Path) -> None:
     few, fewer = (
-        {"quantize": name, "axes": f'{{"quantize":"{name}"}}'} for name in ("weights", "dynamic")
+        dict[str, Any](quantize=name, axes=json.dumps({"quantize": name}))
+        for name in ("weights", "dynamic")
     )
     rows = [
         record("eager", speedup=1.0),
