@@ -70,7 +70,7 @@ COMMANDS = {
 
 
 MOVED = {
-    "compare": "modescope diff compares studies; modes are compared with modescope run -m "
+    "compare": "modescope diff compares studies; modes are compared with modescope run "
     "experiment=modes, or modescope.compare in Python",
 }
 """Maps a word that is no command to what is typed instead."""
