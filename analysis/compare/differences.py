@@ -22,7 +22,7 @@ STATE = "versus_state"
 A difference in this column alone is none, because two states may hold the same code.
 """
 
-COLUMNS = tuple(dict.fromkeys([STATE, *FINGERPRINT, "model_source_id", "seed", *_OF]))
+COLUMNS = tuple(dict.fromkeys([STATE, *FINGERPRINT, "quantizer", "model_source_id", "seed", *_OF]))
 """All columns in which the sides are searched for differences."""
 
 

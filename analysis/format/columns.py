@@ -171,6 +171,7 @@ FURTHER = (
     _number(numbers.cosine, "cosine", "output_cosine"),
     _share("top-1", "top1_agreement"),
     _share("fewer bits", "quantized_share"),
+    _text("made by", "quantizer"),
     _text("unchecked", "unchecked_outputs"),
     Column("checked", lambda row: _HOW_CHECKED.get(row["checked"], numbers.UNKNOWN),
            optional=True),

@@ -148,6 +148,7 @@ class Row(TypedDict):
     regions_called: float | None
     region_names: str | None
     quantized_share: float | None
+    quantizer: str | None
     output_cosine: float | None
     top1_agreement: float | None
     settings_put_back: str | None

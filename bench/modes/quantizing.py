@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from importlib.metadata import version
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -146,7 +147,8 @@ def columns(module: torch.nn.Module) -> Quantized:
     if not few:
         return Quantized()
     sizes = {id(weight): weight.numel() for weight in module.parameters()}
-    return Quantized(quantized_share=sum(sizes[key] for key in few) / sum(sizes.values()))
+    share = sum(sizes[key] for key in few) / sum(sizes.values())
+    return Quantized(quantized_share=share, quantizer=f"torchao {version('torchao')}")
 
 
 def _linears(module: torch.nn.Module) -> Iterator[torch.nn.Linear]:

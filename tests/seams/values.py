@@ -410,7 +410,7 @@ NEVER = {
     "size_latencies_s", "data", "evicted_with", "evicted_bytes", "baseline_evicted_bytes",
     "eviction_s", "cold_read_s", "warm_read_s", "code_hash", "options_changed_code",
     "frozen_weights", "packed_weights", "layout_kept",
-    "quantize", "quantized_share", "output_cosine", "top1_agreement",
+    "quantize", "quantized_share", "quantizer", "output_cosine", "top1_agreement",
     "package_export_s", "package_build_s", "package_load_s", "package_bytes",
     *(f"confirming_speedup{end}" for end in ("", "_ci_low", "_ci_high")),
 }  # fmt: skip

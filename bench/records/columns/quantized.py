@@ -12,6 +12,7 @@ class Quantized:
     """What fewer bits changed, beside `error`; null in other modes."""
 
     quantized_share: float | None = nullable("share of the parameters that have fewer bits")
+    quantizer: str | None = nullable("library that made them, with its version")
     output_cosine: float | None = nullable(
         "cosine of the angle between an output and that in float64: the least of all outputs; null "
         "where calls vary"

@@ -56,12 +56,15 @@ def found(old: dict[str, Any], new: dict[str, Any]) -> list[differences.Differen
 def test_what_may_differ_is_reported() -> None:
     source = ("0123456789abcdef", "fedcba9876543210")
     differing = found(
-        {"torch_version": "2.12.1", "cpu_governor": None, "model_source_id": source[0], "seed": 0},
-        {"torch_version": "2.13", "cpu_governor": "slow", "model_source_id": source[1], "seed": 1},
-    )
+        {"torch_version": "2.12.1", "cpu_governor": None, "model_source_id": source[0], "seed": 0,
+         "quantizer": "torchao 0.17.0"},
+        {"torch_version": "2.13", "cpu_governor": "slow", "model_source_id": source[1], "seed": 1,
+         "quantizer": "torchao 0.18.0"},
+    )  # fmt: skip
     assert {one.column: (one.old, one.new, one.rows) for one in differing} == {
         "torch_version": ("2.12.1", "2.13", 1),
         "cpu_governor": ("–", "slow", 1),
+        "quantizer": ("torchao 0.17.0", "torchao 0.18.0", 1),
         "model_source_id": ("01234567", "fedcba98", 1),
         "seed": ("0", "1", 1),
     }

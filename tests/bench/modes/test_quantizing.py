@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+import torchao
 from torch import nn
 from torchao import quantization
 
@@ -94,6 +95,7 @@ def test_a_case_is_right_proven_and_smaller(mode: Mode, made: Model, value: str)
     assert found.checks.baseline_error < 1e-5
     assert 0.999 < found.quantized.output_cosine < 1
     assert 0.9 < found.quantized.quantized_share < 1
+    assert found.quantized.quantizer == f"torchao {torchao.__version__}"
     full_bytes = storage_bytes(build(made, of(made, value).shape).module.parameters())
     assert found.memory.weights_bytes < 0.35 * full_bytes
     assert found.memory.resident_bytes < 0.6 * full_bytes
