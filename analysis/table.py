@@ -17,12 +17,12 @@ from modescope.analysis import nodes, where
 from modescope.analysis.causes.finding import most_important
 from modescope.analysis.changes import LEAST_PROCESSES
 from modescope.analysis.chosen import chosen
+from modescope.analysis.derive import bits
 from modescope.analysis.derive.against import (
     BETWEEN_PROCESSES,
     COLUMNS,
     in_place_of_the_baseline,
 )
-from modescope.analysis.derive.bits import fewer_bits
 from modescope.analysis.derive.select import (
     ADDED,
     FAMILY,
@@ -30,7 +30,6 @@ from modescope.analysis.derive.select import (
     over_common_baseline,
     split_table,
 )
-from modescope.analysis.derive.series import series
 from modescope.analysis.folders import Folder
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.phrases import indented_paragraph, paragraph
@@ -85,15 +84,11 @@ def _kept_kernels(rows: pd.DataFrame, recommended: Sequence[Recommendation]) -> 
 
 def _fewer_bits(rows: pd.DataFrame) -> Iterator[str]:
     """Yields from which size on fewer bits pay, for each work over a size."""
-    quantized = rows[rows["quantize"].notna()]
-    for family in split_table(rows, FAMILY) if len(quantized) else ():
-        for part in series(family):
-            found = fewer_bits(part)
-            if found:
-                work = phrases.work_at(found[0].line.rows[0], part.others)
-                yield from paragraph(f"fewer bits for {work}")
-            for mode in found:
-                yield from indented_paragraph(mode.text)
+    for family in split_table(rows, FAMILY):
+        for number, sentence in enumerate(bits.sentences(family)):
+            if not number:
+                yield from paragraph(f"fewer bits for {phrases.work_at(as_rows(family)[0], '{}')}")
+            yield from indented_paragraph(sentence)
 
 
 def use(answers: Sequence[Recommendation]) -> str:

@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from modescope.analysis.causes import (
+    autograd,
     compiler,
     graphs,
     kernels,
@@ -51,6 +52,7 @@ CAUSES = (
     *steps.CAUSES,
     *graphs.CAUSES,
     *compiler.CAUSES,
+    *autograd.CAUSES,
     *overhead.CAUSES,
     *prepared.CAUSES,
     *reads.CAUSES,

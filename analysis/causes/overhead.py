@@ -1,4 +1,4 @@
-"""Rules on the time of a call outside its kernels: Python, dispatcher, guards, autograd.
+"""Rules on the time of a call outside its kernels: Python, dispatcher, guards.
 
 A rule returns evidence if what its docstring says holds for the row of the context, else None.
 """
@@ -16,7 +16,7 @@ from modescope.analysis.causes.outcome import (
     is_same_precision,
     is_slower,
 )
-from modescope.analysis.causes.savings import Savings, claim, negative, saved_by, savings
+from modescope.analysis.causes.savings import Savings, claim, negative, savings
 from modescope.analysis.causes.types import Cause, Context, Evidence, Kind
 from modescope.analysis.derive import profile
 from modescope.analysis.derive.select import values_of
@@ -41,8 +41,6 @@ LEAST_GUARDS = 0.05
 """The smallest share of a profiled call at which cache lookup and Python around it are named."""
 
 COMPILED = "cache lookup (guards), Python around the compiled code and launches"
-
-GRADS = ("no_grad", "inference_mode")
 
 
 def slow_host(context: Context) -> Evidence | None:
@@ -200,57 +198,6 @@ def _guards(context: Context) -> Evidence | None:
     return Evidence(call.overhead_share, texts)
 
 
-def no_autograd(context: Context) -> Evidence | None:
-    """no_grad or inference_mode alone, without the rest of the mode, beats the baseline."""
-    row, plain = context.row, context.plain
-    if not is_faster(row) or row["grad"] not in GRADS or row["phase"] != "inference":
-        return None
-    is_alone = is_same_precision(row) and not is_compiled(row) and not row["graph"]
-    alone = row if is_alone else plain
-    if alone is None or not is_faster(alone) or row["baseline_mode"] != "eager":
-        return None
-    gain = required(alone["speedup"])
-    saved = saved_by(gain)
-    if ends(saved)[0] < LEAST:
-        return None
-    share, least = claim(saved, alone)
-    fewer = "" if alone is row else f" ({row['grad']} without the rest: {numbers.ratio(gain)})"
-    return Evidence(share, {"share": f"{least}{numbers.share(share, 1)}", "alone": fewer})
-
-
-def grad_left_on(context: Context) -> Evidence | None:
-    """Inference runs with gradients enabled, and the same mode without gradients is faster."""
-    row = context.row
-    if row["phase"] != "inference" or row["grad"] != "enabled":
-        return None
-    if not predicates.has_interval(row):
-        return None
-    same = (
-        "dtype",
-        "autocast",
-        "compile_mode",
-        "graph",
-        "axes",
-        "compile_options",
-        "compile_cache",
-    )
-    others = [
-        other
-        for other in context.siblings
-        if other["grad"] in GRADS
-        and values_of(other, same) == values_of(row, same)
-        and low(other["speedup"]) * (1 - LEAST) > high(row["speedup"])
-    ]
-    if not others:
-        return None
-    best = max(others, key=lambda other: low(other["speedup"]))
-    gain = quotient(best["speedup"], row["speedup"])
-    assert gain is not None
-    share, _ = claim(saved_by(gain), best, row)
-    texts = {"mode": phrases.mode(best), "gain": numbers.middle(gain), "grad": best["grad"]}
-    return Evidence(share, texts)
-
-
 def _uncompiled(context: Context) -> Row | None:
     row = context.row
     if not is_compiled(row):
@@ -286,17 +233,6 @@ CAUSES = (
         Kind.DECISIVE, slow_host,
         "the host ran at {slower}× its usual time: undecided{device}.",
         "Stop other programs and measure it again.",
-    ),
-    Cause(
-        Kind.LIMIT, grad_left_on,
-        "autograd is on, which inference does not need; without it ({mode}) the same call is "
-        "{gain} as fast.",
-        "Call the model under torch.{grad}() (mode={mode}).",
-    ),
-    Cause(
-        Kind.GAIN, no_autograd,
-        "leaving out autograd saves {share} of the baseline's call{alone}.",
-        inferred=True,
     ),
     Cause(
         Kind.GAIN, less_overhead,

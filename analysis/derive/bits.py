@@ -6,15 +6,20 @@ same mode without `mode.quantize`, which was measured over the same baseline (`a
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+import pandas as pd
 
 from modescope.analysis.derive import against
 from modescope.analysis.derive.select import values_of
-from modescope.analysis.derive.series import Line, SizeSeries
+from modescope.analysis.derive.series import Line, SizeSeries, series
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.rows import predicates
 from modescope.analysis.rows.type import Row
-from modescope.bench.records.cases import QUANTIZE
+from modescope.analysis.rows.values import grouped
+from modescope.bench.records.cases import QUANTIZE, canonical_json
 from modescope.bench.stats import estimates
 from modescope.bench.stats.estimates import Estimate, Verdict
 
@@ -45,34 +50,76 @@ class Bits:
     @property
     def text(self) -> str:
         """From which size on it pays, in a sentence with the largest error."""
-        error = numbers.scientific(self.error)
-        return f"{self.line.name} {self._where()}; relative error up to {error}"
+        return _sentence([self], "")
 
-    def _where(self) -> str:
-        sizes, pays, over = list(self.gains), self.pays_at, f"faster than {self.over}"
-        told = {size: f"{numbers.ratio(gain)} at {size}" for size, gain in self.gains.items()}
-        if not pays:
-            return f"is at no {self.size} from {sizes[0]} to {sizes[-1]} shown to be {over}"
+    @property
+    def where(self) -> str:
+        """The sizes at which it pays, with its gain there and beside them, where it does not."""
+        pays = self.pays_at
+        sizes = [*self.gains]
         others = [size for size in sizes if size not in pays]
+        if not pays:
+            return f"at no {self.size} from {sizes[0]} to {sizes[-1]}"
         if not others:
-            return f"is {over} at every {self.size} from {sizes[0]} to {sizes[-1]}: {told[pays[0]]}"
+            return f"at every {self.size} from {sizes[0]} to {sizes[-1]}{self._gains(pays[:1])}"
         if pays[0] > others[-1]:
-            return f"is {over} from {self.size} {pays[0]} on: {told[pays[0]]}, {told[others[-1]]}"
-        if pays[-1] < others[0]:
-            return f"is {over} up to {self.size} {pays[-1]}: {told[pays[-1]]}, {told[others[0]]}"
+            return f"from {self.size} {pays[0]} on{self._gains([pays[0], others[-1]])}"
+        if pays[-1] < others[0] and len(pays) > 1:
+            return f"up to {self.size} {pays[-1]}{self._gains([pays[-1], others[0]])}"
         at = phrases.listed([f"{size}" for size in pays])
-        return f"is {over} at {self.size} {at} only: {told[pays[0]]}"
+        return f"at {self.size} {at} only{self._gains([pays[0], others[0]])}"
+
+    def _gains(self, sizes: Sequence[int]) -> str:
+        told = (f"{numbers.ratio(self.gains[size])} at {size}" for size in sizes)
+        return f" ({', '.join(told)})"
 
 
-def fewer_bits(series: SizeSeries) -> list[Bits]:
-    """Returns what each mode with fewer bits gains over the sizes of `series`."""
-    return [found for line in series.lines if (found := _bits(line, series))]
+def sentences(family: pd.DataFrame) -> list[str]:
+    """Says of each mode with fewer bits from which size on it pays, at each of the other sizes.
+
+    The size is the one with the most values. All rows of `family` have equal values in FAMILY.
+    """
+    if family["quantize"].isna().all():
+        return []
+    every = [(part, found) for part in series(family) for found in fewer_bits(part)]
+    if not every:
+        return []
+    size = max(every, key=lambda pair: len(pair[1].gains))[0].size
+    mine = [(part, found) for part, found in every if part.size == size]
+    modes = grouped(((found.line.name, found.over), (part, found)) for part, found in mine)
+    return [_of_mode(members) for members in modes.values()]
 
 
-def _bits(line: Line, series: SizeSeries) -> Bits | None:
+def _of_mode(members: list[tuple[SizeSeries, Bits]]) -> str:
+    others = [json.loads(part.others) for part, _ in members]
+    differing = {name for name in others[0] if len({sizes[name] for sizes in others}) > 1}
+    labels = [
+        phrases.sizes(canonical_json({n: v for n, v in sizes.items() if n in differing}))
+        for sizes in others
+    ]
+    return _sentence([found for _, found in members], *labels)
+
+
+def _sentence(several: list[Bits], *labels: str) -> str:
+    first = several[0]
+    errors = [error for found in several if (error := found.error) is not None]
+    places = [f"{label}{' ' if label else ''}{found.where}"
+              for label, found in zip(labels, several, strict=True)]  # fmt: skip
+    start = f"{first.line.name} is shown to be faster than {first.over}"
+    separate = ": " if any(labels) else " "
+    error = numbers.scientific(max(errors, default=None))
+    return f"{start}{separate}{'; '.join(places)}; relative error up to {error}"
+
+
+def fewer_bits(part: SizeSeries) -> list[Bits]:
+    """Returns what each mode with fewer bits gains over the sizes of `part`."""
+    return [found for line in part.lines if (found := _bits(line, part))]
+
+
+def _bits(line: Line, part: SizeSeries) -> Bits | None:
     if not line.rows[0]["quantize"]:
         return None
-    full = [_with_all_bits(row, series) for row in line.rows]
+    full = [_with_all_bits(row, part) for row in line.rows]
     known = [row for row in full if row is not None]
     if len(known) == len(full):
         over = phrases.mode(known[0])
@@ -80,14 +127,14 @@ def _bits(line: Line, series: SizeSeries) -> Bits | None:
     else:
         over, ratios = phrases.baseline(line.rows[0]), [row["speedup"] for row in line.rows]
     gains = {size: gain for size, gain in zip(line.sizes, ratios, strict=True) if gain is not None}
-    return Bits(line, series.size, over, gains) if gains else None
+    return Bits(line, part.size, over, gains) if gains else None
 
 
-def _with_all_bits(row: Row, series: SizeSeries) -> Row | None:
+def _with_all_bits(row: Row, part: SizeSeries) -> Row | None:
     """Returns the row of the same mode and sizes without `mode.quantize`; None if there is none."""
     found = (
         other
-        for line in series.lines
+        for line in part.lines
         for other in line.rows
         if other["shape"] == row["shape"]
         and values_of(other, _SAME) == values_of(row, _SAME)

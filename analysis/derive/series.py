@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import compress, pairwise
+from typing import Any
 
 import pandas as pd
 
@@ -57,7 +58,7 @@ class SizeSeries:
 
     size: str  # batch, ops, ...
     others: str  # the other sizes, equal in all rows; canonical JSON
-    lines: tuple[Line, ...]  # each over at least MIN_SIZES sizes
+    lines: tuple[Line, ...]  # each over at least MIN_SIZES sizes; in the order of figures
 
     @property
     def overhead(self) -> Overhead:
@@ -76,14 +77,15 @@ class SizeSeries:
 
 
 def series(rows: pd.DataFrame) -> list[SizeSeries]:
-    """Returns every SizeSeries that the trusted ones of `rows` form.
+    """Returns every SizeSeries that the trusted ones of `rows` form, by the other sizes, rising.
 
     All `rows` have equal values in the columns FAMILY: the same model and phase on the same
     machine.
     """
+    groups = sorted(_by_varying(as_rows(trusted(rows))).items(), key=_by_others)
     return [
         SizeSeries(size, others, lines)
-        for (size, others), members in _by_varying(as_rows(trusted(rows))).items()
+        for (size, others), members in groups
         if (lines := _lines(size, members))
     ]
 
@@ -107,9 +109,15 @@ def _by_varying(rows: Sequence[Row]) -> dict[tuple[str, str], list[Row]]:
     )
 
 
+def _by_others(group: tuple[tuple[str, str], Any]) -> tuple[str, list[int]]:
+    (size, others), _ = group
+    return size, [*json.loads(others).values()]
+
+
 def _lines(size: str, rows: Sequence[Row]) -> tuple[Line, ...]:
     every = (_line(name, size, members) for name, members in variants(rows).items())
-    return tuple(line for line in every if len(set(line.sizes)) >= MIN_SIZES)
+    long = (line for line in every if len(set(line.sizes)) >= MIN_SIZES)
+    return tuple(sorted(long, key=lambda line: (style.order(line.rows[0]), line.name)))
 
 
 def variants(rows: Sequence[Row]) -> dict[str, list[Row]]:
@@ -190,7 +198,7 @@ def grids(family: pd.DataFrame) -> list[Grid]:
     return [
         grid
         for contest in split_table(trusted(family), _CONTEST)
-        for (name, others), rows in _by_varying(as_rows(contest)).items()
+        for (name, others), rows in sorted(_by_varying(as_rows(contest)).items(), key=_by_others)
         if name == size and (grid := _grid(size, others, rows)) is not None
     ]
 

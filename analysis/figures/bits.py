@@ -25,7 +25,7 @@ def _draw(series: SizeSeries) -> Figure | None:
     found = fewer_bits(series)
     if not found:
         return None
-    figure = Figure((theme.WIDTH, _HIGH))
+    figure = Figure((theme.width(), _HIGH))
     axes = figure.subplots()
     axes.set(xscale="log", yscale="log", xlabel=series.size, title="Gain of fewer bits")
     handles = []
@@ -39,7 +39,7 @@ def _draw(series: SizeSeries) -> Figure | None:
     axes.axhline(1, color=style.INK, linewidth=0.8)
     axes.grid(visible=True, axis="both")
     sizes = sorted({size for mode in found for size in mode.gains})
-    theme.log_ticks(axes.xaxis, theme.WIDTH - 0.7, "{:g}".format, [sizes])
+    theme.log_ticks(axes.xaxis, theme.width() - 0.7, "{:g}".format, [sizes])
     theme.log_ticks(axes.yaxis, _HIGH - 0.9, "{:g}×".format, [*theme.EVEN, *theme.DECIMAL])
     theme.legend(figure, handles)
     theme.small_print(figure, phrases.work_at(found[0].line.rows[0], series.others))

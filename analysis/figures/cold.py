@@ -42,7 +42,7 @@ def _draw(rows: pd.DataFrame) -> Figure | None:
         for data, members in grouped((phrases.data(row), row) for row in cold).items()
         for panel in theme.panels(data.capitalize(), members, cells.speedup)
     ]
-    figure, grid = theme.sheet(panels, phrases.work(warm[0]), len(cold), 2)
+    figure, grid = theme.sheet(panels, phrases.work(warm[0]), len(cold), "Speedup with both")
     for (latency, speedup), panel in zip(grid, panels, strict=True):
         members = [both_of[row["run_id"]] for row in panel.rows]
         seconds = [
@@ -55,7 +55,6 @@ def _draw(rows: pd.DataFrame) -> Figure | None:
         _both(speedup, panel.rows, ratios)
         theme.linear_ticks(speedup, max(map(max, ratios)), "× over the baseline", most=5)
         speedup.axvline(1, color=style.INK, linewidth=0.8)
-        speedup.set_title("Speedup with both")
     look: dict[str, Any] = {"color": style.INK, "linestyle": "none", "markersize": 6}
     marks = (("warm: data as the last call left them", "none"), ("cold", style.INK))
     theme.legend(

@@ -84,7 +84,6 @@ SPEEDUP = FigureKind(
         Column("rounds", lambda row: numbers.calls(row["rounds"])),
     )),
     coloured=theme.charted,
-    has_narrow=True,
 )  # fmt: skip
 
 
@@ -109,7 +108,9 @@ def _draw_fusion(section: pd.DataFrame) -> Figure | None:
     rows = [pair.row for pair in known.values()]
     panels = theme.panels("Device work", rows, columns.FUSION.cell)
     counted = any(None not in _kernels(pair) for pair in known.values())
-    figure, grid = theme.sheet(panels, phrases.work(rows[0]), len(rows), 2 if counted else 1)
+    figure, grid = theme.sheet(
+        panels, phrases.work(rows[0]), len(rows), "Kernels" if counted else ""
+    )
     for line, panel in zip(grid, panels, strict=True):
         members = [known[row["run_id"]] for row in panel.rows]
         times = [(pair.reference_work_s, required(pair.row["work_s"])) for pair in members]
@@ -121,7 +122,6 @@ def _draw_fusion(section: pd.DataFrame) -> Figure | None:
             _dumbbells(line[1], members, counts)
             most = max((count for both in counts for count in both if count), default=1)
             theme.linear_ticks(line[1], most, "per call", most=5)
-            line[1].set_title("Kernels")
     return figure
 
 

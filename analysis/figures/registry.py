@@ -44,7 +44,7 @@ class Picture:
     """A drawn figure with its caption and table.
 
     `svg` is the content of `file`, the name of an SVG file; `inline` is the same drawing as a part
-    of an HTML page, and `narrow` a drawing for a phone (None: there is none).
+    of an HTML page, and `narrow` the same drawn for a phone.
     """
 
     kind: FigureKind
@@ -52,7 +52,7 @@ class Picture:
     caption: str
     svg: str
     inline: Markup
-    narrow: Markup | None
+    narrow: Markup
     table: Table
 
 
@@ -68,18 +68,12 @@ def pictures(kinds: Iterable[FigureKind], topic: Any, name: str) -> Iterator[Pic
         if figure is not None:
             drawn = theme.svg(figure, f"{kind.name}-{name}")
             inline = Markup(theme.inline(drawn))
-            narrow = _narrow(kind, topic, f"{kind.name}-{name}-narrow")
+            with theme.look(theme.NARROW):
+                small = kind.draw(topic)
+            narrow = Markup(theme.inline(theme.svg(small, f"{kind.name}-{name}-narrow")))
             file = f"{kind.name}-{name}.svg"
             caption, table = _caption(kind, topic), kind.table(topic)
             yield Picture(kind, file, caption, theme.on_paper(drawn), inline, narrow, table)
-
-
-def _narrow(kind: FigureKind, topic: Any, name: str) -> Markup | None:
-    if not kind.has_narrow:
-        return None
-    with theme.look(theme.NARROW):
-        figure = kind.draw(topic)
-    return None if figure is None else Markup(theme.inline(theme.svg(figure, name)))
 
 
 def _caption(kind: FigureKind, topic: Any) -> str:
@@ -119,8 +113,7 @@ def series_table(series: SizeSeries) -> Table:
 def _bound_lines(series: SizeSeries) -> Iterator[tuple[str, ...]]:
     """Yields the lines of `series_table`; for a chain of operators, the cheapest mode first."""
     known = [line for line, _ in by_slope(series)] if series.is_chain else []
-    rest = sorted(series.lines, key=lambda line: style.order(line.rows[0]))
-    for line in (*known, *(line for line in rest if line not in known)):
+    for line in (*known, *(line for line in series.lines if line not in known)):
         slope = (numbers.duration_interval(line.slope),) if series.is_chain else ()
         sizes = f"{min(line.sizes)} to {max(line.sizes)}, {len(line.sizes)} rows"
         yield line.name, sizes, *slope, _bound(line, series.overhead, series.size)

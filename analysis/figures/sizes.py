@@ -27,7 +27,8 @@ from modescope.analysis.rows.type import Row
 from modescope.analysis.rows.values import grouped, required, value_of
 from modescope.bench.stats.estimates import Estimate, Verdict
 
-MOST_PANELS, MOST_SIZES = 4, 9  # per figure; per panel, as more leave no room for numbers
+MOST_PANELS = 4  # per figure
+_CELL = 0.45  # inches: of a number and what is around it
 STRONGEST = 3.0  # times faster or slower at which the colour saturates
 
 
@@ -42,7 +43,7 @@ def _draw_heatmap(grids: Sequence[Grid]) -> Figure | None:
     rows = sum(len(grid.names) for grid in grids)
     figure, lines = theme.sheet(panels, phrases.work_at(grids[0].first, "{}"), rows)
     for (axes,), grid in zip(lines, shown, strict=True):
-        _cells(axes, grid)
+        _cells(axes, grid, int(theme.room(panels) / _CELL))
     return figure
 
 
@@ -55,9 +56,10 @@ def _title(grid: Grid) -> str:
     return f"Speedup over {grid.size}, {phrases.contest(grid.first)}{others}"
 
 
-def _cells(axes: Axes, grid: Grid) -> None:
+def _cells(axes: Axes, grid: Grid, most: int) -> None:
+    """Draws a cell per mode and size; of more sizes than `most`, only some."""
     count = len(grid.sizes)
-    places = np.linspace(0, count - 1, min(count, MOST_SIZES)).round().astype(int)
+    places = np.linspace(0, count - 1, min(count, most)).round().astype(int)
     rows = [[mode[place] for place in places] for mode in grid.modes]
     values = np.array(
         [[required(row["speedup"]).value if row else np.nan for row in line] for line in rows]
@@ -108,11 +110,13 @@ _LEAST = 3.0  # the greatest value of an axis ÷ its least, so that noise does n
 
 def _draw_scaling(series: SizeSeries) -> Figure:
     """Draws latency, overhead and saved bytes over a size, a line of panels per precision."""
-    lines = _ordered_lines(series)
+    lines = series.lines
     precisions = list(grouped((line.rows[0]["dtype"], line) for line in lines).values())
     columns = {c: title for c, title in _titles(series).items() if _points(lines, c)}
-    figure = Figure((theme.WIDTH, _HIGH * len(precisions) + 0.3))
-    grid = figure.subplots(len(precisions), len(columns), squeeze=False)
+    across = 1 if theme.is_narrow() else len(columns)
+    down = len(precisions) * len(columns) // across
+    figure = Figure((theme.width(), _HIGH * down + 0.3))
+    grid = figure.subplots(down, across, squeeze=False).reshape(len(precisions), len(columns))
     for members, every in zip(precisions, grid, strict=True):
         dtype = f", {members[0].rows[0]['dtype']}" if len(precisions) > 1 else ""
         panels = {}
@@ -130,7 +134,7 @@ def _draw_scaling(series: SizeSeries) -> Figure:
         sizes = sorted({size for line in members for size in line.sizes})
         thinned = [sizes[::step] for step in range(1, len(sizes) + 1)]
         for axes in panels.values():
-            inches = theme.WIDTH / len(columns) - _LABELS
+            inches = theme.width() / across - _LABELS
             theme.log_ticks(axes.xaxis, inches, "{:g}".format, thinned)
     looks = {name: look for members in precisions for name, look in _looks(members).items()}
     names = dict.fromkeys(map(_name, lines))
@@ -141,10 +145,6 @@ def _draw_scaling(series: SizeSeries) -> Figure:
     ])  # fmt: skip
     theme.small_print(figure, phrases.work_at(lines[0].rows[0], series.others))
     return figure
-
-
-def _ordered_lines(series: SizeSeries) -> list[Line]:
-    return sorted(series.lines, key=lambda line: style.order(line.rows[0]))
 
 
 def _titles(series: SizeSeries) -> dict[str, str]:
@@ -227,7 +227,7 @@ def _share_scale(
 def _scaling_table(series: SizeSeries) -> Table:
     sizes = sorted({size for line in series.lines for size in line.sizes})
     lines = []
-    for line in _ordered_lines(series):
+    for line in series.lines:
         at = dict(zip(line.sizes, line.rows, strict=True))
         for column, title in _titles(series).items():
             cells = [_cell(at.get(size), column) for size in sizes]
@@ -263,7 +263,7 @@ def _draw_first_pass(section: pd.DataFrame) -> Figure | None:
     if not known:
         return None
     several = len({row["dtype"] for row, _ in known}) > 1
-    figure = Figure((theme.WIDTH, _HIGH_OF_CALLS * len(known) + 0.5), layout="constrained")
+    figure = Figure((theme.width(), _HIGH_OF_CALLS * len(known) + 0.5), layout="constrained")
     grid = figure.subplots(len(known), squeeze=False, sharex=True, sharey=True)
     for (axes,), (row, mix) in zip(grid, known, strict=True):
         axes.set(yscale="log", title=phrases.variant(row) if several else phrases.mode(row))

@@ -95,7 +95,6 @@ class FigureKind:
     draw: Callable[[Any], Figure | None]
     table: Callable[[Any], Table]  # the numbers drawn
     coloured: Callable[[Any], Sequence[Row]] | None = None  # rows whose colours are explained
-    has_narrow: bool = False  # also drawn for a phone, by `sheet` alone
 
 
 @dataclass(frozen=True)
@@ -111,20 +110,26 @@ class Panel:
 def look(width: float = WIDTH) -> AbstractContextManager[None]:
     """A context manager that applies the matplotlib settings for drawing and saving a figure.
 
-    `width` is that of figures made by `sheet`, in inches: WIDTH, or NARROW for a phone.
+    `width` is that of the figure, in inches: WIDTH, or NARROW for a phone.
     """
     return matplotlib.rc_context({**_RC, "figure.figsize": (width, WIDTH)})
 
 
-def _width() -> float:
+def width() -> float:
+    """The width in inches of what is drawn: WIDTH or NARROW, as `look` was told."""
     return float(matplotlib.rcParams["figure.figsize"][0])
+
+
+def is_narrow() -> bool:
+    """Whether the figure is for a phone."""
+    return width() < WIDTH
 
 
 def _named(panels: Sequence[Panel]) -> tuple[list[list[str]], list[list[str]]]:
     """Returns the names and the numbers of each panel; if narrow, numbers stand below the names."""
     names = [[textwrap.fill(name, _LONGEST) for name in panel.names] for panel in panels]
     values = [list(panel.numbers) for panel in panels]
-    if _width() == WIDTH:
+    if not is_narrow():
         return names, values
     pairs = (zip(*both, strict=True) for both in zip(names, values, strict=True))
     below = [["\n".join(filter(None, pair)) for pair in panel] for panel in pairs]
@@ -175,22 +180,24 @@ def panels(
 
 
 def sheet(
-    panels: Sequence[Panel], work: str, rows: int, columns: int = 1, share: bool = False
+    panels: Sequence[Panel], work: str, rows: int, beside: str = "", share: bool = False
 ) -> tuple[Figure, list[list[Axes]]]:
-    """Returns a figure, and its axes: for each panel a list of `columns` axes side by side.
+    """Returns a figure, and its axes: for each panel a list of those side by side.
 
     Row n of a panel, counted from 0, lies at y = n; the name of a recommended mode is bold. `work`
     is the small print above the panels. `rows` is the number of all rows, of which the panels may
-    have only some. With `share`, the axes in a column share their x scale.
+    have only some. `beside` is the title of second axes beside those of each panel; empty: there
+    are none. With `share`, the axes in a column share their x scale.
     """
+    columns = 2 if beside else 1
     names, values = _named(panels)
     row = ROW + 0.145 * max(name.count("\n") for every in names for name in every)
-    spare = 0 if _width() == WIDTH else 0.3  # as names are bold, and a phone has other fonts
-    letters = max(12, int((_width() - _widest(names) - spare) / 0.082))
+    spare = 0.3 if is_narrow() else 0  # as names are bold, and a phone has other fonts
+    letters = max(12, int((width() - _widest(names) - spare) / columns / 0.082))
     titles = [textwrap.fill(panel.title, letters) for panel in panels]
     heights = [len(panel.rows) for panel in panels]
     high = row * sum(heights) + 0.56 * len(panels) + 0.25
-    figure = Figure((_width(), high + 0.17 * sum(title.count("\n") for title in titles)))
+    figure = Figure((width(), high + 0.17 * sum(title.count("\n") for title in titles)))
     grid = figure.subplots(
         len(panels), columns, squeeze=False, height_ratios=heights, sharex="col" if share else False
     )
@@ -202,6 +209,8 @@ def sheet(
         for label, drawn in zip(line[0].get_yticklabels(), panel.rows, strict=True):
             label.set_fontweight("bold" if drawn.get("is_recommended") else "normal")
         line[0].set_title(title)
+        if beside:
+            line[1].set_title(textwrap.fill(beside, letters))
         right = line[-1].secondary_yaxis("right")
         right.set_yticks(places, told, size=SMALL)
         right.spines["right"].set_visible(False)
@@ -225,7 +234,7 @@ def legend(figure: Figure, handles: Sequence[Any]) -> None:
     def wide(columns: int) -> float:
         return sum(max(map(text_width, column)) + 0.56 for column in np.array_split(names, columns))
 
-    across = next((n for n in range(len(names), 1, -1) if wide(n) <= _width()), 1)
+    across = next((n for n in range(len(names), 1, -1) if wide(n) <= width()), 1)
     figure.set_figheight(figure.get_figheight() + 0.2 * -(-len(names) // across))
     figure.legend(handles=handles, loc="outside lower left", ncols=across)
 
@@ -233,7 +242,7 @@ def legend(figure: Figure, handles: Sequence[Any]) -> None:
 def room(panels: Sequence[Panel]) -> float:
     """The width in inches that is left for one axes between the names and numbers of the panels."""
     names, values = _named(panels)
-    return _width() - _widest(names) - _widest(values) - 0.3
+    return width() - _widest(names) - _widest(values) - 0.3
 
 
 def _widest(texts: Iterable[Iterable[str]]) -> float:
@@ -282,6 +291,7 @@ def log_ticks(
 def linear_ticks(axes: Axes, longest: float, unit: str, most: int = 7) -> None:
     """Sets an x axis from 0 to just beyond `longest`, with plain numbers and the `unit` below."""
     axes.set_xlim(0, longest * 1.04)
+    most = max(2, round(most * width() / WIDTH))
     axes.xaxis.set_major_locator(MaxNLocator(most, steps=[1, 2, 2.5, 5, 10]))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.set_xlabel(unit)

@@ -9,7 +9,7 @@ from modescope.analysis.causes.outcome import range_of
 from modescope.analysis.derive.over_fp32 import COMMON
 from modescope.analysis.format import numbers
 from modescope.analysis.recommend.advice import Advice, Precision, Span
-from modescope.analysis.recommend.types import Outcome
+from modescope.analysis.recommend.types import Outcome, Recommendation
 from modescope.analysis.recommend.wording import modes
 
 
@@ -40,8 +40,8 @@ def parts(advice: Advice) -> list[Part]:
 def _named(precisions: Sequence[Precision]) -> list[Precision]:
     """Returns those of `precisions` that the line names, at least the first one.
 
-    Answers for filled caches, all packages but the first, and precisions at which nothing can be
-    recommended are left to the text below.
+    Answers for filled caches, all packages but the first, precisions at which nothing can be
+    recommended, and fewer bits that gain nothing are left to the text below.
     """
     packages = [p for p in precisions if p.recommendations[0].question.of_packages]
     kept = [
@@ -49,9 +49,14 @@ def _named(precisions: Sequence[Precision]) -> list[Precision]:
         for precision in precisions
         if precision not in packages[1:]
         and not precision.recommendations[0].question.cache_label
-        and any(a.outcome is not Outcome.NOTHING for a in precision.recommendations)
+        and any(_is_told(answer) for answer in precision.recommendations)
     ]
     return kept or list(precisions[:1])
+
+
+def _is_told(answer: Recommendation) -> bool:
+    untold = (Outcome.NOTHING, *((Outcome.BASELINE,) if answer.question.quantize else ()))
+    return answer.outcome not in untold
 
 
 def _parts(precision: Precision, common: str | None, is_first: bool) -> Iterator[Part]:
@@ -59,7 +64,8 @@ def _parts(precision: Precision, common: str | None, is_first: bool) -> Iterator
     name = f"{precision.name}: "
     if precision.name == dtype == common and not is_first:
         name = f"with the precision unchanged ({precision.name}) "
-    for number, span in enumerate(_spans(precision.spans)):
+    spans = _spans(precision.spans)
+    for number, span in enumerate(spans):
         before = f"{'' if number else name}{f'{span.label}: ' if span.label else ''}"
         if span.recommendations[0].outcome is Outcome.MODE:
             error = "" if dtype == common else _error(span)
@@ -67,6 +73,8 @@ def _parts(precision: Precision, common: str | None, is_first: bool) -> Iterator
                 choice.name.removeprefix(choice.mode) for choice in modes(span.recommendations)
             )
             yield Part(before, span.lead, f"{doubt} {_gain(span, common)}{error}")
+        elif spans[1:] or span.recommendations[0].outcome is Outcome.BETWEEN:
+            yield Part(before, span.lead, span.rest.partition(": ")[0])  # why stands below
         else:
             why = span.rest.replace(": ", " (", 1)
             yield Part(before, span.lead, f"{why})" if why != span.rest else why)

@@ -10,10 +10,12 @@ import pytest
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select
 
+from modescope.analysis.figures.registry import OF_DATA, OF_GRIDS, OF_SECTION, OF_SERIES
 from modescope.analysis.report import report
 from modescope.bench.records.cases import canonical_json
 from modescope.bench.records.results import Record
 from tests.helpers.browser_tab import DESKTOPS, PHONE, Tab
+from tests.helpers.cause_worlds.compiler import VARIED
 from tests.helpers.pass_columns import cpu_passes, cuda_passes, cuda_training, memory, profiled
 from tests.helpers.studies import (
     MODES,
@@ -24,6 +26,7 @@ from tests.helpers.studies import (
     not_measured,
     record,
     save,
+    stepped,
 )
 
 LONG: dict[str, Any] = {
@@ -47,8 +50,41 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
         *_with_every_column("flagged"),
         *_with_long_names(f"custom:{'a_package_with_a_long_name.' * 3}net:build"),
         *cuda_training(),
+        *_of_further_figures(),
     ]
     return report.write(save(records, tmp_path_factory.mktemp("results") / "study"))
+
+
+def _of_further_figures() -> list[Record]:
+    """Rows of the figures that need an axis, a cache, a pass or sizes of their own."""
+    own: dict[str, Any] = {"axes": '{"kernels":"mine"}', "kernel_use": "called"}
+    few: dict[str, Any] = {"axes": '{"quantize":"int8-dynamic"}', "quantize": "int8-dynamic"}
+    latencies_s = {"eager": 100e-6, "autograd": 80e-6, "code": 30e-6, "entry": 60e-6,
+                   "guards": 60e-6, "again": 61e-6}  # fmt: skip
+    started: dict[str, Any] = {
+        "starts_s": (2.0, 2.1, 2.2), "baseline_starts_s": (1.0,) * 3,
+        "start_phases_s": '[{"import": 1.0, "probe": 0.5, "run": 0.3}]',
+    }  # fmt: skip
+    widths = [(canonical_json({"width": 4**n}), 1 + n / 4) for n in range(4, 8)]
+    return [
+        record("eager", 800e-6, 1.0, model="own", floor_s=1e-4, eager_bytes=8_000_000),
+        record("compile[kernels=mine]", 600e-6, 4 / 3, model="own", bytes_accessed=3e6, **own),
+        record("compile", 60e-6, 1.6, model="steps", **stepped(spread=1e-4, **latencies_s)),
+        record("compile", model="cold", speedup=2.0),
+        record("compile", model="cold", speedup=1.5, data="cold_weights", evicted_bytes=2**22),
+        record("compile", model="starts", compile_cache="cold", **started),
+        record("eager", model="calls", speedup=1.0),
+        record("compile", model="calls", speedup=1.2, **VARIED),
+        *(record("compile", model="bits", shape=shape, speedup=1.2) for shape, _ in widths),
+        *(record("compile[quantize=int8-dynamic]", model="bits", shape=shape, speedup=1.2 * gain,
+                 **few) for shape, gain in widths),
+    ]  # fmt: skip
+
+
+def test_the_page_has_every_kind_of_figure(page: Path) -> None:
+    text = page.read_text()
+    kinds = (*OF_SECTION, *OF_DATA, *OF_GRIDS, *OF_SERIES)
+    assert [kind.name for kind in kinds if f'"{kind.title}: ' not in text] == []
 
 
 def _with_every_column(model: str) -> list[Record]:
@@ -247,13 +283,12 @@ def test_no_text_of_a_figure_is_clipped_or_covers_another(opened: Tab, width: in
     assert faults == []
 
 
-def test_a_phone_has_the_whole_picture_of_speedups(opened: Tab) -> None:
-    drawn = ".work .drawing"
+def test_a_phone_has_the_whole_of_every_figure(opened: Tab) -> None:
     cut = "return arguments[0].filter((one) => one.scrollWidth > one.clientWidth + 1).length"
     for width, is_narrow in ((PHONE, True), (DESKTOPS[-1], False)):
         opened.resize(width)
-        assert bool(opened.shown(f"{drawn} .narrow")) is is_narrow
-        assert opened.js(cut, opened.all(f"{drawn}:has(.narrow)")) == 0
+        assert bool(opened.shown(".drawing .narrow")) is is_narrow
+        assert opened.js(cut, opened.all(".drawing")) == 0
 
 
 def test_wide_figures_stand_in_columns_and_the_text_flows_around_the_picture(opened: Tab) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 from modescope.analysis import table
-from modescope.analysis.derive.bits import Bits, fewer_bits
+from modescope.analysis.derive.bits import Bits, fewer_bits, sentences
 from modescope.analysis.figures import theme
 from modescope.analysis.figures.bits import BITS
 from modescope.analysis.recommend.advice import fold
@@ -30,14 +31,14 @@ INT8 = "compile[quantize=int8-dynamic]"
 WIDTHS = (256, 512, 1024, 2048)
 
 
-def at(mode: str, width: int, speedup: float, **columns: Any) -> Record:
-    shape = canonical_json({"batch": 32, "width": width})
+def at(mode: str, width: int, speedup: float, batch: int = 32, **columns: Any) -> Record:
+    shape = canonical_json({"batch": batch, "width": width})
     return record(mode, 1e-3, speedup, spread=0.005, shape=shape, **columns)
 
 
-def records(gains: Mapping[int, float], compiled: float = 1.25) -> list[Record]:
-    full = [at("compile", width, compiled) for width in gains]
-    return [*full, *(at(INT8, w, compiled * gain, **FEW) for w, gain in gains.items())]
+def records(gains: Mapping[int, float], compiled: float = 1.25, batch: int = 32) -> list[Record]:
+    full = [at("compile", width, compiled, batch) for width in gains]
+    return [*full, *(at(INT8, w, compiled * gain, batch, **FEW) for w, gain in gains.items())]
 
 
 def only(folder: Path, *made: Record) -> Bits:
@@ -48,11 +49,16 @@ def only(folder: Path, *made: Record) -> Bits:
 @pytest.mark.parametrize(
     ("gains", "pays_at", "where"),
     [
-        ((0.5, 0.9, 1.5, 2.0), [1024, 2048], "from width 1024 on"),
-        ((1.2, 1.3, 1.5, 2.0), [*WIDTHS], "every width from 256 to 2048"),
-        ((2.0, 1.5, 1.01, 0.9), [256, 512], "up to width 512"),
-        ((0.5, 0.9, 1.0, 1.01), [], "no width from 256 to 2048"),
-        ((2.0, 0.9, 1.5, 0.8), [256, 1024], "width 256 and 1024 only"),
+        ((0.5, 0.9, 1.5, 2.0), [1024, 2048], "from width 1024 on (1.50× at 1024, 0.90× at 512)"),
+        ((1.2, 1.3, 1.5, 2.0), [*WIDTHS], "at every width from 256 to 2048 (1.20× at 256)"),
+        ((2.0, 1.5, 1.01, 0.9), [256, 512], "up to width 512 (1.50× at 512, 1.01× at 1024)"),
+        ((0.5, 0.9, 1.0, 1.01), [], "at no width from 256 to 2048"),
+        (
+            (2.0, 0.9, 1.5, 0.8),
+            [256, 1024],
+            "at width 256 and 1024 only (2.00× at 256, 0.90× at 512)",
+        ),
+        ((2.0, 0.5, 1.0, 1.01), [256], "at width 256 only (2.00× at 256, 0.50× at 512)"),
     ],
 )
 def test_where_it_pays_is_told_by_the_intervals(
@@ -61,8 +67,21 @@ def test_where_it_pays_is_told_by_the_intervals(
     found = only(tmp_path, *records(dict(zip(WIDTHS, gains, strict=True))))
     assert (found.over, found.pays_at) == ("compile", pays_at)
     assert [gain.value for gain in found.gains.values()] == pytest.approx(gains)
-    assert where in found.text
+    assert re.sub(r" \[[^]]*\]", "", found.where) == where
     assert found.text.endswith("1.1e-2")
+
+
+def test_each_of_the_other_sizes_has_its_crossing_in_one_sentence(tmp_path: Path) -> None:
+    made = [
+        row
+        for batch, gains in ((32, (0.9, 1.5, 2.0)), (1, (0.5, 0.6, 0.7)))
+        for row in records(dict(zip(WIDTHS, gains, strict=False)), batch=batch)
+    ]
+    (told,) = sentences(rows_of(tmp_path, *made))
+    batch_1, batch_32 = told.partition(": ")[2].split("; ")[:2]
+    assert batch_1 == "batch 1 at no width from 256 to 1024"
+    assert batch_32.startswith("batch 32 from width 512 on (1.50×")
+    assert sentences(rows_of(tmp_path / "few", *made[:1])) == []
 
 
 def test_without_the_mode_with_all_bits_it_is_compared_with_the_baseline(tmp_path: Path) -> None:

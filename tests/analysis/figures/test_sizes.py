@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from modescope.analysis.derive.series import grids
-from modescope.analysis.figures.sizes import HEATMAP, MOST_SIZES, SCALING
+from modescope.analysis.figures import theme
+from modescope.analysis.figures.sizes import HEATMAP, SCALING
 from modescope.bench.records.cases import canonical_json
 from tests.helpers.drawings import names, only_axes, panels, rows_of, series_of
 from tests.helpers.studies import at_size, batch_series, cpu_clocks, record, saving_steps
@@ -29,8 +30,14 @@ def test_a_heatmap_has_a_number_in_each_measured_cell(tmp_path: Path) -> None:
 
 def test_of_many_sizes_some_are_drawn_and_all_are_in_the_table(tmp_path: Path) -> None:
     found = grids(rows_of(tmp_path, *batch_series([2**power for power in range(13)])))
-    labels = [label.get_text() for label in only_axes(HEATMAP.draw(found)).get_xticklabels()]
-    assert (len(labels), labels[0], labels[-1]) == (MOST_SIZES, "1", "4096")
+    counts = []
+    for width in (theme.WIDTH, theme.NARROW):
+        with theme.look(width):
+            axes = only_axes(HEATMAP.draw(found))
+        labels = [label.get_text() for label in axes.get_xticklabels()]
+        assert (labels[0], labels[-1]) == ("1", "4096")
+        counts.append(len(labels))
+    assert 13 > counts[0] > counts[1] > 2
     assert len(HEATMAP.table(found).titles) == 2 + 13
     assert HEATMAP.draw([]) is None
 
@@ -44,6 +51,17 @@ def test_scaling_draws_latency_and_overhead_on_one_scale(tmp_path: Path) -> None
     assert [len(axes.lines) for axes in (latency, dispatch)] == [3, 3]
     assert np.ravel(latency.lines[0].get_xdata()) == pytest.approx([1, 4, 16, 64, 256])
     assert np.ravel(latency.lines[0].get_ydata()) / 1e-6 == pytest.approx([51, 54, 66, 114, 306])
+
+
+def test_on_a_phone_panels_stand_below_each_other(tmp_path: Path) -> None:
+    for width, is_narrow in ((theme.WIDTH, False), (theme.NARROW, True)):
+        with theme.look(width):
+            figure = SCALING.draw(series_of(tmp_path / f"{width}", *batch_series()))
+        assert figure is not None
+        first, second = (axes.get_subplotspec() for axes in panels(figure).values())
+        assert first is not None
+        assert second is not None
+        assert (first.colspan == second.colspan, figure.get_figwidth()) == (is_narrow, width)
 
 
 def test_unknown_overhead_has_no_panel_and_saved_bytes_have_one(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tests.helpers.cause_worlds import (
+    autograd,
     compiler,
     graphs,
     kernels,
@@ -21,6 +22,7 @@ WORLDS: Mapping[str, World] = {
     **steps.WORLDS,
     **graphs.WORLDS,
     **compiler.WORLDS,
+    **autograd.WORLDS,
     **overhead.WORLDS,
     **prepared.WORLDS,
     **reads.WORLDS,

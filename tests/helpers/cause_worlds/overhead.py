@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from modescope.bench.records.results import Record
-from tests.helpers.causes import World, alone, first, last, profiled
+from tests.helpers.causes import World, alone, last, profiled
 from tests.helpers.rows import ends
 from tests.helpers.studies import PACE_S, cpu_clocks, cuda_clocks, record
 
@@ -26,29 +26,6 @@ WORLDS = {
             "at its usual pace": last(flags=[], flags_touch=[]),
         },
         still={"other device times are unknown": last(device_gain=None)},
-    ),
-    "grad_left_on": World(
-        [record("inference_mode", speedup=1.5), record("eager", speedup=1.0)],
-        ["inference_mode", "1.50×"],
-        share=1 / 3,
-        silent={
-            "a step of training": last(phase="train"),
-            "nothing is recorded": last(grad="no_grad"),
-            "the other mode is compiled": first(compile_mode="default"),
-            "less than 3 % apart, by the intervals": last(speedup=ends(high=1.47)),
-        },
-        still={"more than 3 % apart, by the intervals": last(speedup=ends(high=1.42))},
-    ),
-    "no_autograd": World(
-        [record("eager", speedup=1.0), record("inference_mode", speedup=1.25)],
-        ["20 %"],
-        share=0.2,
-        silent={
-            "recording is on": last(grad="enabled"),
-            "a step of training": last(phase="train"),
-            "the interval admits a gain of 2 %": last(speedup=ends(low=1.02)),
-        },
-        still={"the interval excludes a gain of 3 %": last(speedup=ends(low=1.04))},
     ),
     "less_overhead": World(
         [
