@@ -48,30 +48,30 @@ class Bits:
         return max(known, default=None)
 
     @property
-    def text(self) -> str:
-        """From which size on it pays, in a sentence with the largest error."""
-        return _sentence([self], "")
+    def where(self) -> str:
+        """The sizes at which it pays: `from width 1024 on`."""
+        return self._told[0]
 
     @property
-    def where(self) -> str:
-        """The sizes at which it pays, with its gain there and beside them, where it does not."""
-        pays = self.pays_at
-        sizes = [*self.gains]
-        others = [size for size in sizes if size not in pays]
-        if not pays:
-            return f"at no {self.size} from {sizes[0]} to {sizes[-1]}"
-        if not others:
-            return f"at every {self.size} from {sizes[0]} to {sizes[-1]}{self._gains(pays[:1])}"
-        if pays[0] > others[-1]:
-            return f"from {self.size} {pays[0]} on{self._gains([pays[0], others[-1]])}"
-        if pays[-1] < others[0] and len(pays) > 1:
-            return f"up to {self.size} {pays[-1]}{self._gains([pays[-1], others[0]])}"
-        at = phrases.listed([f"{size}" for size in pays])
-        return f"at {self.size} {at} only{self._gains([pays[0], others[0]])}"
+    def detailed(self) -> str:
+        """The text of `where`, with the gain there and at the next size where it does not pay."""
+        text, sizes = self._told
+        told = ", ".join(f"{numbers.ratio(self.gains[size])} at {size}" for size in sizes)
+        return f"{text} ({told})" if told else text
 
-    def _gains(self, sizes: Sequence[int]) -> str:
-        told = (f"{numbers.ratio(self.gains[size])} at {size}" for size in sizes)
-        return f" ({', '.join(told)})"
+    @property
+    def _told(self) -> tuple[str, Sequence[int]]:
+        sizes, pays = [*self.gains], self.pays_at
+        others = [size for size in sizes if size not in pays]
+        if not pays or not others:
+            which = "every" if pays else "no"
+            return f"at {which} {self.size} from {sizes[0]} to {sizes[-1]}", pays[:1]
+        if pays[0] > others[-1]:
+            return f"from {self.size} {pays[0]} on", (pays[0], others[-1])
+        if pays[-1] < others[0] and len(pays) > 1:
+            return f"up to {self.size} {pays[-1]}", (pays[-1], others[0])
+        at = phrases.listed([f"{size}" for size in pays])
+        return f"at {self.size} {at} only", (pays[0], others[0])
 
 
 def sentences(family: pd.DataFrame) -> list[str]:
@@ -90,25 +90,20 @@ def sentences(family: pd.DataFrame) -> list[str]:
     return [_of_mode(members) for members in modes.values()]
 
 
-def _of_mode(members: list[tuple[SizeSeries, Bits]]) -> str:
+def _of_mode(members: Sequence[tuple[SizeSeries, Bits]]) -> str:
     others = [json.loads(part.others) for part, _ in members]
-    differing = {name for name in others[0] if len({sizes[name] for sizes in others}) > 1}
-    labels = [
-        phrases.sizes(canonical_json({n: v for n, v in sizes.items() if n in differing}))
-        for sizes in others
-    ]
-    return _sentence([found for _, found in members], *labels)
-
-
-def _sentence(several: list[Bits], *labels: str) -> str:
-    first = several[0]
-    errors = [error for found in several if (error := found.error) is not None]
-    places = [f"{label}{' ' if label else ''}{found.where}"
-              for label, found in zip(labels, several, strict=True)]  # fmt: skip
-    start = f"{first.line.name} is shown to be faster than {first.over}"
-    separate = ": " if any(labels) else " "
+    differing = [name for name in others[0] if len({sizes[name] for sizes in others}) > 1]
+    labels = (
+        phrases.sizes(canonical_json({name: sizes[name] for name in differing})) for sizes in others
+    )
+    every = [found for _, found in members]
+    places = (f"{label} {found.detailed}" for label, found in zip(labels, every, strict=True))
+    start = f"{every[0].line.name} is shown to be faster than {every[0].over}"
+    colon = ":" if differing else ""
+    errors = [found.error for found in every if found.error is not None]
     error = numbers.scientific(max(errors, default=None))
-    return f"{start}{separate}{'; '.join(places)}; relative error up to {error}"
+    told = "; ".join(place.strip() for place in places)
+    return f"{start}{colon} {told}; relative error up to {error}"
 
 
 def fewer_bits(part: SizeSeries) -> list[Bits]:

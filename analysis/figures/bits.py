@@ -51,7 +51,7 @@ def _table(series: SizeSeries) -> Table:
     sizes = sorted({size for mode in found for size in mode.gains})
     lines = tuple(
         (
-            *(mode.line.name, mode.over, mode.text, numbers.scientific(mode.error)),
+            *(mode.line.name, mode.over, mode.where, numbers.scientific(mode.error)),
             *(
                 numbers.ratio(mode.gains[size]) if size in mode.gains else numbers.UNKNOWN
                 for size in sizes
@@ -59,7 +59,7 @@ def _table(series: SizeSeries) -> Table:
         )
         for mode in found
     )
-    titles = ("mode", "compared with", "begins to pay", "largest error")
+    titles = ("mode", "compared with", "faster", "largest error")
     every = (*titles, *(f"{series.size} {size}" for size in sizes))
     return Table("Gain of fewer bits", every, 3, lines)
 

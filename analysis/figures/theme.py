@@ -39,6 +39,7 @@ ROW = 0.21  # inches
 MOST_ROWS = 60  # per figure: about two pages
 SMALL = 8  # points
 _LONGEST = 26  # letters of a row's name on one line
+_BESIDE = (3.0, 1.9)  # inches of names and numbers beside the axes; on a phone
 _RC: dict[Any, Any] = {
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans"],
@@ -289,10 +290,16 @@ def log_ticks(
 
 
 def linear_ticks(axes: Axes, longest: float, unit: str, most: int = 7) -> None:
-    """Sets an x axis from 0 to just beyond `longest`, with plain numbers and the `unit` below."""
+    """Sets an x axis from 0 to just beyond `longest`, with plain numbers and the `unit` below.
+
+    There are `most` intervals between ticks or fewer, so that their labels do not touch.
+    """
+    beside = _BESIDE[is_narrow()]
+    specification = axes.get_subplotspec()
+    inches = (width() - beside) / (specification.get_gridspec().ncols if specification else 1)
+    fitting = int(inches / (text_width(f"{float(f'{longest:.2g}'):g}") + 0.12))
     axes.set_xlim(0, longest * 1.04)
-    most = max(2, round(most * width() / WIDTH))
-    axes.xaxis.set_major_locator(MaxNLocator(most, steps=[1, 2, 2.5, 5, 10]))
+    axes.xaxis.set_major_locator(MaxNLocator(max(1, min(most, fitting)), steps=[1, 2, 2.5, 5, 10]))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.set_xlabel(unit)
 

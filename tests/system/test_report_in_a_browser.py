@@ -67,7 +67,7 @@ def _of_further_figures() -> list[Record]:
     }  # fmt: skip
     widths = [(canonical_json({"width": 4**n}), 1 + n / 4) for n in range(4, 8)]
     return [
-        record("eager", 800e-6, 1.0, model="own", floor_s=1e-4, eager_bytes=8_000_000),
+        record("eager", 800e-6, 1.0, model="own", eager_bytes=8_000_000),
         record("compile[kernels=mine]", 600e-6, 4 / 3, model="own", bytes_accessed=3e6, **own),
         record("compile", 60e-6, 1.6, model="steps", **stepped(spread=1e-4, **latencies_s)),
         record("compile", model="cold", speedup=2.0),

@@ -67,8 +67,7 @@ def test_where_it_pays_is_told_by_the_intervals(
     found = only(tmp_path, *records(dict(zip(WIDTHS, gains, strict=True))))
     assert (found.over, found.pays_at) == ("compile", pays_at)
     assert [gain.value for gain in found.gains.values()] == pytest.approx(gains)
-    assert re.sub(r" \[[^]]*\]", "", found.where) == where
-    assert found.text.endswith("1.1e-2")
+    assert re.sub(r" \[[^]]*\]", "", found.detailed) == where
 
 
 def test_each_of_the_other_sizes_has_its_crossing_in_one_sentence(tmp_path: Path) -> None:
@@ -81,6 +80,7 @@ def test_each_of_the_other_sizes_has_its_crossing_in_one_sentence(tmp_path: Path
     batch_1, batch_32 = told.partition(": ")[2].split("; ")[:2]
     assert batch_1 == "batch 1 at no width from 256 to 1024"
     assert batch_32.startswith("batch 32 from width 512 on (1.50×")
+    assert told.endswith("1.1e-2")
     assert sentences(rows_of(tmp_path / "few", *made[:1])) == []
 
 
