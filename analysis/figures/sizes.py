@@ -266,7 +266,8 @@ def _draw_first_pass(section: pd.DataFrame) -> Figure | None:
     figure = Figure((theme.width(), _HIGH_OF_CALLS * len(known) + 0.5), layout="constrained")
     grid = figure.subplots(len(known), squeeze=False, sharex=True, sharey=True)
     for (axes,), (row, mix) in zip(grid, known, strict=True):
-        axes.set(yscale="log", title=phrases.variant(row) if several else phrases.mode(row))
+        title = phrases.variant(row) if several else phrases.mode(row)
+        axes.set(yscale="log", title=theme.filled(title))
         _calls(axes, row, mix)
     tick = partial(numbers.tick, unit_of=numbers.time_unit)
     for (axes,) in grid:

@@ -11,6 +11,7 @@ from modescope.analysis.format import numbers
 from modescope.analysis.recommend.advice import Advice, Precision, Span
 from modescope.analysis.recommend.types import Outcome, Recommendation
 from modescope.analysis.recommend.wording import modes
+from modescope.analysis.rows.values import required
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,10 @@ def _parts(precision: Precision, common: str | None, is_first: bool) -> Iterator
                 choice.name.removeprefix(choice.mode) for choice in modes(span.recommendations)
             )
             yield Part(before, span.lead, f"{doubt} {_gain(span, common)}{error}")
-        elif spans[1:] or span.recommendations[0].outcome is Outcome.BETWEEN:
+        elif disputed := span.recommendations[0].disputed:
+            both = range_of([disputed.speedup, required(disputed.again)])
+            yield Part(before, "", f"undecided between processes ({disputed.mode} {both})")
+        elif spans[1:]:
             yield Part(before, span.lead, span.rest.partition(": ")[0])  # why stands below
         else:
             why = span.rest.replace(": ", " (", 1)

@@ -13,6 +13,7 @@ from modescope.analysis.format import numbers
 from modescope.analysis.recommend.advice import fold
 from modescope.analysis.recommend.decide import recommend, to_explain, unconfirmed
 from modescope.analysis.recommend.types import Outcome, Recommendation
+from modescope.analysis.report import headline
 from modescope.analysis.rows.values import as_rows
 from modescope.bench.records import parquet
 from modescope.bench.records.gap_steps import ELSEWHERE
@@ -68,7 +69,12 @@ def test_an_answer_is_undecided_where_two_processes_contradict_each_other(
     assert (found.disputed.mode if found.disputed else None) == disputed
     for figure in (found.disputed.speedup, found.disputed.again) if found.disputed else ():
         assert figure is not None
-        assert numbers.ratio(figure) in fold([found])[0].precisions[0].text
+        (work,) = fold([found])
+        assert numbers.ratio(figure) in work.precisions[0].text
+        (line,) = headline.parts(work)
+        assert line.lead == ""
+        assert f"{disputed} " in line.rest
+        assert numbers.factor(figure.value) in line.rest
 
 
 FAST = {"eager": 100e-6, "code": 40e-6, "entry": 60e-6, "guards": 65e-6, "again": 65.1e-6}

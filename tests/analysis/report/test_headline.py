@@ -43,6 +43,29 @@ def test_filled_caches_and_what_cannot_be_answered_are_left_out(tmp_path: Path) 
     assert [(part.before, part.lead) for part in found] == [("fp32: ", "compile")]
 
 
+def test_fewer_bits_are_named_where_they_gain(tmp_path: Path) -> None:
+    few: dict[str, Any] = {"axes": '{"quantize":"int8-dynamic"}', "quantize": "int8-dynamic"}
+    for speedup, named in (
+        (0.5, ["no_grad"]),
+        (3.0, ["compile[quantize=int8-dynamic]", "no_grad"]),
+    ):
+        quantized = record("compile[quantize=int8-dynamic]", speedup=speedup, **few)
+        found = line(tmp_path / f"{speedup}", control(), record("no_grad", speedup=2.0), quantized)
+        assert [part.lead for part in found] == named
+
+
+def test_without_a_gain_at_one_of_several_sizes_the_reason_stands_below(tmp_path: Path) -> None:
+    sizes: list[dict[str, Any]] = [{"shape": f'{{"batch":{n}}}', "batch": n} for n in (1, 8)]
+    found = line(
+        tmp_path, *(control(**size) for size in sizes),
+        record("no_grad", speedup=0.8, **sizes[0]), record("no_grad", speedup=2.0, **sizes[1]),
+    )  # fmt: skip
+    assert [(part.before, part.lead) for part in found] == [
+        ("fp32: batch 1: ", "eager"), ("batch 8: ", "no_grad"),
+    ]  # fmt: skip
+    assert found[0].rest == ""
+
+
 def test_one_mode_at_every_size_is_named_once_and_two_with_their_sizes(tmp_path: Path) -> None:
     def at(batch: int, mode: str, speedup: float, **more: Any) -> list[Record]:
         size: dict[str, Any] = {"shape": f'{{"batch":{batch}}}', "batch": batch}
