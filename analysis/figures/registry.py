@@ -69,8 +69,8 @@ def pictures(kinds: Iterable[FigureKind], topic: Any, name: str) -> Iterator[Pic
             drawn = theme.svg(figure, f"{kind.name}-{name}")
             inline = Markup(theme.inline(drawn))
             with theme.look(theme.NARROW):
-                small = kind.draw(topic)
-            narrow = Markup(theme.inline(theme.svg(small, f"{kind.name}-{name}-narrow")))
+                small = theme.svg(kind.draw(topic) or figure, f"{kind.name}-{name}-narrow")
+            narrow = Markup(theme.inline(small))
             file = f"{kind.name}-{name}.svg"
             caption, table = _caption(kind, topic), kind.table(topic)
             yield Picture(kind, file, caption, theme.on_paper(drawn), inline, narrow, table)

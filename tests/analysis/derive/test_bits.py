@@ -112,7 +112,7 @@ def test_the_figure_has_the_gains_and_their_intervals(tmp_path: Path) -> None:
 
 
 def test_fewer_bits_are_a_precision_of_their_own_with_their_error(tmp_path: Path) -> None:
-    bf16 = {"dtype": "bf16", "error": 4e-3, "error_limit": 2e-2}
+    bf16: dict[str, Any] = {"dtype": "bf16", "error": 4e-3, "error_limit": 2e-2}
     shape = canonical_json({"batch": 32, "width": 512})
     rows = rows_of(
         tmp_path, control(shape=shape), at("compile", 512, 1.2), at("compile", 512, 1.6, **bf16),
