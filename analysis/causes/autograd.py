@@ -26,7 +26,7 @@ LEAST_PATH = 0.1
 
 
 def other_path(context: Context) -> Evidence | None:
-    """Without gradients alone the mode beats the baseline, and by kernels that the baseline lacks.
+    """no_grad or inference_mode alone beats the baseline, by kernels that the baseline lacks.
 
     So does `nn.TransformerEncoderLayer`, whose fast path takes no gradients.
     """
@@ -40,7 +40,7 @@ def other_path(context: Context) -> Evidence | None:
 
 
 def no_autograd(context: Context) -> Evidence | None:
-    """no_grad or inference_mode alone beats the baseline, as far as is known by its kernels."""
+    """no_grad or inference_mode alone beats the baseline, and not by kernels that it lacks."""
     alone = _without_grad(context)
     if alone is None or _other_kernels(alone, context):
         return None

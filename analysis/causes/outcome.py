@@ -12,7 +12,8 @@ from modescope.analysis.rows.type import Row
 from modescope.analysis.rows.values import required
 from modescope.bench.stats.estimates import ONE, Estimate, Verdict, hull, is_wide, quotient
 
-UNDECIDED = "what was measured does not decide why"
+UNDECIDED = "no known cause explains it by what was measured"
+UNPROFILED = "without a profile (profile=true) it is not known why"
 
 LEAST_OF_A_LOSS = 0.75
 """The causes of a slower call explain it if together they take this share of the added time."""
@@ -38,7 +39,7 @@ class Outcome(StrEnum):
 def undecided(row: Row) -> str:
     """Says why no cause of a row's speedup is named, in a text that can follow a colon."""
     if row["verdict"] != Verdict.INCONCLUSIVE:
-        return UNDECIDED
+        return UNPROFILED if row["profiler_overhead"] is None else UNDECIDED
     longer = "" if row["budget"] == "thorough" else "longer (budget=thorough) or "
     processes = f"in more processes (replicates={max(5, 2 * row['replicates'])})"
     return f"the interval is too wide; measure {longer}{processes}"

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress, pairwise
-from typing import Any
 
 import pandas as pd
 
@@ -77,15 +76,14 @@ class SizeSeries:
 
 
 def series(rows: pd.DataFrame) -> list[SizeSeries]:
-    """Returns every SizeSeries that the trusted ones of `rows` form, by the other sizes, rising.
+    """Returns every SizeSeries that the trusted ones of `rows` form, in the order of `_by_varying`.
 
     All `rows` have equal values in the columns FAMILY: the same model and phase on the same
     machine.
     """
-    groups = sorted(_by_varying(as_rows(trusted(rows))).items(), key=_by_others)
     return [
         SizeSeries(size, others, lines)
-        for (size, others), members in groups
+        for (size, others), members in _by_varying(as_rows(trusted(rows))).items()
         if (lines := _lines(size, members))
     ]
 
@@ -97,21 +95,29 @@ def by_slope(chain: SizeSeries) -> list[tuple[Line, Estimate]]:
 
 
 def _by_varying(rows: Sequence[Row]) -> dict[tuple[str, str], list[Row]]:
-    """Groups rows that differ in one size only.
+    """Groups rows that differ in one size only; the size with the most values comes first.
 
     The key is the name of that size and the other sizes as JSON. A row is in one group per size.
     """
     shapes = [(row, json.loads(row["shape"])) for row in rows]
-    return grouped(
+    counts = _counts(sizes for _, sizes in shapes)
+    groups = grouped(
         ((size, canonical_json({n: v for n, v in sizes.items() if n != size})), row)
         for row, sizes in shapes
         for size in sizes
     )
 
+    def place(key: tuple[str, str]) -> tuple[int, str, list[int]]:
+        size, others = key
+        return -counts[size], size, [*json.loads(others).values()]
 
-def _by_others(group: tuple[tuple[str, str], Any]) -> tuple[str, list[int]]:
-    (size, others), _ = group
-    return size, [*json.loads(others).values()]
+    return {key: groups[key] for key in sorted(groups, key=place)}
+
+
+def _counts(shapes: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """Returns how many values each size has in `shapes`."""
+    values = grouped(size for sizes in shapes for size in sizes.items())
+    return {name: len(set(found)) for name, found in values.items()}
 
 
 def _lines(size: str, rows: Sequence[Row]) -> tuple[Line, ...]:
@@ -198,14 +204,13 @@ def grids(family: pd.DataFrame) -> list[Grid]:
     return [
         grid
         for contest in split_table(trusted(family), _CONTEST)
-        for (name, others), rows in sorted(_by_varying(as_rows(contest)).items(), key=_by_others)
+        for (name, others), rows in _by_varying(as_rows(contest)).items()
         if name == size and (grid := _grid(size, others, rows)) is not None
     ]
 
 
 def _varying(shapes: pd.Series) -> str | None:
-    sizes = (size for shape in shapes.unique() for size in json.loads(shape).items())
-    counts = {name: len(set(values)) for name, values in grouped(sizes).items()}
+    counts = _counts(map(json.loads, shapes.unique()))
     several = {name: count for name, count in counts.items() if count > 1}
     if FIRST in several:
         return FIRST

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from modescope.analysis.causes.outcome import (
-    UNDECIDED,
     comparison,
     comparison_of,
     is_compiled,
@@ -17,6 +16,7 @@ from modescope.analysis.causes.outcome import (
     name,
     outcome,
     range_of,
+    undecided,
 )
 from modescope.analysis.causes.types import EXPLAINING, Finding, Kind
 from modescope.analysis.derive import against, bits
@@ -177,7 +177,7 @@ def _why(study: Study, answers: Sequence[Recommendation], several: bool) -> Iter
         found = next(iter(study.causes.get(row["run_id"], ())), None)
         size = f"{phrases.sizes(row['shape'])}: " if several else ""
         if found is None or found.kind not in EXPLAINING:
-            yield Reason("Why", f"{size}{UNDECIDED}.")
+            yield Reason("Why", f"{size}{undecided(row)}.")
         else:
             label = "Why" if found.kind in (Kind.DECISIVE, Kind.GAIN) else "Why not more"
             yield Reason(label, f"{size}{found.sentence} {found.remedy}".strip())
@@ -275,8 +275,8 @@ def _reason_of_group(group: Sequence[_OtherMode], asked: _OtherMode | None, size
     text = f"{size}: {compared}" if size else compared
     label = "" if asked is None else f"Why not {name(asked.row)}" if shown.best else "Why"
     if shown.cause is None:
-        undecided = f": {UNDECIDED}" if shown.best is None and is_loss(shown.row) else ""
-        return Reason(label, f"{text}{undecided}.")
+        why = f": {undecided(shown.row)}" if shown.best is None and is_loss(shown.row) else ""
+        return Reason(label, f"{text}{why}.")
     inside = f" in {name(shown.row)}," if len(group) > 1 else ""
     remedy = f" {shown.cause.remedy}" if shown.best is None else ""
     return Reason(label, f"{text}:{inside} {shown.cause.sentence}{remedy}".strip())

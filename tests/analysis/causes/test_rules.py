@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from modescope.analysis.causes import outcome
 from modescope.analysis.causes.finding import findings
 from modescope.analysis.causes.types import Finding
 from modescope.analysis.derive.mix import mix_of
@@ -406,3 +407,16 @@ def test_weights_in_bf16_are_no_remedy_for_themselves(
     rows = rows_of(WORLDS["cold_reads"].records, tmp_path)
     (remedy,) = (f.remedy for f in of_last(rows, **columns) if f.code == "cold_reads")
     assert ("bf16" in remedy) is is_told
+
+
+def test_without_a_cause_a_row_says_whether_a_profile_or_rounds_are_missing(tmp_path: Path) -> None:
+    profile = profiled(1e-4, ("aten::addmm", 1, 5e-5))
+    made = (
+        record("compile", speedup=2.0, **profile), record("no_grad", speedup=2.0),
+        record("amp", speedup=1.0, spread=0.2, dtype="fp32"),
+    )  # fmt: skip
+    rows = {row["mode"]: row for row in rows_of(made, tmp_path)}
+    with_it, without, wide = rows["compile"], rows["no_grad"], rows["amp"]
+    assert outcome.undecided(with_it) == outcome.UNDECIDED
+    assert outcome.undecided(without) == outcome.UNPROFILED
+    assert "replicates=5" in outcome.undecided(wide)
