@@ -25,10 +25,8 @@ from modescope.analysis.derive.against import (
 )
 from modescope.analysis.derive.select import (
     ADDED,
-    FAMILY,
     ordered,
     over_common_baseline,
-    split_table,
 )
 from modescope.analysis.folders import Folder
 from modescope.analysis.format import numbers, phrases
@@ -84,10 +82,9 @@ def _kept_kernels(rows: pd.DataFrame, recommended: Sequence[Recommendation]) -> 
 
 def _fewer_bits(rows: pd.DataFrame) -> Iterator[str]:
     """Yields from which size on fewer bits pay, for each work over a size."""
-    for family in split_table(rows, FAMILY):
-        for number, sentence in enumerate(bits.sentences(family)):
-            if not number:
-                yield from paragraph(f"fewer bits for {phrases.work_at(as_rows(family)[0], '{}')}")
+    for work, sentences in grouped(bits.told(rows)).items():
+        yield from paragraph(f"fewer bits for {work}")
+        for sentence in sentences:
             yield from indented_paragraph(sentence)
 
 

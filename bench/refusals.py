@@ -94,6 +94,13 @@ RULES: tuple[Rule, ...] = (
     ),
     (
         lambda variant, options, device: (
+            quantizing.is_asked(variant.mode) and variant.mode.compile == "aot"
+        ),
+        "weights of fewer bits are made in each process, and compile_cache=aot loads what another "
+        "one saved; leave out compile_cache=aot",
+    ),
+    (
+        lambda variant, options, device: (
             quantizing.is_asked(variant.mode) and backends.is_prebuilt(variant.mode)
         ),
         "weights of fewer bits are made in this process, and mode.compile={mode.compile} runs what "

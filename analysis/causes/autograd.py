@@ -28,11 +28,13 @@ LEAST_PATH = 0.1
 def other_path(context: Context) -> Evidence | None:
     """no_grad or inference_mode alone beats the baseline, by kernels that the baseline lacks.
 
-    So does `nn.TransformerEncoderLayer`, whose fast path takes no gradients.
+    So does `nn.TransformerEncoderLayer`, whose fast path takes no gradients. The row itself runs
+    one of these kernels, too.
     """
     alone = _without_grad(context)
     other = [] if alone is None else _other_kernels(alone, context)
-    if alone is None or not other:
+    mine = {kernel.name for kernel in evidence.kernels(context.row)}
+    if alone is None or mine.isdisjoint(kernel.name for kernel in other):
         return None
     names = evidence.heaviest_names(other, alone)
     found = _saved(context, alone)
@@ -125,13 +127,13 @@ CAUSES = (
     ),
     Cause(
         Kind.GAIN, other_path,
-        "without gradients torch takes another path through the model ({names}), which with "
-        "autograd left out saves {share} of the baseline's call{alone}.",
+        "without gradients another path is taken through the model ({names}), which with autograd "
+        "left out saves {share} of the baseline's call{alone}.",
         inferred=True,
     ),
     Cause(
         Kind.GAIN, no_autograd,
-        "leaving out autograd saves {share} of the baseline's call{alone}.",
+        "running without gradients saves {share} of the baseline's call{alone}.",
         inferred=True,
     ),
 )  # fmt: skip

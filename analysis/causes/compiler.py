@@ -29,7 +29,9 @@ LEAST_TESTS = 0.2  # of a start
 TIMES = 2.0  # the peak of a steady call
 _MOST_NUMBERS = 6  # of calls that compile, named
 _MOST_PHASES = 3
-OWN_WARNINGS = re.compile(r"No valid triton configs|TypedStorage is deprecated|No CUDA runtime")
+OWN_WARNINGS = re.compile(
+    r"No valid triton configs|TypedStorage is deprecated|No CUDA runtime|_stable_hash_for_caching"
+)
 """Warnings of torch about its own work: autotuning drops what the device cannot run."""
 
 

@@ -20,7 +20,8 @@ UNRELIABLE = {*DOUBTS, "split_disagrees"}
 
 _GENERATED = re.compile(r"(?:^|_)(?:cpp_fused|triton_)")
 _PRODUCT = re.compile(
-    r"^aten::(?:addmm|mm|bmm|baddbmm|linear|convolution|mkldnn_\w+|_scaled_dot_product\w*)$"
+    r"^aten::(?:addmm|mm|_int_mm|bmm|baddbmm|linear|convolution|mkldnn_\w+"
+    r"|_scaled_dot_product\w*|_scaled_mm|_weight_int\dpack_mm\w*)$|^onednn::qlinear"
     r"|gemm|gemv|nvjet|cutlass|xmma|fmha|flash|splitKreduce|^triton_tem_"
 )
 _INPUT_COPY = re.compile(r"multi_tensor_apply_kernel.*Copy|Memcpy DtoD")

@@ -6,11 +6,13 @@ A rule returns evidence if what its docstring says holds for the row of the cont
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Hashable
 
 from modescope.analysis.causes import evidence
 from modescope.analysis.causes.evidence import Kernel, kernels
 from modescope.analysis.causes.outcome import is_compared, is_faster, is_slower
 from modescope.analysis.causes.types import Cause, Context, Evidence, Kind
+from modescope.analysis.derive.select import is_plain
 from modescope.analysis.estimates import point
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.rows import predicates
@@ -20,7 +22,7 @@ from modescope.bench.records.cpu import BF16, FP16
 
 LEAST_CASTS = 0.1  # of a call: fewer casts are not named
 DIFFERS = 1.25  # ratio of the times of the same products in two profiles
-TIMES = "{what} ({name}) take {after} in {dtype} and {before} in fp32"
+TIMES = "{what} ({name}) take {after} {how} and {before} in {than}"
 MOST_SIMT = 0.3  # of the kernels' time: products without tensor cores are named above it
 LOW = {"bf16": BF16, "fp16": FP16}
 """Low precisions, and the instruction sets of a CPU that compute in them."""
@@ -87,7 +89,7 @@ def no_native_dtype(context: Context) -> Evidence | None:
 
 
 def slower_products(context: Context) -> Evidence | None:
-    """A low precision that the device supports is slower, and so are its matrix products."""
+    """A precision or fewer bits that the device supports are slower, and so are the products."""
     row, products = context.row, _products(context)
     if not is_slower(row) or _missing_support(row) is not None or products is None:
         return None
@@ -98,7 +100,7 @@ def slower_products(context: Context) -> Evidence | None:
 
 
 def faster_products(context: Context) -> Evidence | None:
-    """A low precision is faster, and its matrix products take less time than in fp32."""
+    """A low precision, or fewer bits, is faster, and its products take less time than eager's."""
     row, products = context.row, _products(context)
     if not is_faster(row) or products is None or products.ratio > 1 / DIFFERS:
         return None
@@ -130,13 +132,14 @@ def no_tensor_cores(context: Context) -> Evidence | None:
 class _Products:
     """Times of a row's matrix products and of plain eager's, at the same speed of the machine.
 
-    `before_s` is plain eager's time, `after_s` the row's, `ratio` after ÷ before, `name` the row's
-    heaviest product; `what` says which kinds they are. `added_share`: the time added, as a share of
-    the row's call. `saved_share`: the time saved, as a share of plain eager's call. Both are at
-    least 0.
+    `before_s` is plain eager's time, at the dtype `than`, `after_s` the row's, `ratio` after ÷
+    before, `name` the row's heaviest product; `what` says which kinds they are. `added_share`: the
+    time added, as a share of the row's call. `saved_share`: the time saved, as a share of plain
+    eager's call. Both are at least 0.
     """
 
     def __init__(self, row: Row, plain: Row, mine: list[Kernel], theirs: list[Kernel], pace: float):
+        self.than = plain["dtype"]
         self.before_s = evidence.seconds(theirs)
         self.after_s = evidence.seconds(mine) / pace
         self.ratio = self.after_s / self.before_s
@@ -152,20 +155,24 @@ class _Products:
 
 
 def _products(context: Context) -> _Products | None:
-    """Compares the matrix products of the row, if it is in bf16 or fp16, with plain eager's.
+    """Compares the matrix products of the row, if it has fewer bits than fp32, with plain eager's.
 
-    If plain eager was not measured, eager in a CUDA graph stands for it. On a CPU only products
-    that run equally often in both profiles count. None for a row in another precision, or if
+    If plain eager was not measured, eager in a CUDA graph stands for it, or the baseline in eager.
+    On a CPU only products that run equally often in both profiles count, under one name unless
+    weights have fewer bits. None for a row with all bits of fp32, or in plain eager's dtype, or if
     one profile has no such products, or if the relative speed of the machine is unknown.
     """
-    row, plain = context.row, context.plain or _eager_in_graph(context)
-    if plain is None or row["dtype"] not in LOW or plain["dtype"] == row["dtype"]:
+    row, plain = context.row, context.plain or _eager_in_graph(context) or _baseline(context)
+    if plain is None or not (row["quantize"] or row["dtype"] in LOW):
+        return None
+    if not row["quantize"] and plain["dtype"] == row["dtype"]:
         return None
     before, after = (
         [kernel for kernel in kernels(side) if kernel.is_product] for side in (plain, row)
     )
     if not predicates.on_cuda(row):  # a GPU's kernels have other names in each precision
-        before, after = _in_both(before, after), _in_both(after, before)
+        same = _runs if row["quantize"] else _runs_of_name
+        before, after = _in_both(before, after, same), _in_both(after, before, same)
     pace = evidence.pace_ratio(row, plain)
     if not before or not after or pace is None:
         return None
@@ -189,16 +196,33 @@ def _eager_in_graph(context: Context) -> Row | None:
     )
 
 
-def _in_both(kernels: list[Kernel], others: list[Kernel]) -> list[Kernel]:
-    counts = {(kernel.name, kernel.count) for kernel in others}
-    return [kernel for kernel in kernels if (kernel.name, kernel.count) in counts]
+def _baseline(context: Context) -> Row | None:
+    eager = (row for row in context.siblings if predicates.is_control(row) and is_plain(row))
+    return next(eager, None)
+
+
+def _in_both(
+    kernels: list[Kernel], others: list[Kernel], same: Callable[[Kernel], Hashable]
+) -> list[Kernel]:
+    known = set(map(same, others))
+    return [kernel for kernel in kernels if same(kernel) in known]
+
+
+def _runs(kernel: Kernel) -> float:
+    return kernel.count
+
+
+def _runs_of_name(kernel: Kernel) -> tuple[str, float]:
+    return kernel.name, kernel.count
 
 
 def _times(row: Row, products: _Products) -> dict[str, str]:
     after, before = evidence.durations(products.after_s, products.before_s)
-    name, dtype = evidence.shorten(products.name), row["dtype"]
+    how = f"with {row['quantize']}" if row["quantize"] else f"in {row['dtype']}"
+    name = evidence.shorten(products.name)
     return {
-        "what": products.what, "name": name, "dtype": dtype, "after": after, "before": before
+        "what": products.what, "name": name, "how": how, "than": products.than, "after": after,
+        "before": before,
     }  # fmt: skip
 
 

@@ -18,7 +18,7 @@ from modescope.analysis.format.columns import Table
 from modescope.bench.stats.estimates import is_wide
 
 _HIGH = 2.6  # inches
-_LOOKS = tuple(zip(style.FAMILIES[1:], "vo^sD", strict=False))
+_LINES = ("-", "--", ":", "-.")
 
 
 def _draw(series: SizeSeries) -> Figure | None:
@@ -29,10 +29,14 @@ def _draw(series: SizeSeries) -> Figure | None:
     axes = figure.subplots()
     axes.set(xscale="log", yscale="log", xlabel=series.size, title="Gain of fewer bits")
     handles = []
-    for mode, (family, marker) in zip(found, cycle(_LOOKS), strict=False):
-        look: dict[str, Any] = {"color": family.colour, "marker": marker, "markersize": 5.5}
+    for mode, line in zip(found, cycle(_LINES), strict=False):
+        row = mode.line.rows[0]
+        look: dict[str, Any] = {
+            "color": style.family(row).colour, "marker": style.marker(row), "linestyle": line,
+            "markersize": 7, "markeredgewidth": 0,
+        }  # fmt: skip
         for size, gain in mode.gains.items():
-            axes.plot([size, size], [low(gain), high(gain)], color=family.colour, linewidth=1.4)
+            axes.plot([size, size], [low(gain), high(gain)], color=look["color"], linewidth=1.4)
         told = {size: gain.value for size, gain in mode.gains.items() if not is_wide(gain)}
         axes.plot([*told], [*told.values()], linewidth=1.0, **look)  # no middle of a wide interval
         handles.append(Line2D([], [], label=f"{mode.line.name} over {mode.over}", **look))
@@ -68,8 +72,8 @@ BITS = FigureKind(
     "bits",
     "Gain of fewer bits over a size",
     "gain of each mode with fewer bits over a size, with intervals",
-    "Above 1× weights of fewer bits make the mode faster than the same mode with all bits. A line "
-    "from end to end is the 95 % interval of a ratio of two rows. The error is in the table.",
+    "Above 1× weights of fewer bits make the mode faster than the same mode with all bits. The "
+    "vertical line through a mark is the 95 % interval of a ratio of two rows.",
     _draw,
     _table,
 )

@@ -102,7 +102,7 @@ HEATMAP = FigureKind(
 )
 
 _SAVED = "saved_activation_bytes"
-# Of several lines of one mode in a panel.
+# Of several lines of one colour in a panel.
 _DASHES: tuple[Any, ...] = ("", (4, 1.5), (1, 1), (4, 1, 1, 1))
 _HIGH, _LABELS = 2.1, 0.62  # inches: of a panel, and of what stands on its left
 _LEAST = 3.0  # the greatest value of an axis ÷ its least, so that noise does not fill it
@@ -113,20 +113,22 @@ def _draw_scaling(series: SizeSeries) -> Figure:
     lines = series.lines
     precisions = list(grouped((line.rows[0]["dtype"], line) for line in lines).values())
     columns = {c: title for c, title in _titles(series).items() if _points(lines, c)}
-    across = 1 if theme.is_narrow() else len(columns)
-    down = len(precisions) * len(columns) // across
+    shown = [[column for column in columns if _points(members, column)] for members in precisions]
+    is_narrow = theme.is_narrow()
+    across = 1 if is_narrow else len(columns)
+    down = sum(map(len, shown)) if is_narrow else len(precisions)
     figure = Figure((theme.width(), _HIGH * down + 0.3))
-    grid = figure.subplots(down, across, squeeze=False).reshape(len(precisions), len(columns))
-    for members, every in zip(precisions, grid, strict=True):
+    places = iter(figure.subplots(down, across, squeeze=False).flat)
+    for members, wanted in zip(precisions, shown, strict=True):
         dtype = f", {members[0].rows[0]['dtype']}" if len(precisions) > 1 else ""
         panels = {}
-        for axes, (column, title) in zip(every, columns.items(), strict=True):
-            if _points(members, column):
+        for column, title in columns.items():
+            if column in wanted:
+                panels[column] = axes = next(places)
                 _draw_lines(axes, members, column)
                 axes.set(title=f"{title}{dtype}", xlabel=series.size, ylabel="")
-                panels[column] = axes
-            else:  # as of dispatch under autocast
-                axes.remove()
+            elif not is_narrow:  # as of dispatch under autocast
+                next(places).remove()
         saved = [panels[_SAVED]] if _SAVED in panels else []
         _share_scale(saved, numbers.size_unit, theme.BINARY)
         clocks = [axes for axes in panels.values() if axes not in saved]
@@ -197,13 +199,13 @@ def _draw_lines(axes: Axes, lines: Sequence[Line], column: str) -> None:
 
 
 def _looks(lines: Sequence[Line]) -> dict[str, dict[str, Any]]:
-    drawn: Counter[tuple[str, style.Marker]] = Counter()
+    drawn: Counter[str] = Counter()
     looks = {}
     for line in lines:
-        look = style.family(line.rows[0]).colour, style.marker(line.rows[0])
-        dashes = _DASHES[drawn[look] % len(_DASHES)]
-        looks[_name(line)] = {"color": look[0], "marker": look[1], "dashes": dashes}
-        drawn[look] += 1
+        colour, marker = style.family(line.rows[0]).colour, style.marker(line.rows[0])
+        dashes = _DASHES[drawn[colour] % len(_DASHES)]
+        looks[_name(line)] = {"color": colour, "marker": marker, "dashes": dashes}
+        drawn[colour] += 1
     return looks
 
 
@@ -220,6 +222,7 @@ def _share_scale(
     limits = [end for axes in panels for end in axes.get_ylim()]
     for axes in panels:
         beyond = max(1.0, _LEAST * min(limits) / max(limits)) ** 0.5
+        beyond *= (max(limits) / min(limits)) ** 0.04  # room for half a marker
         axes.set_ylim(min(limits) / beyond, max(limits) * beyond)
         theme.log_ticks(axes.yaxis, _HIGH - 0.7, partial(numbers.tick, unit_of=unit_of), sets)
 

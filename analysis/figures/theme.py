@@ -303,7 +303,7 @@ def linear_ticks(axes: Axes, longest: float, unit: str, most: int = 7) -> None:
     specification = axes.get_subplotspec()
     inches = (width() - beside) / (specification.get_gridspec().ncols if specification else 1)
     fitting = int(inches / (text_width(f"{float(f'{longest:.2g}'):g}") + 0.12))
-    axes.set_xlim(0, longest * max(1.04, 1 + 0.08 / inches))  # room for half a marker
+    axes.set_xlim(0, (longest or 1.0) * max(1.04, 1 + 0.08 / inches))  # room for half a marker
     axes.xaxis.set_major_locator(MaxNLocator(max(1, min(most, fitting)), steps=[1, 2, 2.5, 5, 10]))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.set_xlabel(unit)

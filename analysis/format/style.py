@@ -32,7 +32,8 @@ AMP = Family("orange", "autocast", "#d55e00")
 COMPILE = Family("blue", "compiled", "#0072b2")
 COMPILE_GRAPHS = Family("green", "compiled with CUDA graphs", "#009e73")
 CUDA_GRAPH = Family("pink", "captured by hand", "#cc79a7")
-FAMILIES = (EAGER, AMP, COMPILE, COMPILE_GRAPHS, CUDA_GRAPH)
+FEWER_BITS = Family("brown", "weights of fewer bits", "#8f6b1f")
+FAMILIES = (EAGER, AMP, COMPILE, FEWER_BITS, COMPILE_GRAPHS, CUDA_GRAPH)
 
 Marker = (
     str | tuple[int, int, int]
@@ -90,10 +91,12 @@ CHARACTERS: dict[Marker, str] = {
 
 
 def family(row: Row) -> Family:
-    """Returns the Family of a row, by its options `compile_mode`, `graph` and `autocast`.
+    """Returns the Family of a row, by its options `quantize`, `compile_mode`, `graph`, `autocast`.
 
     Where one of these was overridden, the name of the mode may suggest another family.
     """
+    if row["quantize"]:
+        return FEWER_BITS
     if row["compile_mode"] == "none":
         return CUDA_GRAPH if predicates.captures(row) else AMP if row["autocast"] else EAGER
     return COMPILE_GRAPHS if predicates.captures(row) else COMPILE

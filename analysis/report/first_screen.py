@@ -22,7 +22,7 @@ from modescope.analysis.causes.types import EXPLAINING, Finding, Kind
 from modescope.analysis.derive import against, bits
 from modescope.analysis.derive.flags import banner
 from modescope.analysis.derive.mix import mix_of
-from modescope.analysis.derive.select import FAMILY, SECTION, split_table, values_of
+from modescope.analysis.derive.select import FAMILY, SECTION, values_of
 from modescope.analysis.estimates import high, low
 from modescope.analysis.figures.registry import Picture
 from modescope.analysis.format import numbers, phrases
@@ -37,7 +37,7 @@ from modescope.analysis.report.headline import Part
 from modescope.analysis.report.study import Study
 from modescope.analysis.rows import predicates
 from modescope.analysis.rows.type import Row
-from modescope.analysis.rows.values import as_rows, grouped, required
+from modescope.analysis.rows.values import grouped, required
 from modescope.bench.records.outcomes import Status
 from modescope.bench.stats.estimates import Estimate, Verdict, verdict
 
@@ -103,11 +103,7 @@ def answer_cards(study: Study, chapters: Sequence[Chapter]) -> dict[str, Any]:
         "others": cards[MOST_WORKS:],
         "wishes": _wishes(study.answers[0].wishes) if study.answers else "",
         "banner": banner(list(study.by_id.values())),
-        "bits": [
-            f"{phrases.work_at(as_rows(family)[0], '{}')}: {sentence}"
-            for family in split_table(study.rows, FAMILY)
-            for sentence in bits.sentences(family)
-        ],
+        "bits": [f"{work}: {sentence}" for work, sentence in bits.told(study.rows)],
         "chained": bool(study.rows["chained_speedup"].notna().any()),
         "starts": bool(study.answers and study.answers[0].wishes.starts),
     }

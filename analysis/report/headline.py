@@ -61,7 +61,8 @@ def _is_told(answer: Recommendation) -> bool:
 
 
 def _parts(precision: Precision, common: str | None, is_first: bool) -> Iterator[Part]:
-    dtype = precision.recommendations[0].question.dtype
+    asked = precision.recommendations[0].question
+    dtype = asked.dtype
     name = f"{precision.name}: "
     if precision.name == dtype == common and not is_first:
         name = f"with the precision unchanged ({precision.name}) "
@@ -69,7 +70,7 @@ def _parts(precision: Precision, common: str | None, is_first: bool) -> Iterator
     for number, span in enumerate(spans):
         before = f"{'' if number else name}{f'{span.label}: ' if span.label else ''}"
         if span.recommendations[0].outcome is Outcome.MODE:
-            error = "" if dtype == common else _error(span)
+            error = "" if dtype == common and not asked.quantize else _error(span)
             doubt = max(
                 choice.name.removeprefix(choice.mode) for choice in modes(span.recommendations)
             )

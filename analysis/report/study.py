@@ -28,7 +28,7 @@ _NEEDED = tuple(
          *MIX_COLUMNS, "apart", "reason", "budget", "in_effect", "in_effect_note", "verdict",
          "autocast", "compile_mode", "graph", "compile_cache", "first_call_s", "break_even_calls",
          "baseline_latency_s", "baseline_note", "pace", "package_export_s", "package_build_s",
-         "fill_s", "calls_pad", "flags_touch", "profiler_overhead")
+         "fill_s", "calls_pad", "flags_touch", "profiler_overhead", "quantize")
     )
 )  # fmt: skip
 

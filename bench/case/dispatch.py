@@ -20,7 +20,7 @@ from modescope.bench.devices.allocators import parts
 from modescope.bench.devices.devices import Hardware, Step, prepare_call
 from modescope.bench.model.module_state import keep_state
 from modescope.bench.model.subject import Subject
-from modescope.bench.modes import backends, modes
+from modescope.bench.modes import backends, modes, quantizing
 from modescope.bench.modes.phases import ONE_CALL
 from modescope.bench.passes import operator_comparison
 from modescope.bench.passes.operator_comparison import OperatorComparison, Operators
@@ -50,6 +50,8 @@ def objection(variant: Variant, device: Hardware, model: Model) -> str | None:
         return "the captured graph of an empty batch is empty"
     if backends.is_prebuilt(variant.mode):
         return "a package takes no other batch than the one that it was built for"
+    if quantizing.is_asked(variant.mode) and not quantizing.is_widened(variant.mode):
+        return "torchao multiplies no empty batch of inputs of fewer bits"
     if model.batch_dim is None:
         return "the model has no batch dimension (model.batch_dim)"
     return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -26,22 +27,32 @@ def agree(pairs: Iterable[tuple[Outputs, Outputs]]) -> Agreement:
     """Returns how outputs agree with their references, in float64 both; one pair for each input.
 
     The cosine leaves out infinities and nan that are where the reference has them: they have no
-    direction.
+    direction. It is None if an output has others.
     """
     cosines, shares = list[float](), list[float]()
     for outputs, references in pairs:
         for place, reference in references.items():
             mine = outputs.get(place)
-            if mine is None or mine.shape != reference.shape or not reference.numel():
+            if mine is None or mine.shape != reference.shape:
                 continue
-            masked = ~reference.isfinite() & (difference(mine, reference) == 0)
-            flat = mine[~masked], reference[~masked]
-            is_same = torch.equal(*flat)  # of zeros, too, which have no direction
-            cosines.append(1.0 if is_same else float(cosine_similarity(*flat, dim=0)))
+            kept = reference.isfinite() | (difference(mine, reference) != 0)
+            flat, other = mine[kept], reference[kept]
+            if not flat.numel():
+                continue
+            cosines.append(_cosine(flat, other))
             if looks_like_logits(place, reference):
-                kept = mine.argmax(-1) == reference.argmax(-1)
-                shares.append(float(kept.double().mean()))
-    return Agreement(min(cosines, default=None), min(shares, default=None))
+                same = mine.argmax(-1) == reference.argmax(-1)
+                shares.append(float(same.double().mean()))
+    known = all(map(math.isfinite, cosines))
+    return Agreement(min(cosines, default=None) if known else None, min(shares, default=None))
+
+
+def _cosine(one: torch.Tensor, other: torch.Tensor) -> float:
+    if torch.equal(one, other):
+        return 1.0  # of zeros, too, which have no direction
+    # torch takes norms for 1e-8 or more
+    one, other = (numbers / (numbers.abs().max() or 1.0) for numbers in (one, other))
+    return float(cosine_similarity(one, other, dim=0))
 
 
 def looks_like_logits(place: str, output: torch.Tensor) -> bool:

@@ -109,10 +109,10 @@ class ExactJudge:
     def judge(self, built: Built, findings: Findings) -> Findings:
         """Checks the results of the case's step; returns `findings` with errors and verdict.
 
-        If called again, keeps the larger error. Raises Ended if the results are wrong, or if
-        eager's own error is too large to judge any mode. Where rounding is chaotic (`is_chaotic`)
-        and explains the error, or where nothing is left to compare, the results count as not
-        checked.
+        If called again, keeps the larger error and the lesser agreement. Raises Ended if the
+        results are wrong, or if eager's own error is too large to judge any mode. Where rounding is
+        chaotic (`is_chaotic`) and explains the error, or where nothing is left to compare, the
+        results count as not checked.
         """
         variant = self.case.variant
         found = self.check.examine(built, variant)
@@ -127,8 +127,8 @@ class ExactJudge:
         findings = self.columns(replace(findings, checks=larger))
         agreed = replace(
             findings.quantized,
-            output_cosine=found.agreement.cosine,
-            top1_agreement=found.agreement.top1,
+            output_cosine=_least(findings.quantized.output_cosine, found.agreement.cosine),
+            top1_agreement=_least(findings.quantized.top1_agreement, found.agreement.top1),
         )
         findings = replace(findings, quantized=agreed)
         if not self._accepts(found, self.limit):
@@ -329,3 +329,7 @@ def in_eager(subject: Subject, case: Case, mode: Mode, device: Hardware) -> Buil
     eager = modes.build(own, variant, case.model.fullgraph, device, phase)
     eager.adjust_start()
     return eager
+
+
+def _least(*agreements: float | None) -> float | None:
+    return min((one for one in agreements if one is not None), default=None)

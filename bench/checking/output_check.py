@@ -105,7 +105,8 @@ class OutputCheck(Check):
             (result.outputs, reference.outputs)
             for result, reference in zip(runs, self.references, strict=True)
         ]
-        agreed = agreement.agree(pairs if variant.mode.quantize else ())
+        whole = all(reference.discrete for reference in self.references)  # classes, or masks
+        agreed = agreement.agree(pairs if variant.mode.quantize and not whole else ())
         if self.jumps is None or self.jumps.dtype != variant.dtype:
             return replace(_worst(runs, self.references), agreement=agreed)
         explained = self.jumps.explained(pairs)

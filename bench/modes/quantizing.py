@@ -26,9 +26,15 @@ FULL = "none"
 
 NO_LINEAR = "mode.quantize is for linear layers (torch.nn.Linear), and this model has none"
 
+OTHER = (
+    "mode.quantize is for weights in fp32, bf16 or fp16 that are plain tensors, and some linear "
+    "layers of this model have others ({what})"
+)
+
 COMPUTED = (
     "mode.quantize replaces weights, and some of this model's linear layers compute theirs in each "
-    "call (torch.nn.utils.parametrize); make plain ones by remove_parametrizations"
+    "call (torch.nn.utils: parametrize, weight_norm, spectral_norm); make plain ones by "
+    "remove_parametrizations, remove_weight_norm or remove_spectral_norm"
 )
 
 MISSING = "quantize={name} needs torchao: pip install 'modescope[quant]'"
@@ -100,11 +106,19 @@ def refusal(variant: Variant, device: DeviceFacts) -> str | None:
 
 def unfit(module: torch.nn.Module) -> str | None:
     """Says why weights of `module` cannot have fewer bits; None if they can."""
-    from torch.nn.utils import parametrize
+    import torch
 
     layers = [*_linears(module)]
-    if any(parametrize.is_parametrized(layer, "weight") for layer in layers):
+    held = {**dict(module.named_parameters()), **dict(module.named_buffers())}.values()
+    own = {id(tensor) for tensor in held}
+    if any(id(layer.weight) not in own for layer in layers):
         return COMPUTED
+    dtypes = (torch.float32, torch.bfloat16, torch.float16)
+    for weight in (layer.weight for layer in layers):
+        if hasattr(weight, "__tensor_flatten__"):  # such as one that has fewer bits already
+            return OTHER.format(what=type(weight).__name__)
+        if weight.dtype not in dtypes:
+            return OTHER.format(what=str(weight.dtype).removeprefix("torch."))
     return None if layers else NO_LINEAR
 
 

@@ -9,7 +9,7 @@ from modescope.bench.records.columns.column import nullable
 
 @dataclass(frozen=True)
 class Quantized:
-    """What fewer bits changed, beside `error`; null in other modes."""
+    """What fewer bits changed, beside `error`; null where no weight has them."""
 
     quantized_share: float | None = nullable("share of the parameters that have fewer bits")
     quantizer: str | None = nullable("library that made them, with its version")

@@ -420,3 +420,18 @@ def test_without_a_cause_a_row_says_whether_a_profile_or_rounds_are_missing(tmp_
     assert outcome.undecided(with_it) == outcome.UNDECIDED
     assert outcome.undecided(without) == outcome.UNPROFILED
     assert "replicates=5" in outcome.undecided(wide)
+
+
+def test_products_of_fewer_bits_are_compared_with_those_of_the_baseline(tmp_path: Path) -> None:
+    """Integer products have another name, and often only eager with gradients was measured."""
+    few: dict[str, Any] = {"axes": '{"quantize":"int8-dynamic"}', "quantize": "int8-dynamic"}
+    eager = record("eager", 1e-3, 1.0, **profiled(1e-3, ("aten::addmm", 4, 8e-4)))
+    for product_s, code in ((1e-4, "faster_products"), (7e-4, None)):
+        profile = profiled(9e-4, ("aten::_int_mm", 4, product_s), ("cpp_fused_add_0", 3, 1e-4))
+        made = record("compile[quantize=int8-dynamic]", 5e-4, 2.0, **few, **profile)
+        found = _of(tmp_path / f"{product_s}", eager, made)
+        assert ("faster_products" in found) is bool(code)
+        if code:
+            assert found[code].share == pytest.approx(0.7)
+            told = "_int_mm) take 100 µs with int8-dynamic and 800 µs in fp32"
+            assert told in found[code].text

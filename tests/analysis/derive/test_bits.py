@@ -8,16 +8,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from modescope.analysis import table
-from modescope.analysis.derive.bits import Bits, fewer_bits, sentences
+from modescope.analysis.derive.bits import Bits, fewer_bits, told
+from modescope.analysis.derive.series import series
 from modescope.analysis.figures import theme
 from modescope.analysis.figures.bits import BITS
 from modescope.analysis.recommend.advice import fold
 from modescope.analysis.recommend.decide import recommend
+from modescope.analysis.rows.values import as_rows
 from modescope.bench.records.cases import canonical_json
 from modescope.bench.records.results import Record
+from modescope.bench.stats.estimates import Estimate
 from tests.helpers.drawings import only_axes, rows_of, series_of
 from tests.helpers.recommendations import control
 from tests.helpers.studies import record
@@ -51,6 +55,11 @@ def only(folder: Path, *made: Record) -> Bits:
     [
         ((0.5, 0.9, 1.5, 2.0), [1024, 2048], "from width 1024 on (1.50× at 1024, 0.90× at 512)"),
         ((1.2, 1.3, 1.5, 2.0), [*WIDTHS], "at every width from 256 to 2048 (1.20× at 256)"),
+        (
+            (0.5, 0.5, 0.9, 2.0),
+            [2048],
+            "at width 2048 only, the largest measured (2.00× at 2048, 0.90× at 1024)",
+        ),
         ((2.0, 1.5, 1.01, 0.9), [256, 512], "up to width 512 (1.50× at 512, 1.01× at 1024)"),
         ((0.5, 0.9, 1.0, 1.01), [], "at no width from 256 to 2048"),
         (
@@ -76,12 +85,70 @@ def test_each_of_the_other_sizes_has_its_crossing_in_one_sentence(tmp_path: Path
         for batch, gains in ((32, (0.9, 1.5, 2.0)), (1, (0.5, 0.6, 0.7)))
         for row in records(dict(zip(WIDTHS, gains, strict=False)), batch=batch)
     ]
-    (told,) = sentences(rows_of(tmp_path, *made))
-    batch_1, batch_32 = told.partition(": ")[2].split("; ")[:2]
+    ((work, sentence),) = told(rows_of(tmp_path, *made))
+    assert work == "transformer, inference"
+    batch_1, batch_32 = sentence.partition(": ")[2].split("; ")[:2]
     assert batch_1 == "batch 1 at no width from 256 to 1024"
     assert batch_32.startswith("batch 32 from width 512 on (1.50×")
-    assert told.endswith("1.1e-2")
-    assert sentences(rows_of(tmp_path / "few", *made[:1])) == []
+    assert sentence.endswith("1.1e-2")
+    assert told(rows_of(tmp_path / "few", *made[:1])) == []
+
+
+def test_sizes_whose_result_does_not_count_are_named(tmp_path: Path) -> None:
+    made = records({256: 1.5, 512: 1.6, 2048: 1.8})
+    lost = (
+        at(INT8, 1024, 2.0, **(FEW | {"status": "wrong_result", "reason": "error"})),
+        at(INT8, 4096, 2.0, **(FEW | {"in_effect": False})),
+    )
+    ((_, sentence),) = told(rows_of(tmp_path, *made, *lost))
+    assert "every width from 256 to 2048" in sentence
+    assert "(1024: wrong result, 4096: not counted)" in sentence
+
+
+def test_a_second_process_widens_the_gain(tmp_path: Path) -> None:
+    confirmed = rows_of(tmp_path, *records(dict.fromkeys(WIDTHS, 1.1))).copy()
+    rows = as_rows(confirmed)
+    few = [row for row in rows if row["quantize"]]
+    for row, again in zip(few, (1.4, 1.375, 1.25, None), strict=True):
+        row["confirming_speedup"] = again and Estimate(again, again * 0.99, again * 1.01)
+    (part,) = series(pd.DataFrame(rows))
+    (found,) = fewer_bits(part)
+    assert found.pays_at == [256, 512, 2048]
+    assert found.gains[256].high == pytest.approx(1.4 * 1.01 / 1.25 * 1.03 * 1.005, rel=0.01)
+
+
+def test_it_is_compared_where_the_mode_with_all_bits_is_known(tmp_path: Path) -> None:
+    made = records(dict(zip(WIDTHS, (0.8, 0.9, 1.5, 2.0), strict=True)))[1:]
+    found = only(tmp_path, *made)
+    assert (found.over, [*found.gains]) == ("compile", [512, 1024, 2048])
+    other = [
+        at("compile", width, 3.0, fullgraph=False, case_id=f"{width} in parts") for width in WIDTHS
+    ]
+    assert only(tmp_path / "other", *made, *other).gains == found.gains
+
+
+def test_sizes_that_only_some_shapes_name_are_told(tmp_path: Path) -> None:
+    alone = [
+        record(mode, 1e-3, speedup, spread=0.005, shape=canonical_json({"width": width}),
+               batch=None, **columns)
+        for width in WIDTHS for mode, speedup, columns in (("compile", 1.25, {}), (INT8, 2.0, FEW))
+    ]  # fmt: skip
+    ((_, sentence),) = told(rows_of(tmp_path, *records(dict.fromkeys(WIDTHS, 0.9)), *alone))
+    assert "batch by default at every width" in sentence
+    assert "batch 32 at no width" in sentence
+
+
+def test_each_place_has_its_sentence(tmp_path: Path) -> None:
+    gains = dict.fromkeys(WIDTHS, 1.5)
+    two = [
+        at(mode, width, speedup, threads=4, case_id=f"{mode} {width} of 4", **columns)
+        for width in gains for mode, speedup, columns in (("compile", 2.0, {}), (INT8, 1.0, FEW))
+    ]  # fmt: skip
+    found = dict(told(rows_of(tmp_path, *records(gains), *two)))
+    assert len(found) == 2
+    (one, four) = sorted(found)
+    assert ("1 thread" in one, "4 threads" in four) == (True, True)
+    assert ("at every width" in found[one], "at no width" in found[four]) == (True, True)
 
 
 def test_without_the_mode_with_all_bits_it_is_compared_with_the_baseline(tmp_path: Path) -> None:

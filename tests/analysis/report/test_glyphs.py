@@ -74,7 +74,8 @@ def test_a_mark_of_its_own_for_each_mode_in_figures_pages_and_text() -> None:
     looks = [render.glyph(row(mode)) for mode in MODES]
     assert len({look.symbol for look in looks}) == len({look.character for look in looks})
     assert len({render.symbols()[look.symbol] for look in looks}) == len(MODES)
-    assert len({look.colour for look in looks}) == len(style.FAMILIES)
+    few = render.glyph(row_with(row("compile"), quantize="int8-dynamic"))
+    assert len({look.colour for look in (*looks, few)}) == len(style.FAMILIES)
     overridden = row_with(row("eager"), mode="eager[autocast=true]", autocast=True)
     assert style.family(overridden) is style.AMP
     assert style.marker(overridden) == style.MARKERS["eager"]

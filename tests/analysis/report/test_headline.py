@@ -52,6 +52,7 @@ def test_fewer_bits_are_named_where_they_gain(tmp_path: Path) -> None:
         quantized = record("compile[quantize=int8-dynamic]", speedup=speedup, **few)
         found = line(tmp_path / f"{speedup}", control(), record("no_grad", speedup=2.0), quantized)
         assert [part.lead for part in found] == named
+        assert ("relative error" in found[0].rest) is bool(named[1:])
 
 
 def test_without_a_gain_at_one_of_several_sizes_the_reason_stands_below(tmp_path: Path) -> None:

@@ -51,3 +51,11 @@ def test_logits_are_told_by_name_or_as_a_table(
     place: str, shape: tuple[int, ...], expected: bool
 ) -> None:
     assert looks_like_logits(place, torch.zeros(shape)) is expected
+
+
+def test_small_numbers_have_a_direction_and_what_is_none_has_not() -> None:
+    small = 1e-30 * TEN[0]
+    assert agree([({"": 1.1 * small}, {"": small})]).cosine == pytest.approx(1.0)
+    nothing = torch.full_like(TEN, math.nan)
+    assert agree([({"": nothing}, {"": nothing})]) == Agreement()
+    assert agree([({"a": nothing, "b": TEN}, {"a": TEN, "b": TEN})]).cosine is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -251,6 +252,15 @@ def test_training_is_refused_and_so_are_starts_and_models_without_layers() -> No
     assert quantizing.unfit(nn.Sequential(nn.Conv2d(1, 1, 1), nn.ReLU())) == quantizing.NO_LINEAR
     computed = nn.utils.parametrizations.weight_norm(nn.Linear(WIDTH, WIDTH))
     assert quantizing.unfit(nn.Sequential(nn.Linear(1, 1), computed)) == quantizing.COMPUTED
+    with warnings.catch_warnings(action="ignore"):
+        hooked = nn.utils.weight_norm(nn.Linear(2, 2))
+    assert quantizing.unfit(hooked) == quantizing.COMPUTED
+    assert quantizing.unfit(nn.LazyLinear(2)) is None
+    wide = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2, dtype=torch.float64))
+    assert "(float64)" in quantizing.unfit(wide)
+    few = nn.Linear(WIDTH, WIDTH)
+    quantization.quantize_(few, quantization.Int8WeightOnlyConfig(set_inductor_config=False))
+    assert "(Int8Tensor)" in quantizing.unfit(few)
 
 
 @pytest.mark.parametrize("value", INT8)

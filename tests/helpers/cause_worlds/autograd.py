@@ -4,14 +4,25 @@ from __future__ import annotations
 
 import json
 
-from tests.helpers.causes import World, alone, first, last, profiled
-from tests.helpers.rows import ends
+from tests.helpers.causes import Change, World, alone, first, last, profiled
+from tests.helpers.rows import ends, row_with
 from tests.helpers.studies import record
 
 
 def _kernels(name: str, seconds: float = 6e-4) -> str:
     """The column of a profile with this kernel alone."""
     return json.dumps([{"name": name, "count": 4, "seconds": seconds}])
+
+
+def _compiled(name: str) -> Change:
+    """Adds a compiled row that runs this kernel, which is then the one that is explained."""
+    return lambda rows: [
+        *rows,
+        row_with(
+            rows[-1], mode="compile", compile_mode="default", run_id="compiled",
+            heaviest_kernels=_kernels(name),
+        ),
+    ]  # fmt: skip
 
 
 WORLDS = {
@@ -53,7 +64,11 @@ WORLDS = {
             "less than a tenth of a call": last(heaviest_kernels=_kernels("aten::_fwd", 7e-5)),
             "eager's kernels are unknown": first(heaviest_kernels=None),
             "eager was not measured": alone,
+            "a compiled mode takes eager's path": _compiled("aten::addmm"),
         },
-        still={"more than a tenth of a call": last(heaviest_kernels=_kernels("aten::_fwd", 9e-5))},
+        still={
+            "a compiled mode takes it, too": _compiled("aten::_fwd"),
+            "more than a tenth of a call": last(heaviest_kernels=_kernels("aten::_fwd", 9e-5)),
+        },
     ),
 }  # fmt: skip
