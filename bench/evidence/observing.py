@@ -10,11 +10,20 @@ from typing import Any
 from unittest import mock
 
 import torch
+from torch.overrides import TorchFunctionMode
 
 from modescope.bench.devices.devices import Hardware, Step, prepare_call
 from modescope.bench.model import trees
 from modescope.bench.model.subject import Built
-from modescope.bench.modes import attention, axes, backends, fp32_products, modes, regions
+from modescope.bench.modes import (
+    attention,
+    axes,
+    backends,
+    fp32_products,
+    modes,
+    quantizing,
+    regions,
+)
 from modescope.bench.modes.axes import Called
 from modescope.bench.modes.phase import Phase
 from modescope.bench.records.cases import SWITCHED, Inference, Mode, Variant, canonical_json
@@ -100,11 +109,36 @@ def _called(
 ) -> Called:
     eager = replace(variant, mode=variant.mode.eager_mode())
     with built.keep_state():
-        ran = in_eager = operators(built.live)
+        live, ran = built.live, operators(built.live)
+        in_eager = ran
         if variant.mode != eager.mode:
-            plain = modes.build(built.subject, eager, False, device, Phase(Inference()))
-            in_eager = operators(plain.live)
-    return Called(built.subject.module, args, kwargs, ran | generated, in_eager)
+            live = modes.build(built.subject, eager, False, device, Phase(Inference())).live
+            in_eager = operators(live)
+        given = _given(live) if quantizing.is_asked(variant.mode) else frozenset[str]()
+    return Called(built.subject.module, args, kwargs, ran | generated, in_eager, given)
+
+
+def _given(step: Step) -> frozenset[str]:
+    """Calls `step`; returns the classes of what torch's functions took.
+
+    In a call of its own, as some modules run other operators under such a mode.
+    """
+    with _Given() as noted:
+        step()
+    return frozenset(noted.classes)
+
+
+class _Given(TorchFunctionMode):
+    """Notes the classes of what torch's functions are given, but for reads of attributes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.classes = set[str]()
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func.__name__ != "__get__":
+            self.classes.update(type(each).__name__ for each in args)
+        return func(*args, **(kwargs or {}))
 
 
 def operators(step: Step) -> frozenset[str]:

@@ -36,6 +36,8 @@ class Called:
 
     The names, such as `aten::addmm`, include those of operators that others are composed of, and
     those in generated code. `in_eager`: those of the same call neither compiled nor captured.
+    `given`: names of the classes of what torch's functions took in such a call, where weights have
+    fewer bits; else empty.
     """
 
     module: torch.nn.Module
@@ -43,6 +45,7 @@ class Called:
     kwargs: Mapping[str, Any]
     operators: frozenset[str]
     in_eager: frozenset[str]
+    given: frozenset[str]
 
 
 @dataclass(frozen=True)
@@ -199,7 +202,7 @@ AXES = {
         values=(quantizing.FULL, *quantizing.QUANTIZERS),
         prepare=quantizing.prepare,
         code=quantizing.code,
-        witness=lambda called: quantizing.read(called.module, called.operators),
+        witness=lambda called: quantizing.read(called.module, called.operators, called.given),
         doubt="weights were of {seen} instead of {asked}",
         unseen="no weight has fewer bits, as quantize={asked} asks for",
         refuse=quantizing.refusal,

@@ -141,17 +141,22 @@ def code(variant: Variant, device_type: str) -> tuple[str, ...]:
     )
 
 
-def read(module: torch.nn.Module, operators: Collection[str]) -> str:
+def read(module: torch.nn.Module, operators: Collection[str], given: Collection[str]) -> str:
     """Returns how weights of `module` have fewer bits: names of QUANTIZERS, or FULL.
 
-    `operators` ran in a call. Inputs of fewer bits that none of them multiplied are told.
+    `operators` ran in a call, and torch's functions took tensors of the classes `given`. Weights
+    that they did not take are told, and inputs of fewer bits that no operator multiplied.
     """
     kinds = sorted({kind for layer in _linears(module) if (kind := _kind(layer.weight))})
     told = []
     for kind in kinds:
-        asked = QUANTIZERS[kind].operators
-        ran = any(part in name for name in operators for part in asked)
-        told.append(kind if ran or not asked else f"{kind} without {' or '.join(asked)}")
+        own = QUANTIZERS[kind]
+        ran = any(part in name for name in operators for part in own.operators)
+        if own.weight not in given:
+            told.append(f"{kind}, which no call takes,")
+        else:
+            without = "" if ran or not own.operators else f" without {' or '.join(own.operators)}"
+            told.append(f"{kind}{without}")
     return ", ".join(told) or FULL
 
 

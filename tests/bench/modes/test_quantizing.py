@@ -42,6 +42,7 @@ SIZES = {
     BLOCK: f'{{"batch":1,"heads":4,"seq":16,"width":{WIDTH}}}',
 }
 INT8 = ("int8-dynamic", "int8-weights")
+TAKEN = ("Tensor", "Int8Tensor")
 COMPILED = pytest.param(preset("compile"), marks=pytest.mark.full)
 
 
@@ -118,6 +119,31 @@ def test_a_quantizer_that_does_nothing_is_not_in_effect(monkeypatch: pytest.Monk
     assert found.quantized.quantized_share is None
 
 
+class Kept(nn.Module):
+    """A model that multiplies a tensor of its own in place of its layer's weight."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(WIDTH, WIDTH)
+        self.own = [self.layer.weight.detach().clone()]
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        assert self.layer.weight.shape == self.own[0].shape
+        return x @ self.own[0].t()
+
+
+def kept() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
+    return Kept(), (torch.randn(8, WIDTH),)
+
+
+@pytest.mark.usefixtures("restored_settings")
+@pytest.mark.parametrize("value", INT8)
+def test_weights_that_no_call_takes_are_not_in_effect(value: str) -> None:
+    found = measured(of(model(kept), value)).findings
+    assert found.checks.in_effect is False
+    assert "which no call takes" in found.checks.in_effect_note
+
+
 @pytest.mark.usefixtures("restored_settings")
 @pytest.mark.parametrize("value", INT8)
 def test_a_wrong_scale_is_a_wrong_result(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,12 +177,12 @@ def test_inputs_that_keep_their_bits_are_told(monkeypatch: pytest.MonkeyPatch) -
 
 def test_the_proof_reads_the_types_of_weights_and_the_operators() -> None:
     integers = prepared("int8-dynamic").module
-    assert quantizing.read(integers, {"aten::_int_mm"}) == "int8-dynamic"
+    assert quantizing.read(integers, {"aten::_int_mm"}, TAKEN) == "int8-dynamic"
     assert (
-        quantizing.read(integers, {"aten::addmm"})
+        quantizing.read(integers, {"aten::addmm"}, TAKEN)
         == "int8-dynamic without _int_mm or qlinear_pointwise"
     )
-    assert quantizing.read(integers[:0], ()) == "none"
+    assert quantizing.read(integers[:0], (), ()) == "none"
 
 
 def test_bytes_and_places_are_those_of_the_parts() -> None:
@@ -270,5 +296,5 @@ def test_a_program_does_the_same(value: str) -> None:
     exec(lines(asked(value)), names)
     assert quantizing.columns(net).quantized_share == pytest.approx(WIDTH / (WIDTH + 1))
     kind = value if value == "int8-weights" else f"{value} without _int_mm or qlinear_pointwise"
-    assert quantizing.read(net, ()) == kind
+    assert quantizing.read(net, (), TAKEN) == kind
     assert "torchao" not in lines(asked("none"))
