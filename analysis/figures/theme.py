@@ -193,7 +193,7 @@ def sheet(
     columns = 2 if beside else 1
     names, values = _named(panels)
     row = ROW + 0.145 * max(name.count("\n") for every in names for name in every)
-    spare = 0.3 if is_narrow() else 0  # as names are bold, and a phone has other fonts
+    spare = 0.45 if is_narrow() else 0  # as names are bold, and a phone has other fonts
     letters = max(12, int((width() - _widest(names) - spare) / columns / 0.082))
     titles = [textwrap.fill(panel.title, letters) for panel in panels]
     heights = [len(panel.rows) for panel in panels]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -26,6 +27,7 @@ from modescope.analysis.recommend.types import (
 from modescope.analysis.rows import predicates
 from modescope.analysis.rows.type import Row
 from modescope.analysis.rows.values import grouped, required, value_of
+from modescope.bench.records.cases import canonical_json
 from modescope.bench.stats.estimates import MARGIN, Estimate, hull, is_wide
 
 DOUBTS = {
@@ -217,8 +219,9 @@ def _held_again(row: Row) -> str:
 def certainty(answers: Sequence[Recommendation]) -> Iterator[str]:
     """Yields clauses on what the answers rest on: processes, noise floor, detectable gain."""
     single = " a call" if answers[0].wishes.starts else ""  # what is told is a total beside that
+    size = _size_of(answers)
     again = dict.fromkeys(
-        f"{_rung(answer, choice)} at {numbers.ratio(choice.again)}"
+        f"{_rung(answer, choice)}{size(answer)} at {numbers.ratio(choice.again)}"
         for answer in answers
         for choice in modes([answer])
         if choice.again and choice.row["replicates"] == 1
@@ -260,6 +263,20 @@ def _missed(answers: Iterable[Recommendation]) -> str:
     if len(set(least.values())) < 2:
         return next(iter(least.values()), "")
     return phrases.listed([f"{percent} ({name})" for name, percent in least.items()])
+
+
+def _size_of(answers: Sequence[Recommendation]) -> Callable[[Recommendation], str]:
+    """Returns a function that names the sizes of an answer in which `answers` differ."""
+    shapes = [json.loads(answer.question.shape) for answer in answers]
+    names = dict.fromkeys(name for shape in shapes for name in shape)
+    differing = [name for name in names if len({shape.get(name) for shape in shapes}) > 1]
+
+    def size(answer: Recommendation) -> str:
+        shape = json.loads(answer.question.shape)
+        named = canonical_json({name: shape[name] for name in differing if name in shape})
+        return f" ({phrases.sizes(named)})" if differing else ""
+
+    return size
 
 
 def _rung(answer: Recommendation, choice: Choice) -> str:

@@ -42,6 +42,7 @@ from modescope.bench.records.outcomes import Status
 from modescope.bench.stats.estimates import Estimate, Verdict, verdict
 
 MOST_WORKS = 8  # on the first screen; the others are folded
+_PICTURES = ("bits", "heatmap", "speedup")  # beside the answer, the first that there is
 MAINLY = 0.5
 """The least share of a mode's added time that a cause must explain to be named as the reason.
 
@@ -68,8 +69,8 @@ class Card:
 
     `against` names the baselines with their times, if the answers are for one size; `headline` says
     the answers in one line. `blocks` has a Block per precision of `advice`, that with the largest
-    gain first. `left_out` says which modes lack a result that counts, and why. `picture` is a
-    heatmap or a figure of speedups; None if there is none, or if an earlier Card has it.
+    gain first. `left_out` says which modes lack a result that counts, and why. `picture` is one
+    of _PICTURES; None if there is none, or if an earlier Card has it.
     """
 
     advice: Advice
@@ -88,12 +89,11 @@ def answer_cards(study: Study, chapters: Sequence[Chapter]) -> dict[str, Any]:
     is a warning on the whole study, `bits` are sentences on fewer bits, `chained` says whether a
     mode in tf32 is linked to fp32, and `starts` whether the answers are for processes that start.
     """
-    pictures = {
-        chapter.family: picture
-        for chapter in reversed(chapters)
-        for picture in chapter.pictures
-        if picture.kind.name in ("heatmap", "speedup")
-    }
+    drawn = [(chapter.family, picture) for chapter in chapters for picture in chapter.pictures
+             if picture.kind.name in _PICTURES]  # fmt: skip
+    pictures = dict[tuple[Any, ...] | None, Picture]()
+    for family, picture in sorted(drawn, key=lambda pair: _PICTURES.index(pair[1].kind.name)):
+        pictures.setdefault(family, picture)
     cards = []
     for advice in fold(study.answers):
         family = values_of(advice.recommendations[0].question.as_row(), FAMILY)

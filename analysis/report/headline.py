@@ -41,15 +41,16 @@ def parts(advice: Advice) -> list[Part]:
 def _named(precisions: Sequence[Precision]) -> list[Precision]:
     """Returns those of `precisions` that the line names, at least the first one.
 
-    Answers for filled caches, all packages but the first, precisions at which nothing can be
-    recommended, and fewer bits that gain nothing are left to the text below.
+    Answers for filled caches beside others, all packages but the first, precisions at which nothing
+    can be recommended, and fewer bits that gain nothing are left to the text below.
     """
+    labels = {precision.recommendations[0].question.cache_label for precision in precisions}
     packages = [p for p in precisions if p.recommendations[0].question.of_packages]
     kept = [
         precision
         for precision in precisions
         if precision not in packages[1:]
-        and not precision.recommendations[0].question.cache_label
+        and not (precision.recommendations[0].question.cache_label and len(labels) > 1)
         and any(_is_told(answer) for answer in precision.recommendations)
     ]
     return kept or list(precisions[:1])

@@ -60,13 +60,13 @@ class Study:
     def recommended(self) -> frozenset[str]:
         """The run_ids of the modes recommended at their own precision, the baseline among them.
 
-        Without answers for filled caches, of which each state has its own.
+        Without answers for filled caches, of which each state has its own, if there are several.
         """
         chosen = ((answer.question, answer.choice) for answer in self.answers)
         return frozenset(
             mode.run_id
             for asked, mode in chosen
-            if mode and mode.dtype == asked.dtype and not asked.cache_label
+            if mode and mode.dtype == asked.dtype and not (asked.cache_label and self.has_caches)
         )
 
     @cached_property

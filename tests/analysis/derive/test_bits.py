@@ -110,7 +110,7 @@ def test_a_second_process_widens_the_gain(tmp_path: Path) -> None:
     rows = as_rows(confirmed)
     few = [row for row in rows if row["quantize"]]
     for row, again in zip(few, (1.4, 1.375, 1.25, None), strict=True):
-        row["confirming_speedup"] = again and Estimate(again, again * 0.99, again * 1.01)
+        row["confirming_speedup"] = Estimate(again, again * 0.99, again * 1.01) if again else None
     (part,) = series(pd.DataFrame(rows))
     (found,) = fewer_bits(part)
     assert found.pays_at == [256, 512, 2048]

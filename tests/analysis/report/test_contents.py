@@ -40,6 +40,22 @@ def test_a_work_has_its_picture_beside_the_answer_which_no_chapter_repeats(tmp_p
     assert "figures" not in contents
 
 
+def test_fewer_bits_over_a_size_have_their_picture_and_sentence_first(tmp_path: Path) -> None:
+    few: dict[str, Any] = {"axes": '{"quantize":"int8-dynamic"}', "quantize": "int8-dynamic"}
+    made = [
+        record(mode, speedup=speedup, shape=f'{{"width":{width}}}', **columns)
+        for width in (64, 128, 256)
+        for mode, speedup, columns in (
+            ("eager", 1.0, {}), ("compile", 1.5, {}), ("compile[quantize=int8-dynamic]", 2.0, few)
+        )
+    ]  # fmt: skip
+    whole = shown(tmp_path, *made)
+    answers = answer_cards(whole, chapters(whole))
+    assert answers["works"][0].picture.kind.name == "bits"
+    (sentence,) = answers["bits"]
+    assert "faster than compile at every width from 64 to 256" in sentence
+
+
 @pytest.mark.parametrize(
     ("share", "named"),
     [(0.3, True), (0.12, False)],  # of a call that takes 44 % longer than the recommended one's

@@ -53,7 +53,13 @@ def test_text_and_marks_stand_out_from_what_they_are_on(palette: str) -> None:
 
 def row(mode: str) -> Row:
     _, autocast, compiled, graph = MODES[mode]
-    columns = {"mode": mode, "autocast": autocast, "compile_mode": compiled, "graph": graph}
+    columns = {
+        "mode": mode,
+        "autocast": autocast,
+        "compile_mode": compiled,
+        "graph": graph,
+        "quantize": None,
+    }
     return row_with(columns)
 
 
