@@ -13,6 +13,7 @@ from hydra.errors import HydraException, MissingConfigException, OverrideParseEx
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
 
+from modescope.bench.modes.quantizing import QUANTIZERS
 from modescope.bench.records.errors import UsageError, os_error_text
 from modescope.bench.records.paths import CONF
 
@@ -76,6 +77,12 @@ def mistake(error: OmegaConfBaseException, words: Sequence[str] = ()) -> UsageEr
     """
     key = error.full_key or ""
     typed = next((word for word in words if word.lstrip("+~").partition("=")[0] == key), key)
+    experiment = next((word for word in words if word.startswith("experiment=")), None)
+    if experiment and key and (typed == key or typed.startswith("+")):
+        return UsageError(
+            f"{experiment}: it sets {key}, which this model does not have; in its place type -m "
+            f"with its modes and sizes, as in +{key}=64,512"
+        )
     if not isinstance(error, ConfigAttributeError | ConfigKeyError):
         text = str(error.msg or error).partition("\n")[0]
         return usage_error(typed, text) if key else UsageError(text)
@@ -134,6 +141,8 @@ def _meant(group: str, option: str) -> list[str]:
     """Returns settings that may be meant by an option that its group does not have."""
     if group == "model" and (meant := _meant_model(option)):
         return [meant]
+    if group == "mode" and option in QUANTIZERS:
+        return [f"mode=compile mode.quantize={option}"]
     folder, _, name = option.rpartition("/")
     near = _near(name, _options(group, folder))
     others = [other for other in GROUPS if option in _options(other)]

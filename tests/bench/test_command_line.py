@@ -56,6 +56,11 @@ def test_cases_are_collected(ask: Ask, arguments: list[str], modes: list[str]) -
     [
         (["-m", "mode=eager,complie"], "mode=complie: "),
         (["experiment=mods"], "experiment=mods: no such option; allowed: activations, "),
+        (["experiment=bits", "model=a:b"], "experiment=bits: it sets shape.width, which"),
+        (
+            ["experiment=bits", "model=a:b", "+shape.width=1"],
+            "experiment=bits: it sets shape.width",
+        ),
         (["~study"], "hydra.run.dir: "),
         (["mode=eager,amp"], "mode=eager,amp: "),
         (["-m", "mode=eager", "++mode=amp"], "++mode=amp: "),
@@ -110,6 +115,7 @@ def test_a_refused_study_leaves_no_folder(refusal: Refusal, study: str, tmp_path
         ("mode.compile=max_autotune", "reduce-overhead", "max-autotune"),
         ("train.optimiser=sgd", "train.lr", "train.optimizer"),
         ("mode=bf16", "no_grad", "dtype=bf16, or mode=bf16/inference_mode"),
+        ("mode=fp8-dynamic", "no_grad", "mode=compile mode.quantize=fp8-dynamic"),
         ("mode=padded", "no_grad", "mode=padded/compile-static"),
         ("mode=bf16/complie", "no_grad", "mode=bf16/compile"),
         ("dtype=compile", "fp16", "mode=compile"),
