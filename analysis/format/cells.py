@@ -7,6 +7,7 @@ import json
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.numbers import UNKNOWN
 from modescope.analysis.rows import predicates
+from modescope.analysis.rows.confirming import contradicted
 from modescope.analysis.rows.type import Row
 from modescope.analysis.rows.values import required, value_of
 from modescope.bench.records.caches import CACHES
@@ -142,6 +143,7 @@ def remarks(row: Row) -> str:
         phrases.accepted_knowingly(row),
         phrases.baseline_accepted(row),
         *predicates.flags(row, "speedup"),
+        _other_process(row),
         _slow_rounds(row),
         phrases.power_limited(row),
         IN_PLACE if _reads_in_place(row) else "",
@@ -153,6 +155,12 @@ def remarks(row: Row) -> str:
         f"{lost} more not ok" if lost else "",
     )
     return ", ".join(filter(None, texts))
+
+
+def _other_process(row: Row) -> str:
+    if not contradicted(row):
+        return ""
+    return f"{numbers.middle(required(row['confirming_speedup']))} in another process"
 
 
 # Two processes give a range, not a 95 % interval (bench.stats.estimates.combine).

@@ -13,7 +13,6 @@ from modescope.analysis.derive.select import GROUP, SECTION, split_rows, trusted
 from modescope.analysis.estimates import high, low
 from modescope.analysis.format import phrases
 from modescope.analysis.recommend import starting
-from modescope.analysis.recommend.confirming import again, contradicted
 from modescope.analysis.recommend.constraints import ANYTHING, Wishes
 from modescope.analysis.recommend.tf32 import relate
 from modescope.analysis.recommend.ties import cheapest
@@ -27,6 +26,7 @@ from modescope.analysis.recommend.types import (
     hurdle,
 )
 from modescope.analysis.rows import predicates
+from modescope.analysis.rows.confirming import again, contradicted
 from modescope.analysis.rows.type import Row
 from modescope.analysis.rows.values import as_rows, required, value_of
 from modescope.bench.modes.backends import BACKENDS

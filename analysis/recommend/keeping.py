@@ -17,9 +17,9 @@ from modescope.analysis.derive import against, formulas
 from modescope.analysis.derive.select import GROUP, values_of
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.recommend import wording
-from modescope.analysis.recommend.confirming import contradicted, stays_ahead
 from modescope.analysis.recommend.types import Recommendation, name_with_remark
 from modescope.analysis.rows import predicates
+from modescope.analysis.rows.confirming import contradicted, stays_ahead
 from modescope.analysis.rows.type import Row
 from modescope.analysis.rows.values import as_rows, grouped, required
 from modescope.bench.records.cases import KERNELS

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from modescope.analysis.estimates import values
-from modescope.analysis.format import numbers
+from modescope.analysis.format import cells, numbers
 from modescope.analysis.recommend.advice import fold
 from modescope.analysis.recommend.decide import recommend, to_explain, unconfirmed
 from modescope.analysis.recommend.types import Outcome, Recommendation
@@ -61,8 +61,12 @@ def answer(folder: Path) -> Recommendation:
 def test_an_answer_is_undecided_where_two_processes_contradict_each_other(
     tmp_path: Path, again: Mapping[str, Any], outcome: str, disputed: str | None
 ) -> None:
-    found = answer(study(tmp_path, [control(), COMPILE, NEXT, SLOWER], again))
+    folder = study(tmp_path, [control(), COMPILE, NEXT, SLOWER], again)
+    found = answer(folder)
     assert found.outcome == outcome
+    remarks = {row["mode"]: cells.remarks(row) for row in as_rows(table_of(folder))}
+    for mode in filter(None, (disputed, found.choice and found.choice.mode)):
+        assert ("in another process" in remarks[mode]) is (mode == disputed)
     assert (found.choice.mode if found.choice else None) == (
         "compile" if outcome == Outcome.MODE else None
     )

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from modescope.analysis.estimates import high, low
 from modescope.analysis.rows.type import Row
 from modescope.analysis.rows.values import required
-from modescope.bench.stats.estimates import Estimate
+from modescope.bench.stats.estimates import Estimate, ends
 
 APART = 0.03
 """Two processes contradict each other if they differ by more and their intervals do not overlap.
@@ -25,8 +24,10 @@ def contradicted(row: Row, faster_row: Row | None = None) -> bool:
         return False
     pair = (required(row["speedup"]), second)
     slower, faster = sorted(pair, key=lambda speedup: speedup.value)
-    is_apart = faster.value > slower.value * (1 + APART) and low(faster) > high(slower)
-    return is_apart and not (faster_row and high(faster) < low(faster_row["speedup"]))
+    is_apart = faster.value > slower.value * (1 + APART) and ends(faster)[0] > ends(slower)[1]
+    if faster_row is None:
+        return is_apart
+    return is_apart and ends(faster)[1] >= ends(required(faster_row["speedup"]))[0]
 
 
 def stays_ahead(row: Row, other: Row) -> bool:
@@ -35,7 +36,7 @@ def stays_ahead(row: Row, other: Row) -> bool:
         [speedup for speedup in (each["speedup"], again(each)) if speedup is not None]
         for each in (row, other)
     )
-    return min(map(low, slower)) > max(map(high, faster))
+    return min(ends(each)[0] for each in slower) > max(ends(each)[1] for each in faster)
 
 
 def again(row: Row) -> Estimate | None:
