@@ -152,10 +152,13 @@ def operators(step: Step) -> frozenset[str]:
 def rounds_products(built: Built, variant: Variant) -> bool | None:
     """Returns whether a live call in bf32 has other bits than the same call in fp32.
 
-    None if `variant`, which is that of `built`, is not in bf32, or if a call returns no tensor.
+    False on a CPU that does not multiply in bf16 (`fp32_products.rounds`). None if `variant`, which
+    is that of `built`, is not in bf32, or if a call returns no tensor.
     """
     if variant.dtype != "bf32":
         return None
+    if not fp32_products.rounds():
+        return False
     part = next(iter(built.parts.values()), built)
     results = []
     for dtype in ("fp32", "bf32"):  # the latter last, as it was

@@ -29,6 +29,9 @@ _NAMES = {"highest": "fp32", "high": "tf32", "medium": "bf16"}
 
 _ONEDNN = ("matmul", "conv")
 
+LEAST_ROUNDING = 1e-4
+"""Of the norm of a product: rounding to bf16 changes 2e-3 of it, another order of sums 1e-6."""
+
 
 def use(dtype: str) -> None:
     """Sets the switches for a variant in `dtype`; products are in fp32 for most."""
@@ -57,6 +60,22 @@ def used() -> str | None:
     except RuntimeError:
         return None
     return products if products == convolutions else f"{products} (convolutions in {convolutions})"
+
+
+def rounds() -> bool:
+    """Whether this CPU multiplies fp32 in bf16 when it is told so, by the size of the rounding.
+
+    On some CPUs with bf16 instructions the switch only makes torch take oneDNN's product in fp32,
+    whose last bits differ (AVX512_BF16 without AMX, torch 2.13).
+    """
+    draw = torch.Generator().manual_seed(0)
+    one, other = (torch.randn(256, 256, generator=draw) for _ in range(2))
+    with kept():
+        use("fp32")
+        exact = one @ other
+        use("bf32")
+        rounded = one @ other
+    return bool((rounded - exact).norm() > LEAST_ROUNDING * exact.norm())
 
 
 @contextmanager

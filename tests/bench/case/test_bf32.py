@@ -15,7 +15,6 @@ from modescope.bench.model.building import build
 from modescope.bench.modes import fp32_products, modes
 from modescope.bench.modes.phases import ONE_CALL
 from modescope.bench.records.cases import Case, Model, Training, Variant
-from modescope.bench.records.cpu import BF16
 from modescope.bench.records.environment import DeviceFacts
 from modescope.bench.records.results import Findings
 from modescope.bench.refusals import refusal
@@ -41,8 +40,9 @@ MLP = Model("mlp", "modescope.models.mlp:build")
 SHAPE = '{"batch":64,"depth":2,"width":256}'
 LINK = replace(case(MLP, BF32, FP32), shape_json=SHAPE)
 COMPILED = replace(LINK, variant=Variant(preset("compile"), "bf32"))
-HAS_BF16 = not BF16.isdisjoint((processor.instructions() or "").split())
-needs_bf16 = pytest.mark.skipif(not HAS_BF16, reason="this CPU has no bf16 instructions")
+needs_bf16 = pytest.mark.skipif(
+    not fp32_products.rounds(), reason="this CPU does not multiply fp32 in bf16"
+)
 
 
 def run(asked: Case) -> Findings:
@@ -107,10 +107,19 @@ def test_equal_bits_are_not_in_effect(monkeypatch: pytest.MonkeyPatch) -> None:
     found = run(LINK)
     assert used() == "fp32"
     assert found.checks.in_effect is False
-    assert (
-        found.checks.in_effect_note
-        == "results have the bits of fp32: torch multiplied nothing in bf16"
-    )
+    assert found.checks.in_effect_note == "torch multiplied nothing in bf16"
+
+
+def test_another_order_of_sums_is_not_in_effect(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a CPU whose oneDNN takes the switch, and multiplies in fp32."""
+    monkeypatch.setattr(fp32_products, "_ONEDNN", ())
+    monkeypatch.setattr(fp32_products, "used", lambda: "bf32")
+    assert fp32_products.rounds() is False
+    monkeypatch.setattr(observing, "_are_equal", lambda first, second: False)
+    found = run(LINK)
+    assert (found.checks.in_effect, found.checks.in_effect_note) == (
+        False, "torch multiplied nothing in bf16"
+    )  # fmt: skip
 
 
 def not_numbers() -> tuple[torch.nn.Module, tuple[torch.Tensor]]:

@@ -141,7 +141,7 @@ ONE_WRONG = {
         REGIONAL, compiled=replace(COMPILED, graphs=8), regions=OF_BLOCKS
     ),
     "in eager ran f": facts(COMPILE, left_to_eager="f"),
-    "the bits of fp32": facts(variant(), rounds_products=False),
+    "nothing in bf16": facts(variant(), rounds_products=False),
     "the model's own forward": facts(variant(), runs_forward=True),
     "nothing of the optimizer's step": facts(variant(), compiles_optimizer=True),
 }
