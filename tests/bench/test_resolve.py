@@ -386,8 +386,8 @@ def test_a_copied_command_measures_the_same(
     (tmp_path / "their_net.py").write_text(MODULE)
     monkeypatch.syspath_prepend(tmp_path)
     for job in prepare(ask(*arguments)):
-        python, script, *rest = shlex.split(job.command)
-        assert (python, script) == ("python", "run.py")
+        program, name, *rest = shlex.split(job.command)
+        assert (program, name) == ("modescope", "run")
         assert not any(word.lstrip("+").startswith(("experiment", "resume", "-m")) for word in rest)
         (again,) = prepare(ask(*rest))
         assert again.case == job.case

@@ -184,7 +184,7 @@ def test_a_builder_that_is_missing_is_named_by_its_setting() -> None:
 
 
 @pytest.mark.full
-def test_a_kernel_against_itself_gets_hardly_a_verdict() -> None:
+def test_a_kernel_against_itself_is_hardly_faster_or_slower() -> None:
     itself, told = asked("mine"), []
     for seed in range(20):
         plan = smoke(seed)
@@ -199,7 +199,7 @@ def test_a_kernel_against_itself_gets_hardly_a_verdict() -> None:
         )
         told.append(estimates.verdict(ratio))
     assert None not in told
-    assert sum(verdict != "inconclusive" for verdict in told) <= 1, told
+    assert sum(verdict in ("faster", "slower") for verdict in told) <= 1, told
 
 
 def test_nothing_is_timed_with_interpreted_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
