@@ -78,7 +78,7 @@ def mistake(error: OmegaConfBaseException, words: Sequence[str] = ()) -> UsageEr
     key = error.full_key or ""
     typed = next((word for word in words if word.lstrip("+~").partition("=")[0] == key), key)
     experiment = next((word for word in words if word.startswith("experiment=")), None)
-    if experiment and key and (typed == key or typed.startswith("+")):
+    if experiment and key.startswith("shape.") and (typed == key or typed.startswith("+")):
         return UsageError(
             f"{experiment}: it sets {key}, which this model does not have; in its place type -m "
             f"with its modes and sizes, as in +{key}=64,512"

@@ -62,6 +62,7 @@ def test_cases_are_collected(ask: Ask, arguments: list[str], modes: list[str]) -
             "experiment=bits: it sets shape.width",
         ),
         (["~study"], "hydra.run.dir: "),
+        (["experiment=modes", "~study"], "hydra.sweep.dir: "),
         (["mode=eager,amp"], "mode=eager,amp: "),
         (["-m", "mode=eager", "++mode=amp"], "++mode=amp: "),
         (["-m", "experiment=modes,fusion"], "experiment=modes,fusion: "),
