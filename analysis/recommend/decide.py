@@ -26,7 +26,7 @@ from modescope.analysis.recommend.types import (
     hurdle,
 )
 from modescope.analysis.rows import predicates
-from modescope.analysis.rows.confirming import again, contradicted
+from modescope.analysis.rows.confirming import again, contradicted, stays_ahead
 from modescope.analysis.rows.type import Row
 from modescope.analysis.rows.values import as_rows, required, value_of
 from modescope.bench.modes.backends import BACKENDS
@@ -87,10 +87,10 @@ def recommend(table: pd.DataFrame, wishes: Wishes = ANYTHING) -> tuple[Recommend
     below MARGIN. Of tied modes, checked ones are preferred; then the first call, memory and
     simplicity decide. With `wishes.calls`, the first call is spread over that many further calls
     (`starting.gain`); with `wishes.starts`, the time of so many processes counts from their start,
-    and caches and packages are ranked together. Rows that are not known to fit
-    into `wishes.memory_limit_bytes` are left out. If a second process of the chosen mode or of the
-    next best contradicts the first process, the answer is undecided. How answers in tf32 relate to
-    eager in fp32 is in `analysis.recommend.tf32`.
+    and caches and packages are ranked together. Rows that are not known to fit into
+    `wishes.memory_limit_bytes` are left out. If a second process of the chosen mode or of the next
+    best contradicts the first process, the answer is undecided, unless both say the same
+    (`_stands`). How answers in tf32 relate to eager in fp32 is in `analysis.recommend.tf32`.
     """
     return tuple(
         answer
@@ -163,13 +163,30 @@ def _confirmed(answer: Recommendation) -> Recommendation:
     """Returns `answer`, with outcome BETWEEN if two processes of one mode contradict each other.
 
     The mode is the recommended or the next best one (`_pair`). Of the next best, a contradiction
-    does not matter if even its faster process stays below the recommended mode.
+    does not matter if even its faster process stays below the recommended mode, nor of the
+    recommended one if its slower process stands (`_stands`).
     """
+    if _stands(answer):
+        return answer
     for choice in _pair(answer):
         best = None if choice is answer.choice else _pair(answer)[0].row
         if contradicted(choice.row, best):
             return replace(answer, outcome=Outcome.BETWEEN, choice=None, tied=(), disputed=choice)
     return answer
+
+
+def _stands(answer: Recommendation) -> bool:
+    """Whether the mode is recommended by either of its processes: nothing is as fast as the slower.
+
+    It is above the hurdle, and surely ahead of both processes of the next best mode.
+    """
+    choice, wishes, pair = answer.choice, answer.wishes, _pair(answer)
+    if not pair or choice is None or answer.tied or wishes.calls or wishes.starts:
+        return False
+    slower = min(map(low, filter(None, (choice.speedup, choice.again))))
+    return slower > hurdle(answer.floor) and all(
+        stays_ahead(choice.row, other.row) for other in pair[1:]
+    )
 
 
 def _pair(answer: Recommendation) -> list[Choice]:

@@ -10,6 +10,7 @@ from modescope.analysis.estimates import high, low
 from modescope.analysis.recommend.code import code
 from modescope.analysis.recommend.constraints import Wishes
 from modescope.analysis.rows import predicates
+from modescope.analysis.rows.confirming import contradicted
 from modescope.analysis.rows.type import Row
 from modescope.analysis.rows.values import required
 from modescope.bench.records.caches import CACHES
@@ -115,6 +116,12 @@ class Choice:
         shown = ("mode", "dtype", "speedup", "latency", "first_call_s", "peak_bytes", "run_id")
         values = ", ".join(f"{name}={getattr(self, name)!r}" for name in shown)
         return f"{type(self).__name__}({values})"
+
+    @property
+    def speedups(self) -> list[Estimate]:
+        """The speedup, and that of the confirming process if the two contradict each other."""
+        again = [self.again] if self.again and contradicted(self.row) else []
+        return [self.speedup, *again]
 
     @property
     def chained(self) -> Estimate | None:

@@ -84,7 +84,7 @@ def clause(same: Sequence[Recommendation]) -> str:
 def _mode(same: Sequence[Recommendation]) -> str:
     chosen, first = modes(same), same[0]
     baseline, starts = _baseline(first.question), first.wishes.starts
-    ratios = [choice.gain if starts else choice.speedup for choice in chosen]
+    ratios = [each for one in chosen for each in ([one.gain] if starts else one.speedups)]
     over = f"{_factors(ratios)} over {baseline}"
     over += TF32_OFF if first.tf32_off else ""
     if starts:

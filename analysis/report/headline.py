@@ -101,7 +101,7 @@ def _gain(span: Span, common: str | None) -> str:
     if len(chained) == len(chosen):
         return f"{range_of(chained)} chained"
     starts = span.recommendations[0].wishes.starts
-    told = range_of([choice.gain if starts else choice.speedup for choice in chosen])
+    told = range_of([each for one in chosen for each in ([one.gain] if starts else one.speedups)])
     over = {answer.question.baseline_dtype for answer in span.recommendations}
     if over == {common}:
         return told
