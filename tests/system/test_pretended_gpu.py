@@ -24,7 +24,8 @@ finish = partial(commands.finish, within_s=900, gone_s=20)
 LINE = re.compile(r"^\| (\d) \| (\S+) \| ([a-z ]+) \| ([\d.]*) \| (.*) \|$", flags=re.M)
 
 EXPECTED = {
-    **{step.name: {"skipped"} for step in STEPS if step.number == 1},  # torch sees no GPU
+    # torch sees no GPU
+    **{step.name: {"skipped", "timeout"} for step in STEPS if step.name.startswith("test-")},
     # host work counts as work of the pretended device
     "selfcheck-clocks": {"failed", "timeout"},
     "selfcheck-equal": {"timeout"},
